@@ -1,0 +1,1 @@
+//! Deterministic tests for agents.

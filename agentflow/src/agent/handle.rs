@@ -1,0 +1,106 @@
+//! What a caller holds while a run goes on elsewhere.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use tokio::task::JoinHandle;
+
+use super::driver::Run;
+use super::request::RunResult;
+use crate::context::RunShared;
+use crate::error::{Error, Result};
+use crate::event::{Event, Events, RunId};
+
+/// A run that goes on on its own task. Dropping the handle cancels the run.
+#[must_use = "dropping the handle cancels the run"]
+pub struct RunHandle {
+    shared: Arc<RunShared>,
+    task: JoinHandle<Result<RunResult>>,
+}
+
+impl RunHandle {
+    pub(super) fn spawn(run: Run) -> Self {
+        Self { shared: run.shared(), task: tokio::spawn(run.to_end()) }
+    }
+
+    /// The run's id.
+    pub fn run_id(&self) -> &RunId {
+        &self.shared.id
+    }
+
+    /// The run's events from the first one on, deltas from now on.
+    pub fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.shared))
+    }
+
+    /// Stops the run: the model's connection is closed and running tools are dropped at their next await. A tool on a
+    /// thread of its own runs on; its answer is not used. Cancelling a run that has ended does nothing.
+    pub fn cancel(&self, reason: impl Into<Arc<str>>) {
+        self.shared.cancel(reason);
+    }
+
+    /// Waits for the run's end. Dropping the future cancels the run.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn result(mut self) -> Result<RunResult> {
+        match (&mut self.task).await {
+            Ok(result) => result,
+            Err(error) => Err(Error::Lost { reason: error.to_string() }),
+        }
+    }
+}
+
+impl Drop for RunHandle {
+    fn drop(&mut self) {
+        if !self.task.is_finished() {
+            self.shared.cancel("the run's handle was dropped");
+        }
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("run_id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+/// The events of a run as they happen, deltas included. Dropping the stream cancels the run.
+#[must_use = "dropping the stream cancels the run"]
+#[derive(Debug)]
+pub struct RunStream {
+    handle: RunHandle,
+    events: Events,
+}
+
+impl RunStream {
+    pub(super) fn new(handle: RunHandle, events: Events) -> Self {
+        Self { handle, events }
+    }
+
+    /// The run itself, to cancel it.
+    pub fn handle(&self) -> &RunHandle {
+        &self.handle
+    }
+
+    /// Waits for the run's end, without its remaining events.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn result(self) -> Result<RunResult> {
+        let Self { handle, events } = self;
+        drop(events);
+        handle.result().await
+    }
+}
+
+impl Stream for RunStream {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        Pin::new(&mut self.events).poll_next(cx)
+    }
+}

@@ -1,0 +1,78 @@
+//! What bounds a run.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Bounds of one run; each has a default and its own error.
+///
+/// ```
+/// use agentflow::Limits;
+///
+/// let limits = Limits::default().max_steps(5);
+/// assert_eq!(limits.max_steps, 5);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most turns (one model call with the tool calls it asks for). Default 20.
+    pub max_steps: u32,
+    /// The most model calls of the run and everything it starts. Default 500.
+    pub max_llm_calls: u32,
+    /// The longest the run may take. Default one hour.
+    pub timeout: Duration,
+    /// The most tool calls that may fail in a row before the run gives up. Default 8.
+    pub max_tool_failures: u32,
+    /// The most tool calls of a turn that run at the same time. Default 8.
+    pub max_parallel_tools: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_steps: 20,
+            max_llm_calls: 500,
+            timeout: Duration::from_secs(60 * 60),
+            max_tool_failures: 8,
+            max_parallel_tools: 8,
+        }
+    }
+}
+
+impl Limits {
+    /// Sets the most turns.
+    #[must_use]
+    pub fn max_steps(mut self, steps: u32) -> Self {
+        self.max_steps = steps;
+        self
+    }
+
+    /// Sets the most model calls.
+    #[must_use]
+    pub fn max_llm_calls(mut self, calls: u32) -> Self {
+        self.max_llm_calls = calls;
+        self
+    }
+
+    /// Sets the longest the run may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the most tool calls that may fail in a row.
+    #[must_use]
+    pub fn max_tool_failures(mut self, failures: u32) -> Self {
+        self.max_tool_failures = failures;
+        self
+    }
+
+    /// Sets the most tool calls that run at the same time; 0 counts as 1.
+    #[must_use]
+    pub fn max_parallel_tools(mut self, tools: usize) -> Self {
+        self.max_parallel_tools = tools;
+        self
+    }
+}

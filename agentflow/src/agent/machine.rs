@@ -1,0 +1,320 @@
+//! The agent loop as a pure machine: recorded events go in, the next command comes out.
+//!
+//! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
+//! What happens live and what happens when a run is taken up again are the same code.
+
+use std::sync::Arc;
+
+use super::limits::Limits;
+use crate::error::Error;
+use crate::event::{Event, EventKind, RunCompleted};
+use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
+use crate::model::{StopReason, Usage};
+use crate::path::StepPath;
+use crate::tool::Effects;
+
+/// What is to be done next.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// Call the model with the conversation as it is.
+    CallModel { path: StepPath },
+    /// Call these tools, at the same time if you like.
+    CallTools(Vec<PendingTool>),
+    /// Record that a turn is over.
+    EndStep { step: u32 },
+    /// Record how the run ends.
+    Finish(Outcome),
+}
+
+/// A tool call without a result.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingTool {
+    pub(crate) path: StepPath,
+    pub(crate) call: Arc<ToolCall>,
+    /// It was started before and may have had its effect: it must not run again and gets a result that says so.
+    pub(crate) interrupted: bool,
+}
+
+/// How a run ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Completed(Arc<RunCompleted>),
+    /// The model call failed; the driver, or the recorded failure, knows why.
+    ModelFailed,
+    Failed(Error),
+    /// The run has ended before; there is nothing to record.
+    Ended,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct AgentMachine {
+    limits: Limits,
+    conversation: Conversation,
+    usage: Usage,
+    /// The turn that is going on, from 1.
+    turn: u32,
+    model_calls: u32,
+    failures_in_row: u32,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    NotStarted,
+    Model { started: bool },
+    ModelFailed,
+    Tools(Vec<CallState>),
+    StepDone { answer: Option<Answer> },
+    Answered(Answer),
+    Ended,
+}
+
+#[derive(Clone, Debug)]
+struct Answer {
+    message: Arc<Message>,
+    stop_reason: StopReason,
+}
+
+#[derive(Clone, Debug)]
+struct CallState {
+    path: StepPath,
+    call: Arc<ToolCall>,
+    progress: Progress,
+}
+
+#[derive(Clone, Debug)]
+enum Progress {
+    Waiting,
+    Started { repeatable: bool },
+    Done(Arc<ToolResult>),
+}
+
+impl AgentMachine {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            conversation: Conversation::new(),
+            usage: Usage::default(),
+            turn: 0,
+            model_calls: 0,
+            failures_in_row: 0,
+            phase: Phase::NotStarted,
+        }
+    }
+
+    /// The machine as it was after these events.
+    pub(crate) fn replay<'e>(limits: Limits, events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut machine = Self::new(limits);
+        for event in events.into_iter().filter(|event| event.is_recorded()) {
+            machine.apply(&event.path, &event.kind);
+        }
+        machine
+    }
+
+    pub(crate) fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    pub(crate) fn turn(&self) -> u32 {
+        self.turn
+    }
+
+    /// Takes in what happened. An event that does not fit where the machine is changes nothing.
+    pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        match (kind, &mut self.phase) {
+            (EventKind::RunStarted(started), Phase::NotStarted) => {
+                self.conversation = started.input.clone();
+                self.begin_turn();
+            }
+            (EventKind::ModelStarted { .. }, Phase::Model { started }) => {
+                *started = true;
+                self.model_calls += 1;
+            }
+            (EventKind::ModelFailed { .. }, Phase::Model { .. }) => self.phase = Phase::ModelFailed,
+            (EventKind::ModelCompleted(response), Phase::Model { .. }) => {
+                self.usage.add(&response.usage);
+                self.conversation.push(Arc::clone(&response.message));
+                let calls = self.calls_of(&response.message);
+                self.phase = if calls.is_empty() {
+                    let answer =
+                        Answer { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone() };
+                    Phase::StepDone { answer: Some(answer) }
+                } else {
+                    Phase::Tools(calls)
+                };
+            }
+            (EventKind::ToolStarted { effects, idempotent, .. }, Phase::Tools(calls)) => {
+                let repeatable = *idempotent || *effects != Effects::Write;
+                if let Some(state) = calls.iter_mut().find(|state| state.path == *path) {
+                    state.progress = Progress::Started { repeatable };
+                }
+            }
+            (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
+                if let Some(state) = calls.iter_mut().find(|state| state.path == *path) {
+                    state.progress = Progress::Done(Arc::clone(result));
+                }
+                if calls.iter().all(|state| matches!(state.progress, Progress::Done(_))) {
+                    self.end_tools();
+                }
+            }
+            (EventKind::RunStep { .. }, Phase::StepDone { answer }) => match answer.take() {
+                Some(answer) => self.phase = Phase::Answered(answer),
+                None => self.begin_turn(),
+            },
+            (kind, _) if kind.ends_run() => self.phase = Phase::Ended,
+            _ => {}
+        }
+    }
+
+    fn begin_turn(&mut self) {
+        self.turn += 1;
+        self.phase = Phase::Model { started: false };
+    }
+
+    fn calls_of(&self, message: &Message) -> Vec<CallState> {
+        let mut calls: Vec<CallState> = Vec::new();
+        for call in message.tool_calls() {
+            let repeat = calls.iter().filter(|earlier| earlier.call.name == call.name).count();
+            calls.push(CallState {
+                path: StepPath::root().tool(self.turn, &*call.name, u32::try_from(repeat).unwrap_or(u32::MAX)),
+                call: Arc::clone(call),
+                progress: Progress::Waiting,
+            });
+        }
+        calls
+    }
+
+    /// All results of the turn are there: they go into the conversation in the order of the calls.
+    fn end_tools(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
+        let Phase::Tools(calls) = phase else { return };
+        let results = calls.into_iter().filter_map(|state| match state.progress {
+            Progress::Done(result) => Some(result),
+            _ => None,
+        });
+        let message = Message::tool_results(results);
+        for result in message.results() {
+            self.failures_in_row = if result.status.is_success() { 0 } else { self.failures_in_row + 1 };
+        }
+        self.conversation.push(message);
+    }
+
+    /// What is to be done next, from where the machine is.
+    pub(crate) fn command(&self) -> Command {
+        match &self.phase {
+            Phase::NotStarted | Phase::Ended => Command::Finish(Outcome::Ended),
+            Phase::Model { started } => self.call_model(*started),
+            Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
+            Phase::Tools(calls) => Command::CallTools(calls.iter().filter_map(CallState::pending).collect()),
+            Phase::StepDone { .. } => Command::EndStep { step: self.turn },
+            Phase::Answered(answer) => Command::Finish(self.finish(answer)),
+        }
+    }
+
+    fn call_model(&self, again: bool) -> Command {
+        let limits = &self.limits;
+        if self.failures_in_row >= limits.max_tool_failures.max(1)
+            && let Some(result) = self.conversation.last().and_then(|message| message.results().last())
+        {
+            return Command::Finish(Outcome::Failed(Error::ToolFailures {
+                failures: self.failures_in_row,
+                tool: result.name.clone(),
+                status: result.status,
+                message: result.output.clone(),
+            }));
+        }
+        if self.turn > limits.max_steps {
+            return Command::Finish(Outcome::Failed(Error::MaxStepsReached { steps: limits.max_steps }));
+        }
+        if !again && self.model_calls >= limits.max_llm_calls {
+            return Command::Finish(Outcome::Failed(Error::LlmCallLimit { calls: limits.max_llm_calls }));
+        }
+        Command::CallModel { path: StepPath::root().model(self.turn) }
+    }
+
+    fn finish(&self, answer: &Answer) -> Outcome {
+        if answer.message.text().is_empty() || answer.stop_reason == StopReason::ContentFilter {
+            return Outcome::Failed(Error::NoAnswer { stop_reason: answer.stop_reason.as_str().to_owned() });
+        }
+        Outcome::Completed(Arc::new(RunCompleted {
+            message: Arc::clone(&answer.message),
+            stop_reason: answer.stop_reason.clone(),
+            steps: self.turn,
+            usage: self.usage.clone(),
+        }))
+    }
+
+    /// The steps that were started and have not ended: a model call, or tool calls.
+    pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
+        match &self.phase {
+            Phase::Model { started: true } => vec![OpenStep::Model { path: StepPath::root().model(self.turn) }],
+            Phase::Tools(calls) => calls
+                .iter()
+                .filter(|state| matches!(state.progress, Progress::Started { .. }))
+                .map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The conversation with a result for every call, whatever was going on.
+    fn into_conversation(mut self) -> Conversation {
+        if let Phase::Tools(calls) = &mut self.phase {
+            for state in calls.iter_mut() {
+                let result = match &state.progress {
+                    Progress::Done(_) => continue,
+                    Progress::Started { .. } => interrupted(&state.call),
+                    Progress::Waiting => closed(
+                        &state.call,
+                        ToolStatus::Cancelled,
+                        "the run ended before this tool was started; it had no effect",
+                    ),
+                };
+                state.progress = Progress::Done(Arc::new(result));
+            }
+            self.end_tools();
+        }
+        self.conversation
+    }
+}
+
+/// A step that was started and has not ended.
+#[derive(Clone, Debug)]
+pub(crate) enum OpenStep {
+    Model { path: StepPath },
+    Tool { path: StepPath, call: Arc<ToolCall> },
+}
+
+impl CallState {
+    fn pending(&self) -> Option<PendingTool> {
+        let interrupted = match self.progress {
+            Progress::Done(_) => return None,
+            Progress::Waiting | Progress::Started { repeatable: true } => false,
+            Progress::Started { repeatable: false } => true,
+        };
+        Some(PendingTool { path: self.path.clone(), call: Arc::clone(&self.call), interrupted })
+    }
+}
+
+/// The result of a call that was running when its process ended.
+pub(crate) fn interrupted(call: &ToolCall) -> ToolResult {
+    closed(
+        call,
+        ToolStatus::Interrupted,
+        "the program stopped while this tool was running; whether it had its effect is unknown: find out before you \
+         call it again",
+    )
+}
+
+/// The result of a call that got none from its tool.
+pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolResult {
+    ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output: output.to_owned() }
+}
+
+impl Conversation {
+    /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
+    /// since a call without a result gets one that says what is known.
+    pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        AgentMachine::replay(Limits::default(), events).into_conversation()
+    }
+}

@@ -1,0 +1,199 @@
+//! Agents: a model, instructions and tools, run as a loop.
+//!
+//! [`Agent`] describes; `plan` is the description checked and put together; `machine` decides what comes next; `driver`
+//! does it; `handle` is what a caller holds meanwhile.
+
+mod driver;
+mod handle;
+mod limits;
+mod machine;
+mod plan;
+mod request;
+
+use std::sync::{Arc, OnceLock};
+
+pub use self::handle::{RunHandle, RunStream};
+pub use self::limits::Limits;
+pub use self::plan::ModelSource;
+use self::plan::Plan;
+pub use self::request::{RunRequest, RunResult};
+use crate::error::{Error, Result};
+use crate::model::ModelSettings;
+use crate::resource::Resources;
+use crate::runtime::Runtime;
+use crate::tool::ToolRef;
+
+/// A model with instructions and tools.
+///
+/// A description and the thing itself: nothing is checked or started before [`build`](Self::build) or the first run.
+/// Cloning is cheap, and one agent may run many times at once.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::{Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+///
+/// /// A stand-in that says back what it was told; `agentflow-testing` has a scripted one.
+/// struct Echo(ModelInfo);
+///
+/// impl Model for Echo {
+///     fn info(&self) -> &ModelInfo {
+///         &self.0
+///     }
+///
+///     fn stream(&self, request: ModelRequest) -> ModelStream {
+///         let text = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+///         let response = ModelResponse::new(Message::assistant(text));
+///         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let agent = Agent::new(Echo(ModelInfo::new("example", "echo"))).instruct("Say it back.");
+/// assert_eq!(agent.run("Hello").await?.output(), "Hello");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "an agent does nothing until it is run"]
+pub struct Agent {
+    description: Description,
+    plan: OnceLock<Result<Arc<Plan>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Description {
+    name: Arc<str>,
+    model: ModelSource,
+    instructions: Option<String>,
+    tools: Vec<ToolRef>,
+    settings: ModelSettings,
+    limits: Limits,
+    resources: Resources,
+    scopes: Vec<Arc<str>>,
+    runtime: Runtime,
+}
+
+impl Agent {
+    /// An agent over a model: its name, such as `"openai-chat/gpt-5-mini"`, or a [`Model`](crate::Model) itself.
+    pub fn new(model: impl Into<ModelSource>) -> Self {
+        Self {
+            description: Description {
+                name: "agent".into(),
+                model: model.into(),
+                instructions: None,
+                tools: Vec::new(),
+                settings: ModelSettings::default(),
+                limits: Limits::default(),
+                resources: Resources::default(),
+                scopes: Vec::new(),
+                runtime: Runtime::default(),
+            },
+            plan: OnceLock::new(),
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Description)) -> Self {
+        self.plan = OnceLock::new();
+        change(&mut self.description);
+        self
+    }
+
+    /// The name in events and traces. Default: `agent`.
+    pub fn name(self, name: impl Into<Arc<str>>) -> Self {
+        self.with(|agent| agent.name = name.into())
+    }
+
+    /// What the agent is told first. A second call replaces the first.
+    #[doc(alias = "instruction")]
+    #[doc(alias = "system_instruction")]
+    pub fn instruct(self, instructions: impl Into<String>) -> Self {
+        self.with(|agent| agent.instructions = Some(instructions.into()))
+    }
+
+    /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
+    /// [`Registry`](crate::Registry), or [`FnTool`](crate::FnTool)s.
+    pub fn tools<T: Into<ToolRef>>(self, tools: impl IntoIterator<Item = T>) -> Self {
+        self.with(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
+    }
+
+    /// Temperature and the like.
+    pub fn settings(self, settings: ModelSettings) -> Self {
+        self.with(|agent| agent.settings = settings)
+    }
+
+    /// The bounds of each run.
+    pub fn limits(self, limits: Limits) -> Self {
+        self.with(|agent| agent.limits = limits)
+    }
+
+    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it.
+    pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
+        self.with(|agent| agent.resources.insert(resource))
+    }
+
+    /// Grants scopes to all runs of the agent; a tool that needs another one answers `unauthorized`.
+    pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.with(|agent| agent.scopes.extend(scopes.into_iter().map(Into::into)))
+    }
+
+    /// The runtime whose clock, sinks, resources and models the agent uses. Default: [`Runtime::default`].
+    pub fn runtime(self, runtime: &Runtime) -> Self {
+        self.with(|agent| agent.runtime = runtime.clone())
+    }
+
+    /// Checks the description now and not at the first run.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when two tools have one name or a resource that a tool injects is missing,
+    /// [`Error::ModelRef`] when the model's name leads to no model.
+    pub fn build(self) -> Result<Self> {
+        self.plan()?;
+        Ok(self)
+    }
+
+    fn plan(&self) -> Result<&Arc<Plan>> {
+        self.plan.get_or_init(|| Plan::new(&self.description).map(Arc::new)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Runs the agent to its answer, on the caller's own task. Dropping the future cancels the run: the request is
+    /// closed, the tools are dropped, and the sinks see `run.cancelled`.
+    ///
+    /// # Errors
+    /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
+    pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult> {
+        let run = driver::Run::new(self.plan()?, request.into());
+        run.to_end().await
+    }
+
+    /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
+    /// cancels the run.
+    ///
+    /// # Errors
+    /// When the description cannot be built.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream> {
+        let run = driver::Run::new(self.plan()?, request.into());
+        let events = run.events();
+        Ok(RunStream::new(RunHandle::spawn(run), events))
+    }
+
+    /// Starts a run on a task of its own. Dropping the handle cancels the run.
+    ///
+    /// # Errors
+    /// When the description cannot be built.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle> {
+        Ok(RunHandle::spawn(driver::Run::new(self.plan()?, request.into())))
+    }
+}
+
+impl Description {
+    fn build_error(&self, problem: impl Into<String>) -> Error {
+        Error::Build { agent: Arc::clone(&self.name), problem: problem.into() }
+    }
+}

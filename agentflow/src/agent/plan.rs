@@ -1,0 +1,133 @@
+//! An agent's description, checked and put together: what every run of it shares.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Description;
+use super::limits::Limits;
+use crate::error::Result;
+use crate::message::Message;
+use crate::model::{Model, ModelRef, ModelSettings};
+use crate::registry::Registry;
+use crate::resource::Resources;
+use crate::runtime::Runtime;
+use crate::tool::{ToolManifest, ToolRef};
+
+/// Where an agent's model comes from: a name, or the model itself.
+#[derive(Clone)]
+pub struct ModelSource(Source);
+
+#[derive(Clone)]
+enum Source {
+    Named(String),
+    Given(Arc<dyn Model>),
+}
+
+impl From<&str> for ModelSource {
+    fn from(name: &str) -> Self {
+        Self(Source::Named(name.to_owned()))
+    }
+}
+
+impl From<String> for ModelSource {
+    fn from(name: String) -> Self {
+        Self(Source::Named(name))
+    }
+}
+
+impl From<ModelRef> for ModelSource {
+    fn from(name: ModelRef) -> Self {
+        Self(Source::Named(name.to_string()))
+    }
+}
+
+impl<M: Model + 'static> From<M> for ModelSource {
+    fn from(model: M) -> Self {
+        Self(Source::Given(Arc::new(model)))
+    }
+}
+
+impl From<Arc<dyn Model>> for ModelSource {
+    fn from(model: Arc<dyn Model>) -> Self {
+        Self(Source::Given(model))
+    }
+}
+
+impl fmt::Debug for ModelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Named(name) => name.fmt(f),
+            Source::Given(model) => model.info().fmt(f),
+        }
+    }
+}
+
+pub(super) struct Plan {
+    pub(super) name: Arc<str>,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) instructions: Option<Arc<Message>>,
+    pub(super) tools: HashMap<Arc<str>, ToolRef>,
+    pub(super) manifest: ToolManifest,
+    pub(super) settings: Arc<ModelSettings>,
+    pub(super) limits: Limits,
+    pub(super) resources: Resources,
+    pub(super) scopes: Arc<[Arc<str>]>,
+    pub(super) runtime: Runtime,
+}
+
+impl Plan {
+    pub(super) fn new(description: &Description) -> Result<Self> {
+        let Description { name, model, instructions, tools, settings, limits, resources, scopes, runtime } =
+            description;
+        let mut registry = Registry::new();
+        for tool in tools {
+            registry.register(tool.clone()).map_err(|error| description.build_error(error.to_string()))?;
+        }
+        let mut all_resources = runtime.resources().clone();
+        all_resources.extend(resources);
+        check_resources(description, &registry, &all_resources)?;
+        let model = match &model.0 {
+            Source::Given(model) => Arc::clone(model),
+            Source::Named(name) => runtime.model(&name.parse()?)?,
+        };
+        Ok(Self {
+            name: Arc::clone(name),
+            model,
+            instructions: instructions.as_ref().map(|text| Arc::new(Message::system(text.clone()))),
+            manifest: registry.manifest(),
+            tools: registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect(),
+            settings: Arc::new(settings.clone()),
+            limits: limits.clone(),
+            resources: all_resources,
+            scopes: scopes.as_slice().into(),
+            runtime: runtime.clone(),
+        })
+    }
+
+    pub(super) fn tool_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.manifest.definitions().iter().map(|definition| &*definition.name)
+    }
+}
+
+fn check_resources(description: &Description, registry: &Registry, resources: &Resources) -> Result<()> {
+    let missing: Vec<String> = registry
+        .tools()
+        .flat_map(|tool| tool.resources().into_iter().map(move |key| (tool, key)))
+        .filter(|(_, key)| !resources.contains(*key))
+        .map(|(tool, key)| format!("`{}` for the tool `{}`", key.type_name(), tool.definition().name))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(description.build_error(format!(
+        "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder",
+        missing.join(", ")
+    )))
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("name", &self.name).finish_non_exhaustive()
+    }
+}

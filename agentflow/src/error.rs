@@ -1,0 +1,159 @@
+//! What a caller of agentflow can meet: one error type, with its source kept and a record that can be stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::ToolStatus;
+use crate::model::{ModelError, ModelRefError};
+use crate::registry::RegistryError;
+
+/// `std::result::Result` with [`Error`] as its default error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a run has no answer, or why it could not begin.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The agent cannot be built as it is described; nothing was started.
+    #[error("the agent `{agent}` cannot be built: {problem}")]
+    Build {
+        /// The agent's name.
+        agent: Arc<str>,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// The model's name is not understood.
+    #[error(transparent)]
+    ModelRef(#[from] ModelRefError),
+    /// The tools that are linked into the program contradict each other, or one is not there.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A model call failed for good.
+    #[error(transparent)]
+    Model(Arc<ModelError>),
+    /// The model answered with neither text nor a tool call, or stopped for a reason that is no answer.
+    #[error("the model gave no answer: it stopped with `{stop_reason}`")]
+    NoAnswer {
+        /// Why it stopped, such as `length` or `content_filter`.
+        stop_reason: String,
+    },
+    /// The agent took more turns than it may.
+    #[error("the agent took {steps} steps without an answer, which is its limit; raise it with `max_steps`")]
+    #[doc(alias = "Max steps reached")]
+    MaxStepsReached {
+        /// The limit.
+        steps: u32,
+    },
+    /// The run made more model calls than it may.
+    #[error("the run made {calls} model calls, which is its limit; raise it with `max_llm_calls`")]
+    LlmCallLimit {
+        /// The limit.
+        calls: u32,
+    },
+    /// Too many tool calls failed in a row.
+    #[error("{failures} tool calls failed in a row, the last one of `{tool}` ({status}): {message}")]
+    ToolFailures {
+        /// How many.
+        failures: u32,
+        /// The last tool's name.
+        tool: String,
+        /// How the last call ended.
+        status: ToolStatus,
+        /// What the model was told about the last call.
+        message: String,
+    },
+    /// The run took longer than it may.
+    #[error("the run took longer than its time limit of {limit:?}; raise it with `timeout`")]
+    Timeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The run was stopped from outside.
+    #[error("the run was cancelled: {reason}")]
+    Cancelled {
+        /// Who or what stopped it.
+        reason: Arc<str>,
+    },
+    /// Something else went wrong while the run's task was executed.
+    #[error("the run's task ended without a result: {reason}")]
+    Lost {
+        /// What the task's runtime said.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The class as a word, as stored in [`Failure::kind`].
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Build { .. } => "build",
+            Self::ModelRef(_) => "model_ref",
+            Self::Registry(_) => "registry",
+            Self::Model(error) => error.kind().as_str(),
+            Self::NoAnswer { .. } => "no_answer",
+            Self::MaxStepsReached { .. } => "max_steps_reached",
+            Self::LlmCallLimit { .. } => "llm_call_limit",
+            Self::ToolFailures { .. } => "tool_failures",
+            Self::Timeout { .. } => "timeout",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Lost { .. } => "lost",
+        }
+    }
+
+    /// Whether the same run may succeed when it is made again.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Model(error) => error.is_retryable(),
+            Self::Timeout { .. } | Self::Lost { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<ModelError> for Error {
+    fn from(error: ModelError) -> Self {
+        Self::Model(Arc::new(error))
+    }
+}
+
+/// An error as it is recorded: what can be stored and shown, without sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The class as a word, such as `rate_limited` or `max_steps_reached`.
+    pub kind: String,
+    /// The sentence.
+    pub message: String,
+    /// Whether the same may succeed when it is tried again.
+    pub retryable: bool,
+    /// The HTTP status, when a provider answered with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+}
+
+impl From<&ModelError> for Failure {
+    fn from(error: &ModelError) -> Self {
+        Self {
+            kind: error.kind().as_str().to_owned(),
+            message: error.to_string(),
+            retryable: error.is_retryable(),
+            status: error.status(),
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Model(error) => Self::from(&**error),
+            other => Self {
+                kind: other.kind().to_owned(),
+                message: other.to_string(),
+                retryable: other.is_retryable(),
+                status: None,
+            },
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Where events go beside the program itself: the terminal, a file.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Event, EventKind, ModelDelta};
+use crate::text::head;
+
+/// Takes the events of runs.
+///
+/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread: it must be quick and
+/// must not wait. A sink that has to wait puts the event into a queue of its own.
+#[doc(alias = "EventCallback")]
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn emit(&self, event: &Event);
+
+    /// Whether deltas are wanted too; asked once, when a run starts. The default is no.
+    fn wants_deltas(&self) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(&Event) + Send + Sync> EventSink for F {
+    fn emit(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// Writes one line for each event to standard output, for a person to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdoutSink;
+
+impl EventSink for StdoutSink {
+    fn emit(&self, event: &Event) {
+        // A closed standard output (`| head`) is no reason to stop a run.
+        let _ = writeln!(io::stdout().lock(), "{}", Line(event));
+    }
+}
+
+/// An event in one line.
+pub(crate) struct Line<'a>(pub(crate) &'a Event);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let event = self.0;
+        write!(f, "{} {:<15}", event.run_id, event.name())?;
+        if !event.path.is_root() {
+            write!(f, " {}", event.path)?;
+        }
+        match &event.kind {
+            EventKind::RunStarted(started) => {
+                write!(f, " {}", started.agent)?;
+                match started.input.last() {
+                    Some(message) => write!(f, ": {}", Short(&message.text())),
+                    None => Ok(()),
+                }
+            }
+            EventKind::RunStep { step } => write!(f, " {step}"),
+            EventKind::RunCompleted(completed) => write!(
+                f,
+                " after {} steps, {} + {} tokens: {}",
+                completed.steps,
+                completed.usage.input_tokens,
+                completed.usage.output_tokens,
+                Short(&completed.message.text())
+            ),
+            EventKind::RunFailed { error } | EventKind::ModelFailed { error } => {
+                write!(f, " {}: {}", error.kind, Short(&error.message))
+            }
+            EventKind::RunCancelled { reason } => write!(f, " {reason}"),
+            EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
+            EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
+                write!(f, " {}", Short(text))
+            }
+            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => write!(f, " {}", Short(&call.arguments)),
+            EventKind::ModelCompleted(response) => write!(
+                f,
+                " {}, {} + {} tokens",
+                response.stop_reason.as_str(),
+                response.usage.input_tokens,
+                response.usage.output_tokens
+            ),
+            EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
+            EventKind::ToolCompleted { result, duration_ms } => {
+                write!(f, " {duration_ms} ms: {}", Short(&result.output))
+            }
+            EventKind::ToolFailed { result, duration_ms } => {
+                write!(f, " {} after {duration_ms} ms: {}", result.status, Short(&result.output))
+            }
+        }
+    }
+}
+
+/// A text in one line of at most 100 bytes.
+struct Short<'a>(&'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = head(self.0, 100);
+        write!(f, "{head:?}")?;
+        if head.len() < self.0.len() { f.write_str("…") } else { Ok(()) }
+    }
+}
+
+/// Writes each event as one line of JSON.
+///
+/// Lines are written through when a run ends and when the sink is dropped.
+pub struct JsonlSink {
+    writer: Mutex<BufWriter<Box<dyn Write + Send>>>,
+    deltas: bool,
+}
+
+impl JsonlSink {
+    /// Writes to anything.
+    pub fn new(writer: impl Write + Send + 'static) -> Self {
+        Self { writer: Mutex::new(BufWriter::new(Box::new(writer))), deltas: false }
+    }
+
+    /// Appends to a file, which is made when there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be opened for writing.
+    pub fn append(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self::new(File::options().create(true).append(true).open(path)?))
+    }
+
+    /// Writes deltas too, each through at once.
+    #[must_use]
+    pub fn with_deltas(mut self) -> Self {
+        self.deltas = true;
+        self
+    }
+}
+
+impl EventSink for JsonlSink {
+    fn emit(&self, event: &Event) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = serde_json::to_writer(&mut *writer, event)
+            .map_err(io::Error::from)
+            .and_then(|()| writer.write_all(b"\n"))
+            .and_then(|()| if self.deltas || event.kind.ends_run() { writer.flush() } else { Ok(()) });
+        if let Err(error) = written {
+            tracing::warn!(%error, "an event could not be written to its file");
+        }
+    }
+
+    fn wants_deltas(&self) -> bool {
+        self.deltas
+    }
+}
+
+impl fmt::Debug for JsonlSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JsonlSink").field("deltas", &self.deltas).finish_non_exhaustive()
+    }
+}

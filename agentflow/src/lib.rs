@@ -1,0 +1,63 @@
+#![doc = include_str!("../../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod agent;
+mod context;
+mod error;
+mod event;
+mod message;
+mod model;
+mod path;
+mod registry;
+mod resource;
+mod runtime;
+mod telemetry;
+mod text;
+mod time;
+mod tool;
+mod wire;
+
+#[doc(hidden)]
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub mod __private;
+#[cfg(feature = "cli")]
+pub mod cli;
+
+pub use agentflow_macros::tool;
+#[doc(no_inline)]
+pub use schemars;
+#[doc(no_inline)]
+pub use serde;
+#[doc(no_inline)]
+pub use serde_json;
+
+pub use crate::agent::{Agent, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
+pub use crate::context::Context;
+pub use crate::error::{Error, Failure, Result};
+pub use crate::event::{
+    Event, EventKind, EventSink, Events, JsonlSink, ModelDelta, RunCompleted, RunId, RunStarted, StdoutSink,
+};
+pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
+#[cfg(feature = "http")]
+pub use crate::model::HttpSettings;
+#[cfg(feature = "openai-chat")]
+pub use crate::model::openai_chat;
+pub use crate::model::{
+    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
+    ModelRequest, ModelResponse, ModelSettings, ModelStream, Secret, SecretProvider, StopReason, TimeoutKind,
+    ToolCallDelta, ToolChoice, Usage,
+};
+pub use crate::path::{StepPath, StepPathError};
+pub use crate::registry::{Registry, RegistryError};
+pub use crate::resource::{Inject, ResourceKey, Resources};
+pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::time::{Clock, SystemClock, Timestamp};
+pub use crate::tool::{
+    Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
+    ToolPolicy, ToolRef,
+};
+
+/// What most programs need: `use agentflow::prelude::*;`.
+pub mod prelude {
+    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, tool, tools};
+}

@@ -1,0 +1,231 @@
+//! What can go wrong with a model call, classified so that a caller can decide without reading texts.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// A failed model call.
+///
+/// It never holds a key: request headers are not part of it.
+#[derive(Debug)]
+pub struct ModelError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ModelErrorKind,
+    message: String,
+    status: Option<u16>,
+    provider_code: Option<String>,
+    request_id: Option<String>,
+    retry_after: Option<Duration>,
+    body: Option<String>,
+    source: Option<Source>,
+}
+
+/// The class of a [`ModelError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ModelErrorKind {
+    /// Too many requests or tokens.
+    RateLimited,
+    /// The provider has no capacity now.
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// Nothing came in time.
+    Timeout(TimeoutKind),
+    /// The answer stopped without its end.
+    Truncated,
+    /// The connection failed or broke.
+    Transport,
+    /// No key, or a wrong one.
+    Auth,
+    /// The key may not do this.
+    Permission,
+    /// No such model or address.
+    NotFound,
+    /// The provider refuses the request as it is.
+    BadRequest,
+    /// The conversation is longer than the model's context.
+    ContextOverflow,
+    /// The provider withholds an answer because of its content.
+    ContentFilter,
+    /// The answer is not what the wire format says.
+    InvalidResponse,
+    /// The call was cancelled.
+    Cancelled,
+}
+
+/// Which wait was too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TimeoutKind {
+    /// Opening the connection.
+    Connect,
+    /// Waiting for the first byte of the answer.
+    FirstByte,
+    /// Waiting between two pieces of the answer.
+    Idle,
+    /// The call as a whole.
+    Total,
+}
+
+impl ModelErrorKind {
+    /// The name used in events and by the command line, such as `rate_limited`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimited => "rate_limited",
+            Self::Overloaded => "overloaded",
+            Self::Server => "server",
+            Self::Timeout(_) => "timeout",
+            Self::Truncated => "truncated",
+            Self::Transport => "transport",
+            Self::Auth => "auth",
+            Self::Permission => "permission",
+            Self::NotFound => "not_found",
+            Self::BadRequest => "bad_request",
+            Self::ContextOverflow => "context_overflow",
+            Self::ContentFilter => "content_filter",
+            Self::InvalidResponse => "invalid_response",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the same call may succeed when it is made again.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::RateLimited | Self::Overloaded | Self::Server | Self::Timeout(_) | Self::Truncated | Self::Transport
+        )
+    }
+}
+
+impl ModelError {
+    /// An error of a class, with a sentence about what happened.
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            status: None,
+            provider_code: None,
+            request_id: None,
+            retry_after: None,
+            body: None,
+            source: None,
+        }))
+    }
+
+    /// The stream stopped without the provider's own sign that the answer is whole.
+    pub fn truncated() -> Self {
+        Self::new(ModelErrorKind::Truncated, "the answer stopped before its end; what came before is incomplete")
+    }
+
+    /// Adds the HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.0.status = Some(status);
+        self
+    }
+
+    /// Adds the provider's own error code.
+    #[must_use]
+    pub fn with_provider_code(mut self, code: impl Into<String>) -> Self {
+        self.0.provider_code = Some(code.into());
+        self
+    }
+
+    /// Adds the provider's id of the request, for its support.
+    #[must_use]
+    pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
+        self.0.request_id = Some(id.into());
+        self
+    }
+
+    /// Adds how long the provider asks to wait.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
+        self
+    }
+
+    /// Adds the answer's body; an adapter caps it.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<String>) -> Self {
+        self.0.body = Some(body.into());
+        self
+    }
+
+    /// Adds what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The class.
+    pub fn kind(&self) -> ModelErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence about what happened.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The HTTP status, when there was an answer.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// The provider's own error code.
+    pub fn provider_code(&self) -> Option<&str> {
+        self.0.provider_code.as_deref()
+    }
+
+    /// The provider's id of the request.
+    pub fn request_id(&self) -> Option<&str> {
+        self.0.request_id.as_deref()
+    }
+
+    /// How long the provider asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// The start of the answer's body.
+    pub fn body(&self) -> Option<&str> {
+        self.0.body.as_deref()
+    }
+
+    /// Whether the same call may succeed when it is made again.
+    pub fn is_retryable(&self) -> bool {
+        self.0.kind.is_retryable()
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "model call failed ({}", self.0.kind.as_str())?;
+        if let Some(status) = self.0.status {
+            write!(f, ", status {status}")?;
+        }
+        if let Some(code) = &self.0.provider_code {
+            write!(f, ", code {code}")?;
+        }
+        if let Some(id) = &self.0.request_id {
+            write!(f, ", request {id}")?;
+        }
+        write!(f, "): {}", self.0.message)
+    }
+}
+
+impl std::error::Error for ModelError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,324 @@
+//! Chat models: the [`Model`] trait, what is sent and what comes back.
+//!
+//! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. This module does no I/O: the
+//! adapters beside it do, each behind its own cargo feature.
+
+mod error;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "openai-chat")]
+pub mod openai_chat;
+mod reference;
+mod secret;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+
+pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
+#[cfg(feature = "http")]
+pub use self::http::HttpSettings;
+pub use self::reference::{ModelRef, ModelRefError};
+pub use self::secret::{EnvSecrets, Secret, SecretProvider};
+use crate::message::{Conversation, Message, ToolCall};
+use crate::tool::ToolManifest;
+
+/// What a [`Model`] yields, in order. The stream drops its connection when it is dropped.
+pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
+
+/// A boxed future, as returned by [`Model::call`].
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A chat model.
+///
+/// Implement it for a stand-in, a proxy or a provider that agentflow does not know. The stream must end with
+/// [`ModelEvent::Completed`] or with an error; one that just stops counts as truncated.
+pub trait Model: Send + Sync {
+    /// The provider and the model's name, for events and error messages.
+    fn info(&self) -> &ModelInfo;
+
+    /// Starts one call. Nothing happens before the stream is first polled; dropping it ends the call.
+    fn stream(&self, request: ModelRequest) -> ModelStream;
+
+    /// One call, read to its end.
+    ///
+    /// # Errors
+    /// Whatever the stream reports, or [`ModelErrorKind::Truncated`] when it stops without saying so.
+    fn call(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelResponse, ModelError>> {
+        Box::pin(async move {
+            let mut stream = self.stream(request);
+            while let Some(event) = stream.next().await {
+                if let ModelEvent::Completed(response) = event? {
+                    return Ok(*response);
+                }
+            }
+            Err(ModelError::truncated())
+        })
+    }
+}
+
+/// Who a [`Model`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The wire format or maker, such as `openai-chat`.
+    pub provider: Arc<str>,
+    /// The model's name as the provider knows it.
+    pub model: Arc<str>,
+}
+
+impl ModelInfo {
+    /// Names a provider and a model.
+    pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
+        Self { provider: provider.into(), model: model.into() }
+    }
+}
+
+/// What one call sends. Cloning is cheap: every field is shared.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelRequest {
+    /// The conversation so far, instructions first.
+    pub messages: Conversation,
+    /// The tools the model may ask for, by name.
+    pub tools: ToolManifest,
+    /// Temperature and the like.
+    pub settings: Arc<ModelSettings>,
+    /// Whether pieces are wanted as they come. Without it an adapter may wait for the whole answer.
+    pub stream: bool,
+}
+
+impl ModelRequest {
+    /// A request without tools, with default settings, not streamed.
+    pub fn new(messages: impl Into<Conversation>) -> Self {
+        Self { messages: messages.into(), tools: ToolManifest::default(), settings: Arc::default(), stream: false }
+    }
+
+    /// Offers tools.
+    #[must_use]
+    pub fn tools(mut self, tools: impl Into<ToolManifest>) -> Self {
+        self.tools = tools.into();
+        self
+    }
+
+    /// Sets temperature and the like.
+    #[must_use]
+    pub fn settings(mut self, settings: impl Into<Arc<ModelSettings>>) -> Self {
+        self.settings = settings.into();
+        self
+    }
+
+    /// Asks for the pieces as they come.
+    #[must_use]
+    pub fn streamed(mut self) -> Self {
+        self.stream = true;
+        self
+    }
+}
+
+/// Settings of a call. What is `None` is left to the provider.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ModelSettings {
+    /// Sampling temperature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// The most tokens to generate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// A seed, where the provider knows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts at which generation stops.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// Whether and which tool the model must call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+    /// Further fields, put into the provider's request object as they are.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    #[doc(alias = "generate_content_config")]
+    pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Whether and which tool the model must call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// No tool.
+    None,
+    /// Some tool.
+    Required,
+    /// The tool of this name.
+    Tool(String),
+}
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ModelEvent {
+    /// More text.
+    Text(String),
+    /// More readable reasoning.
+    Reasoning(String),
+    /// More of a tool call.
+    ToolCall(ToolCallDelta),
+    /// The whole answer; always the last item.
+    Completed(Box<ModelResponse>),
+}
+
+/// More of a tool call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallDelta {
+    /// Which call of this answer, from 0.
+    pub index: usize,
+    /// The call's id, when it became known with this piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool's name, when it became known with this piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// More of the arguments' JSON text.
+    pub arguments: String,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ModelResponse {
+    /// What the model said and asked for.
+    pub message: Arc<Message>,
+    /// Why it stopped.
+    pub stop_reason: StopReason,
+    /// What it cost in tokens.
+    pub usage: Usage,
+    /// The model that answered, as the provider names it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// The provider's id of the answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+}
+
+impl ModelResponse {
+    /// An answer that ended as it should: with [`StopReason::ToolCalls`] when the message asks for tools, else with
+    /// [`StopReason::Stop`].
+    pub fn new(message: impl Into<Arc<Message>>) -> Self {
+        let message = message.into();
+        let stop_reason = if message.tool_calls().next().is_some() { StopReason::ToolCalls } else { StopReason::Stop };
+        Self { message, stop_reason, usage: Usage::default(), model: String::new(), id: String::new() }
+    }
+
+    /// The text of the message.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        self.message.text()
+    }
+
+    /// The tool calls of the message.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &Arc<ToolCall>> {
+        self.message.tool_calls()
+    }
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StopReason {
+    /// It was done.
+    Stop,
+    /// It wants tools called.
+    ToolCalls,
+    /// It reached the token limit.
+    Length,
+    /// The provider withheld the rest.
+    ContentFilter,
+    /// The model declined.
+    Refusal,
+    /// A reason that has no name here, as the provider wrote it.
+    Other(String),
+}
+
+impl StopReason {
+    /// The name used in events and by the command line, such as `tool_calls`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool_calls",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+            Self::Refusal => "refusal",
+            Self::Other(reason) => reason,
+        }
+    }
+}
+
+/// Tokens, counted alike for every provider: cached tokens are part of the input, reasoning is part of the output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Usage {
+    /// All tokens read, cached ones included.
+    pub input_tokens: u64,
+    /// All tokens written, reasoning included.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache, when it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Tokens written to the provider's cache, when it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// Tokens spent on reasoning, when the provider says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// The provider's own object, unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Box<serde_json::Value>>,
+}
+
+impl Usage {
+    /// Counts of input and output tokens and nothing else.
+    pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
+        Self { input_tokens, output_tokens, ..Self::default() }
+    }
+
+    /// Adds another call's counts; the raw object of a sum is `None`.
+    pub fn add(&mut self, other: &Self) {
+        fn sum(a: &mut Option<u64>, b: Option<u64>) {
+            if let Some(b) = b {
+                *a = Some(a.unwrap_or(0) + b);
+            }
+        }
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        sum(&mut self.cached_tokens, other.cached_tokens);
+        sum(&mut self.cache_write_tokens, other.cache_write_tokens);
+        sum(&mut self.reasoning_tokens, other.reasoning_tokens);
+        self.raw = None;
+    }
+}
+
+/// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
+#[cfg_attr(not(feature = "openai-chat"), expect(unused_variables, reason = "no adapter is switched on"))]
+pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
+    match model.provider() {
+        #[cfg(feature = "openai-chat")]
+        openai_chat::PROVIDER => Ok(Arc::new(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets)))),
+        provider => Err(format!(
+            "no adapter is called `{provider}`; there {}; a host adds its own with `Runtime::builder().model_provider(..)`",
+            if cfg!(feature = "openai-chat") {
+                "is `openai-chat`"
+            } else {
+                "is none in this build (see the cargo features)"
+            }
+        )),
+    }
+}

@@ -1,0 +1,98 @@
+//! Names of models: `provider/model`, `provider:model`, or the model's name alone.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of a model and of the wire format it is reached by.
+///
+/// `openai-chat/gpt-5-mini` and `openai-chat:gpt-5-mini` name both; a name alone is looked up by its beginning.
+///
+/// ```
+/// use agentflow::ModelRef;
+///
+/// let model: ModelRef = "openai/gpt-5-mini".parse()?;
+/// assert_eq!(model.provider(), "openai-chat");
+/// assert_eq!(model.model(), "gpt-5-mini");
+/// assert_eq!("gpt-5-mini".parse::<ModelRef>()?, model);
+/// # Ok::<(), agentflow::ModelRefError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ModelRef {
+    provider: Arc<str>,
+    model: Arc<str>,
+}
+
+/// Short names of providers and the wire format each stands for.
+const ALIASES: &[(&str, &str)] = &[("openai", "openai-chat")];
+
+/// How the names of models begin, for a name without its provider.
+const PREFIXES: &[(&str, &str)] = &[
+    ("gpt-", "openai-chat"),
+    ("o1", "openai-chat"),
+    ("o3", "openai-chat"),
+    ("o4", "openai-chat"),
+    ("chatgpt-", "openai-chat"),
+];
+
+impl ModelRef {
+    /// A model by its provider or wire format and its name.
+    pub fn new(provider: &str, model: impl Into<Arc<str>>) -> Self {
+        let provider = ALIASES.iter().find(|(alias, _)| *alias == provider).map_or(provider, |(_, name)| name);
+        Self { provider: provider.into(), model: model.into() }
+    }
+
+    /// The wire format, such as `openai-chat`.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The model's name as the provider knows it.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+impl FromStr for ModelRef {
+    type Err = ModelRefError;
+
+    fn from_str(text: &str) -> Result<Self, ModelRefError> {
+        let text = text.trim();
+        if let Some(at) = text.find(['/', ':']) {
+            let (provider, model) = (&text[..at], &text[at + 1..]);
+            if provider.is_empty() || model.is_empty() {
+                return Err(ModelRefError::unreadable(text));
+            }
+            return Ok(Self::new(provider, model));
+        }
+        PREFIXES
+            .iter()
+            .find(|(prefix, _)| text.starts_with(prefix))
+            .map(|(_, provider)| Self::new(provider, text))
+            .ok_or_else(|| ModelRefError::unreadable(text))
+    }
+}
+
+/// A model's name that leads to no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model `{name}` cannot be used: {problem}")]
+pub struct ModelRefError {
+    name: String,
+    problem: String,
+}
+
+impl ModelRefError {
+    fn unreadable(name: &str) -> Self {
+        Self { name: name.to_owned(), problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned() }
+    }
+
+    pub(crate) fn unusable(model: &ModelRef, problem: impl Into<String>) -> Self {
+        Self { name: model.to_string(), problem: problem.into() }
+    }
+}

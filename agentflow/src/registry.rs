@@ -1,0 +1,212 @@
+//! The tools that are linked into the program, and those that are added while it runs.
+//!
+//! Being registered gives a tool to nobody: an agent has the tools that it names or selects.
+//!
+//! # Why a tool may be missing
+//!
+//! The linker leaves out a crate that nothing refers to, and the crate's tools with it. A program whose tools live in a
+//! library it never names otherwise writes `use my_tools as _;`. [`Registry::expect`] turns such a loss into an error at
+//! start-up.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::context::Context;
+use crate::message::{ToolCall, ToolResult};
+use crate::text::nearest;
+use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
+
+/// One `#[tool]` of the program; collected when it is linked.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Linked(pub fn() -> ToolRef);
+
+inventory::collect!(Linked);
+
+/// Tools by name.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    tools: BTreeMap<Arc<str>, ToolRef>,
+}
+
+/// The tools contradict each other, or one is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Two tools have one name.
+    #[error(
+        "two tools are named `{name}`: at {} and at {}; rename one or give it `#[tool(name = \"..\")]`",
+        place(first),
+        place(second)
+    )]
+    Duplicate {
+        /// The name.
+        name: Arc<str>,
+        /// Where one is; `None` for a tool made at run time.
+        first: Option<SourceLocation>,
+        /// Where the other is.
+        second: Option<SourceLocation>,
+    },
+    /// A name no provider takes.
+    #[error(
+        "the tool name `{name}` at {} does not work: use 1 to 64 letters, digits, `_` or `-`",
+        place(source_location)
+    )]
+    InvalidName {
+        /// The name.
+        name: Arc<str>,
+        /// Where the tool is; `None` for one made at run time.
+        source_location: Option<SourceLocation>,
+    },
+    /// There is no tool of that name.
+    #[error("there is no tool `{name}`{}", hint(nearest, *registered))]
+    NotFound {
+        /// The name asked for.
+        name: String,
+        /// The nearest name there is, if one is near.
+        nearest: Option<Arc<str>>,
+        /// How many tools there are.
+        registered: usize,
+    },
+    /// Tools that the program counts on are not linked.
+    #[error(
+        "these tools are not linked into the program: {}; if their crate is a dependency, name it somewhere, as in `use that_crate as _;`",
+        names.join(", ")
+    )]
+    NotLinked {
+        /// Their names.
+        names: Vec<String>,
+    },
+}
+
+fn place(location: &Option<SourceLocation>) -> String {
+    match location {
+        Some(location) => location.to_string(),
+        None => "run time (no source line)".to_owned(),
+    }
+}
+
+fn hint(nearest: &Option<Arc<str>>, registered: usize) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if registered == 0 => "; no tools are registered at all".to_owned(),
+        None => format!("; {registered} other tools are registered"),
+    }
+}
+
+impl Registry {
+    /// A registry without tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All tools that are linked into the program, collected at the first call.
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when two have one name, [`RegistryError::InvalidName`].
+    #[doc(alias = "from_link")]
+    pub fn linked() -> Result<&'static Self, RegistryError> {
+        static LINKED: OnceLock<Result<Registry, RegistryError>> = OnceLock::new();
+        LINKED
+            .get_or_init(|| {
+                let mut tools: Vec<ToolRef> =
+                    inventory::iter::<Linked>.into_iter().map(|linked| (linked.0)()).collect();
+                // Link order is not stable; with an order of ours the same two places are named every time.
+                tools.sort_by(|a, b| {
+                    let key = |tool: &ToolRef| {
+                        let definition = tool.definition();
+                        (
+                            definition.name.clone(),
+                            definition.source.as_ref().map(|source| (source.file.clone(), source.line)),
+                        )
+                    };
+                    key(a).cmp(&key(b))
+                });
+                let mut registry = Self::new();
+                tools.into_iter().try_for_each(|tool| registry.register(tool))?;
+                Ok(registry)
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    /// Adds a tool, such as a [`FnTool`](crate::FnTool).
+    ///
+    /// # Errors
+    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`].
+    pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
+        let tool = tool.into();
+        let definition = tool.definition();
+        if !definition.has_valid_name() {
+            return Err(RegistryError::InvalidName {
+                name: definition.name.clone(),
+                source_location: definition.source.clone(),
+            });
+        }
+        if let Some(first) = self.tools.get(&definition.name) {
+            return Err(RegistryError::Duplicate {
+                name: definition.name.clone(),
+                first: first.definition().source.clone(),
+                second: definition.source.clone(),
+            });
+        }
+        let name = definition.name.clone();
+        self.tools.insert(name, tool);
+        Ok(())
+    }
+
+    /// The tool of a name.
+    ///
+    /// # Errors
+    /// [`RegistryError::NotFound`], which offers the nearest name.
+    pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
+        self.tools.get(name).ok_or_else(|| RegistryError::NotFound {
+            name: name.to_owned(),
+            nearest: nearest(name, self.names()).map(Into::into),
+            registered: self.tools.len(),
+        })
+    }
+
+    /// Checks that the program has the tools it counts on.
+    ///
+    /// # Errors
+    /// [`RegistryError::NotLinked`] with every name that is missing; see the [module's text](self) for the usual reason.
+    pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
+        let missing: Vec<String> =
+            names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RegistryError::NotLinked { names: missing }) }
+    }
+
+    /// The tools whose scopes are all among these, ordered by name. A tool without scopes is among them.
+    pub fn with_scopes<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<ToolRef> {
+        let scopes: Vec<&str> = scopes.into_iter().collect();
+        self.tools()
+            .filter(|tool| tool.definition().policy.scopes.iter().all(|scope| scopes.contains(&&**scope)))
+            .cloned()
+            .collect()
+    }
+
+    /// All tools, ordered by name.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolRef> {
+        self.tools.values()
+    }
+
+    /// All names, ordered.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.tools.keys().map(|name| &**name)
+    }
+
+    /// The definitions of all tools, as a model is told of them.
+    pub fn manifest(&self) -> ToolManifest {
+        self.tools().map(|tool| Arc::clone(tool.definition())).collect()
+    }
+
+    /// Calls a tool by name, outside of any agent. Whatever happens is in the result: an unknown name, wrong arguments,
+    /// a panic, a time-out. No scope is granted but those in `scopes`.
+    pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
+        match self.tools.get(&*call.name) {
+            Some(tool) => invoke(&**tool, cx, call, scopes).await,
+            None => not_found(call, self.names()),
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! From JSON text to a function's parameters, and from the parameters to a JSON Schema.
+//!
+//! One description of the parameters serves both, so that schema and deserializer cannot disagree. The straight way
+//! reads the text into the typed values with no value in between; only when that fails is the text read again, argument
+//! by argument, to find the path, the expectation and the value seen.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::output::ToolError;
+use crate::context::Context;
+use crate::resource::{Inject, ResourceKey};
+use crate::text::{head, nearest};
+
+/// What a parameter of a `#[tool]` function can be: any owned value with a schema, or [`Inject`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a tool parameter",
+    label = "the model cannot fill this in",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it; it must be `Send` and own its data",
+    note = "for something the program provides, such as a client or a pool, take `Inject<{Self}>`"
+)]
+pub trait ToolParam: Sized + Send + 'static {
+    /// Whether the program provides the value, so that the model never sees the parameter.
+    #[doc(hidden)]
+    const INJECTED: bool;
+
+    #[doc(hidden)]
+    fn schema(generator: &mut SchemaGenerator) -> Schema;
+
+    #[doc(hidden)]
+    fn read<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Self, M::Error>;
+
+    /// The value when no argument was given: an injected one, or what the type makes of nothing.
+    #[doc(hidden)]
+    fn absent(cx: Option<&Context>) -> Option<Self>;
+
+    #[doc(hidden)]
+    fn from_value(value: &Value) -> Result<Self, String>;
+
+    #[doc(hidden)]
+    fn resource() -> Option<ResourceKey>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam for T {
+    const INJECTED: bool = false;
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<T>()
+    }
+
+    fn read<'de, M: MapAccess<'de>>(map: &mut M) -> Result<Self, M::Error> {
+        map.next_value()
+    }
+
+    fn absent(_: Option<&Context>) -> Option<Self> {
+        T::deserialize(Absent).ok()
+    }
+
+    fn from_value(value: &Value) -> Result<Self, String> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            let message = error.into_inner();
+            if path == "." { format!(": {message}") } else { format!(".{path}: {message}") }
+        })
+    }
+
+    fn resource() -> Option<ResourceKey> {
+        None
+    }
+}
+
+impl<T: ?Sized + Send + Sync + 'static> ToolParam for Inject<T> {
+    const INJECTED: bool = true;
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::default()
+    }
+
+    fn read<'de, M: MapAccess<'de>>(_: &mut M) -> Result<Self, M::Error> {
+        Err(serde::de::Error::custom("this parameter is provided by the program, not by the model"))
+    }
+
+    fn absent(cx: Option<&Context>) -> Option<Self> {
+        cx.and_then(Context::resource::<T>).map(Inject)
+    }
+
+    fn from_value(_: &Value) -> Result<Self, String> {
+        Err(": this parameter is provided by the program, not by the model".to_owned())
+    }
+
+    fn resource() -> Option<ResourceKey> {
+        Some(ResourceKey::of::<T>())
+    }
+}
+
+/// A deserializer of nothing: an `Option` becomes `None`, everything else fails.
+struct Absent;
+
+impl<'de> Deserializer<'de> for Absent {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("missing"))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_none()
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// The value of `#[tool(default = ..)]`, for the body and for the schema.
+pub struct DefaultValue {
+    value: Box<dyn Any + Send>,
+    json: Value,
+}
+
+impl DefaultValue {
+    pub fn new<T: serde::Serialize + Send + 'static>(value: T) -> Self {
+        let json = serde_json::to_value(&value).unwrap_or(Value::Null);
+        Self { value: Box::new(value), json }
+    }
+}
+
+/// One parameter as `#[tool]` sees it, with what its type knows about itself.
+pub struct Param {
+    pub(crate) name: &'static str,
+    description: &'static str,
+    injected: bool,
+    default: Option<fn() -> DefaultValue>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    optional: fn() -> bool,
+    from_value: fn(&Value) -> Result<Box<dyn Any + Send>, String>,
+    resource: fn() -> Option<ResourceKey>,
+}
+
+impl Param {
+    pub const fn new<T: ToolParam>(name: &'static str, description: &'static str) -> Self {
+        Self {
+            name,
+            description,
+            injected: T::INJECTED,
+            default: None,
+            schema: T::schema,
+            optional: || T::absent(None).is_some(),
+            from_value: |value| Ok(Box::new(T::from_value(value)?)),
+            resource: T::resource,
+        }
+    }
+
+    #[must_use]
+    pub const fn with_default(mut self, default: fn() -> DefaultValue) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    pub(crate) fn resource(&self) -> Option<ResourceKey> {
+        (self.resource)()
+    }
+}
+
+/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be told.
+pub(crate) fn parameters_schema(params: &[Param]) -> Value {
+    let mut generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for param in params.iter().filter(|param| !param.injected) {
+        let mut schema = (param.schema)(&mut generator);
+        if !param.description.is_empty() {
+            schema.insert("description".to_owned(), param.description.into());
+        }
+        match param.default {
+            Some(default) => {
+                schema.insert("default".to_owned(), default().json);
+            }
+            None if (param.optional)() => {}
+            None => required.push(Value::from(param.name)),
+        }
+        properties.insert(param.name.to_owned(), schema.to_value());
+    }
+    let mut root = Map::new();
+    root.insert("type".to_owned(), "object".into());
+    root.insert("properties".to_owned(), properties.into());
+    if !required.is_empty() {
+        root.insert("required".to_owned(), required.into());
+    }
+    root.insert("additionalProperties".to_owned(), false.into());
+    let definitions = generator.take_definitions(true);
+    if !definitions.is_empty() {
+        root.insert("$defs".to_owned(), definitions.into());
+    }
+    Value::Object(root)
+}
+
+/// The parameters of one function, as a tuple.
+pub trait ToolParams: Sized {
+    type Slots;
+
+    fn empty() -> Self::Slots;
+
+    fn read_into<'de, M: MapAccess<'de>>(slots: &mut Self::Slots, index: usize, map: &mut M) -> Result<(), M::Error>;
+
+    fn finish(slots: Self::Slots, params: &[Param], cx: &Context) -> Result<Self, ToolError>;
+
+    fn set(slots: &mut Self::Slots, index: usize, value: Box<dyn Any + Send>);
+}
+
+fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T, ToolError> {
+    if let Some(value) = slot {
+        return Ok(value);
+    }
+    if let Some(default) = param.default
+        && let Ok(value) = default().value.downcast::<T>()
+    {
+        return Ok(*value);
+    }
+    T::absent(Some(cx)).ok_or_else(|| match T::resource() {
+        Some(key) => ToolError::new(format!(
+            "the program gave this agent no resource of type `{}`; this cannot be mended by other arguments",
+            key.type_name()
+        )),
+        None => ToolError::invalid_arguments(format!("`{}`: this argument is missing; give it a value", param.name)),
+    })
+}
+
+macro_rules! tuples {
+    ($($T:ident $index:tt),*) => {
+        impl<$($T: ToolParam),*> ToolParams for ($($T,)*) {
+            type Slots = ($(Option<$T>,)*);
+
+            fn empty() -> Self::Slots {
+                ($(None::<$T>,)*)
+            }
+
+            #[allow(unused_variables, reason = "a function without parameters has no slot")]
+            fn read_into<'de, M: MapAccess<'de>>(
+                slots: &mut Self::Slots,
+                index: usize,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                match index {
+                    $($index => slots.$index = Some($T::read(map)?),)*
+                    _ => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(())
+            }
+
+            #[allow(unused_variables, reason = "a function without parameters has no slot")]
+            fn finish(slots: Self::Slots, params: &[Param], cx: &Context) -> Result<Self, ToolError> {
+                Ok(($(fill(slots.$index, &params[$index], cx)?,)*))
+            }
+
+            #[allow(unused_variables, reason = "a function without parameters has no slot")]
+            fn set(slots: &mut Self::Slots, index: usize, value: Box<dyn Any + Send>) {
+                match index {
+                    $($index => slots.$index = value.downcast().ok().map(|value| *value),)*
+                    _ => {}
+                }
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A 0);
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+tuples!(A 0, B 1, C 2, D 3);
+tuples!(A 0, B 1, C 2, D 3, E 4);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13, P 14);
+tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13, P 14, Q 15);
+
+/// Reads a call's arguments.
+pub(crate) fn read<T: ToolParams>(params: &[Param], cx: &Context, arguments: &str) -> Result<T, ToolError> {
+    let text = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let visitor = Straight::<T> { params, of: PhantomData };
+    let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
+        Ok(slots) => slots,
+        Err(_) => {
+            let mut slots = T::empty();
+            read_slowly(params, text, &mut |index, value| T::set(&mut slots, index, value))?;
+            slots
+        }
+    };
+    T::finish(slots, params, cx)
+}
+
+struct Straight<'p, T> {
+    params: &'p [Param],
+    of: PhantomData<T>,
+}
+
+impl<'de, T: ToolParams> Visitor<'de> for Straight<'_, T> {
+    type Value = T::Slots;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of arguments")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let mut slots = T::empty();
+        while let Some(index) = map.next_key_seed(Key(self.params))? {
+            T::read_into(&mut slots, index, &mut map)?;
+        }
+        Ok(slots)
+    }
+}
+
+/// Finds the parameter of a key.
+struct Key<'p>(&'p [Param]);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an argument's name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<usize, E> {
+        self.0
+            .iter()
+            .position(|param| param.name == name && !param.injected)
+            .ok_or_else(|| E::custom("unknown argument"))
+    }
+}
+
+/// The way that explains: argument by argument, all complaints together. It also accepts what JSON Schema calls an
+/// integer and serde does not, such as `2.0`.
+fn read_slowly(params: &[Param], text: &str, set: &mut dyn FnMut(usize, Box<dyn Any + Send>)) -> Result<(), ToolError> {
+    let arguments: Map<String, Value> = match serde_json::from_str(text) {
+        Ok(Value::Object(arguments)) => arguments,
+        Ok(other) => {
+            return Err(ToolError::invalid_arguments(format!(
+                "the arguments must be one JSON object, but were {}",
+                shown(&other)
+            )));
+        }
+        Err(error) => {
+            return Err(ToolError::invalid_arguments(format!("the arguments are not valid JSON: {error}")));
+        }
+    };
+    let mut complaints = Vec::new();
+    for (name, value) in &arguments {
+        let Some(index) = params.iter().position(|param| param.name == name && !param.injected) else {
+            complaints.push(unknown_argument(name, params));
+            continue;
+        };
+        let whole = |value: &Value| (params[index].from_value)(value);
+        match whole(value).or_else(|complaint| whole(&with_integers(value)).map_err(|_| complaint)) {
+            Ok(value) => set(index, value),
+            Err(complaint) => complaints.push(format!("`{name}`{complaint}; seen: {}", shown(value))),
+        }
+    }
+    if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
+}
+
+fn unknown_argument(name: &str, params: &[Param]) -> String {
+    let known = || params.iter().filter(|param| !param.injected).map(|param| param.name);
+    match nearest(name, known()) {
+        Some(near) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
+        None if known().next().is_none() => format!("`{name}`: this tool takes no arguments"),
+        None => format!(
+            "`{name}`: there is no such argument; there are {}",
+            known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+/// The value with every number that is whole written as an integer.
+fn with_integers(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            #[expect(clippy::cast_possible_truncation, reason = "within the range that f64 holds exactly")]
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+                Value::from(float as i64)
+            }
+            _ => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(with_integers).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), with_integers(value))).collect(),
+        other => other.clone(),
+    }
+}
+
+/// A value for an error message: at most 120 bytes.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.len() <= 120 { text } else { format!("{}…", head(&text, 117)) }
+}

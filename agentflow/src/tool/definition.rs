@@ -1,0 +1,170 @@
+//! What is known about a tool before it runs: name, schema, policy.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::wire::WireCache;
+
+/// Everything about a tool but its body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToolDefinition {
+    /// The name the model calls it by: at most 64 letters, digits, `_` and `-`.
+    pub name: Arc<str>,
+    /// What it does, for the model.
+    #[serde(default)]
+    pub description: Arc<str>,
+    /// JSON Schema (2020-12) of the arguments; always an object schema.
+    #[serde(rename = "parameters_schema", alias = "parameters")]
+    pub parameters: Value,
+    /// How the runtime treats it.
+    #[serde(default)]
+    pub policy: ToolPolicy,
+    /// Where it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceLocation>,
+}
+
+impl ToolDefinition {
+    /// A definition with the default policy.
+    ///
+    /// `parameters` is a JSON Schema of an object, such as
+    /// `json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})`.
+    pub fn new(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, parameters: Value) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters,
+            policy: ToolPolicy::default(),
+            source: None,
+        }
+    }
+
+    /// Replaces the policy.
+    #[must_use]
+    pub fn policy(mut self, policy: ToolPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Whether every provider takes the name: 1 to 64 letters, digits, `_` and `-`.
+    ///
+    /// The rule is the one OpenAI and Anthropic publish for function names.
+    pub fn has_valid_name(&self) -> bool {
+        (1..=64).contains(&self.name.len())
+            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    }
+}
+
+/// How the runtime treats a tool. The attribute `#[tool(..)]` sets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ToolPolicy {
+    /// The longest a call may take; `None` leaves it to the run's own time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// How often a failed call may be made again by a workflow; an agent leaves that to its model.
+    pub retry: u32,
+    /// Whether calling it twice with the same idempotency key is the same as calling it once.
+    pub idempotent: bool,
+    /// What it does to the world; decides what happens to a call that a crash cut short.
+    pub effects: Effects,
+    /// Whether a person must agree before it runs. Recorded here; asking is up to the host.
+    pub approve: bool,
+    /// The scopes a run must have been granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[doc(alias = "required_permissions")]
+    pub scopes: Vec<Arc<str>>,
+    /// Whether the body runs on threads for blocking work.
+    pub blocking: bool,
+    /// The most bytes of output; a larger answer becomes an error that the model sees.
+    pub max_output: usize,
+}
+
+impl ToolPolicy {
+    /// The default for [`max_output`](Self::max_output): 64 KiB, some 16,000 tokens.
+    pub const MAX_OUTPUT: usize = 64 * 1024;
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            retry: 0,
+            idempotent: false,
+            effects: Effects::Write,
+            approve: false,
+            scopes: Vec::new(),
+            blocking: false,
+            max_output: Self::MAX_OUTPUT,
+        }
+    }
+}
+
+/// What a tool does to the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effects {
+    /// Nothing: a pure function of its arguments.
+    None,
+    /// It reads what others may change.
+    Read,
+    /// It changes something. What a tool does that declares nothing.
+    #[default]
+    Write,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceLocation {
+    /// The file, as the compiler names it.
+    pub file: Arc<str>,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// The tools offered in one request, ordered by name. Cloning is one reference count.
+#[derive(Clone, Debug, Default)]
+pub struct ToolManifest(Arc<Manifest>);
+
+#[derive(Debug, Default)]
+struct Manifest {
+    definitions: Vec<Arc<ToolDefinition>>,
+    wire: WireCache,
+}
+
+impl ToolManifest {
+    /// The definitions, ordered by name.
+    pub fn definitions(&self) -> &[Arc<ToolDefinition>] {
+        &self.0.definitions
+    }
+
+    /// Whether no tool is offered.
+    pub fn is_empty(&self) -> bool {
+        self.0.definitions.is_empty()
+    }
+
+    /// The manifest in one wire format, encoded once and kept; see [`Message::encoded`](crate::Message::encoded).
+    pub fn encoded(&self, format: &str, encode: impl FnOnce(&[Arc<ToolDefinition>]) -> Vec<u8>) -> Arc<[u8]> {
+        self.0.wire.get_or_encode(format, || encode(&self.0.definitions))
+    }
+}
+
+impl<D: Into<Arc<ToolDefinition>>> FromIterator<D> for ToolManifest {
+    fn from_iter<I: IntoIterator<Item = D>>(definitions: I) -> Self {
+        let mut definitions: Vec<_> = definitions.into_iter().map(Into::into).collect();
+        definitions.sort_by(|a: &Arc<ToolDefinition>, b| a.name.cmp(&b.name));
+        Self(Arc::new(Manifest { definitions, wire: WireCache::default() }))
+    }
+}

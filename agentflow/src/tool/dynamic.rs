@@ -1,0 +1,133 @@
+//! Tools that are made at run time: from a closure with typed arguments, or from a schema that is only known then.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
+use crate::context::Context;
+
+type Body =
+    dyn Fn(Context, String) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>> + Send + Sync;
+
+/// A tool made of a closure.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use agentflow::{Context, FnTool, Tool, schemars, serde};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(crate = "agentflow::serde")]
+/// #[schemars(crate = "agentflow::schemars")]
+/// struct Greeting {
+///     name: String,
+/// }
+///
+/// let word = "Hello".to_owned();
+/// let greet = FnTool::new("greet", "Greet somebody.", move |_cx, greeting: Greeting| {
+///     let text = format!("{word}, {}!", greeting.name);
+///     async move { Ok::<_, std::io::Error>(text) }
+/// });
+/// let answer = greet.call(&Context::detached(), r#"{"name": "Ada"}"#).await.unwrap();
+/// assert_eq!(answer.as_json(), r#""Hello, Ada!""#);
+/// # }
+/// ```
+pub struct FnTool {
+    definition: Arc<ToolDefinition>,
+    body: Arc<Body>,
+}
+
+impl FnTool {
+    /// A tool whose arguments are one typed object; the type's schema is the tool's.
+    pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: Serialize,
+        E: fmt::Display,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let schema = schemars::generate::SchemaSettings::draft2020_12()
+            .with(|settings| {
+                settings.inline_subschemas = true;
+                settings.meta_schema = None;
+            })
+            .into_generator()
+            .into_root_schema_for::<A>();
+        Self::of(ToolDefinition::new(name, description, schema.to_value()), body)
+    }
+
+    /// A tool whose schema is only known at run time: the body gets the arguments as a JSON value, not validated.
+    pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
+    where
+        O: Serialize,
+        E: fmt::Display,
+        F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        Self::of(definition, body)
+    }
+
+    fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: Serialize,
+        E: fmt::Display,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let body = Arc::new(body);
+        Self {
+            definition: Arc::new(definition),
+            body: Arc::new(move |cx, arguments: String| {
+                let body = Arc::clone(&body);
+                Box::pin(async move {
+                    let arguments = read_whole(&arguments)?;
+                    match body(cx, arguments).await {
+                        Ok(output) => ToolOutput::json(&output),
+                        Err(error) => Err(ToolError::new(error.to_string())),
+                    }
+                })
+            }),
+        }
+    }
+
+    /// Replaces the policy.
+    #[must_use]
+    pub fn policy(mut self, policy: ToolPolicy) -> Self {
+        Arc::make_mut(&mut self.definition).policy = policy;
+        self
+    }
+}
+
+fn read_whole<A: DeserializeOwned>(arguments: &str) -> Result<A, ToolError> {
+    let text = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!("`{path}`: ") };
+        ToolError::invalid_arguments(format!("{at}{}", error.into_inner()))
+    })
+}
+
+impl Tool for FnTool {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        ToolFuture(super::Inner::Boxed((self.body)(cx.clone(), arguments.to_owned())))
+    }
+}
+
+impl fmt::Debug for FnTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FnTool").field(&self.definition.name).finish()
+    }
+}

@@ -1,0 +1,102 @@
+//! One tool call from the model's wish to the result it gets: scopes, time, panics, size.
+//!
+//! Whatever happens, there is a result; nothing here fails.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+
+use super::{Tool, ToolError, ToolOutput, ToolPolicy};
+use crate::context::Context;
+use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::text::{head, nearest};
+
+/// How much of an answer that is too large the model gets to see.
+const HEAD: usize = 1024;
+
+/// Calls a tool. Dropping the future cancels the tool.
+pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+    let policy = &tool.definition().policy;
+    let outcome = match missing_scope(policy, granted) {
+        Some(scope) => Err(ToolError::with_status(
+            ToolStatus::Unauthorized,
+            format!("this run was not granted the scope `{scope}`; do without this tool"),
+        )),
+        None => run(tool, cx, call, policy).await,
+    };
+    let (status, output) = match outcome.and_then(|output| within_size(output, policy)) {
+        Ok(output) => (ToolStatus::Success, output.into_json()),
+        Err(error) => (error.status(), error.message().to_owned()),
+    };
+    ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output }
+}
+
+fn missing_scope<'p>(policy: &'p ToolPolicy, granted: &[Arc<str>]) -> Option<&'p Arc<str>> {
+    policy.scopes.iter().find(|scope| !granted.contains(scope))
+}
+
+async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+    // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
+    let caught = AssertUnwindSafe(async { tool.call(cx, &call.arguments).await }).catch_unwind();
+    let outcome = match policy.timeout {
+        None => caught.await,
+        Some(limit) => match tokio::time::timeout(limit, caught).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                return Err(ToolError::with_status(
+                    ToolStatus::Timeout,
+                    format!("the tool did not answer within {limit:?}; whether it had its effect is unknown"),
+                ));
+            }
+        },
+    };
+    outcome.unwrap_or_else(|panic| {
+        Err(ToolError::with_status(
+            ToolStatus::Panicked,
+            format!("the tool panicked: {}; other arguments may help", panic_text(&*panic)),
+        ))
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+    let size = output.as_json().len();
+    if size <= policy.max_output {
+        return Ok(output);
+    }
+    Err(ToolError::with_status(
+        ToolStatus::OutputTooLarge,
+        format!(
+            "the tool ran, but its answer of {size} bytes is over the limit of {} bytes; ask for less. It begins: {}",
+            policy.max_output,
+            head(output.as_json(), HEAD.min(policy.max_output))
+        ),
+    ))
+}
+
+/// The result of a call of a tool that is not offered.
+pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
+    let name = &call.name;
+    let hint = match nearest(name, offered.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => match offered.map(|name| format!("`{name}`")).collect::<Vec<_>>() {
+            names if names.is_empty() => "no tools are offered; answer without one".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        },
+    };
+    ToolResult {
+        call_id: call.id.clone(),
+        name: name.clone(),
+        status: ToolStatus::NotFound,
+        output: format!("there is no tool `{name}`; {hint}"),
+    }
+}

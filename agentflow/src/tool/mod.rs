@@ -1,0 +1,174 @@
+//! Tools: what a model may call. `#[tool]` writes the implementations; closures and hand-written ones stand beside them.
+//!
+//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, [`invoke`].
+
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
+mod args;
+mod definition;
+mod dynamic;
+mod invoke;
+mod output;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, ready};
+
+pub use self::args::{DefaultValue, Param, ToolParam, ToolParams};
+pub(crate) use self::args::{parameters_schema, read};
+pub use self::definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
+pub use self::dynamic::FnTool;
+pub(crate) use self::invoke::{invoke, not_found};
+pub use self::output::{ToolError, ToolOutput};
+use crate::context::Context;
+use crate::resource::ResourceKey;
+
+/// Something a model can call: a definition and a body.
+///
+/// `#[tool]` implements it for the struct of the function's name. Implement it by hand for tools that are made at run
+/// time and do not fit [`FnTool`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    label = "not a tool",
+    note = "put `#[tool]` on the function and name its path, as in `tools![my_function]`"
+)]
+pub trait Tool: Send + Sync {
+    /// Name, description, schema and policy. The same at every call.
+    fn definition(&self) -> &Arc<ToolDefinition>;
+
+    /// Runs the tool. `arguments` is JSON text as the model wrote it; an empty text counts as `{}`.
+    ///
+    /// Dropping the future cancels the tool.
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a>;
+
+    /// The resources the body asks for, so that a missing one is found when the agent is built.
+    fn resources(&self) -> Vec<ResourceKey> {
+        Vec::new()
+    }
+}
+
+/// What [`Tool::call`] returns: an answer that is there already, or a future.
+pub struct ToolFuture<'a>(Inner<'a>);
+
+enum Inner<'a> {
+    Ready(Option<Result<ToolOutput, ToolError>>),
+    Boxed(Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>),
+    Blocking(tokio::task::JoinHandle<Result<ToolOutput, ToolError>>),
+}
+
+impl<'a> ToolFuture<'a> {
+    /// An answer that is there already.
+    pub fn ready(result: Result<ToolOutput, ToolError>) -> Self {
+        Self(Inner::Ready(Some(result)))
+    }
+
+    /// An answer that has to be waited for.
+    pub fn pending(future: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a) -> Self {
+        Self(Inner::Boxed(Box::pin(future)))
+    }
+
+    /// Runs `body` on tokio's threads for blocking work. It cannot be stopped from outside: after a time-out or a
+    /// cancellation it runs on and its answer is dropped.
+    pub fn blocking(body: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static) -> Self {
+        Self(Inner::Blocking(tokio::task::spawn_blocking(body)))
+    }
+}
+
+impl Future for ToolFuture<'_> {
+    type Output = Result<ToolOutput, ToolError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Inner::Ready(result) => Poll::Ready(
+                result
+                    .take()
+                    .unwrap_or_else(|| Err(ToolError::new("the tool's future was polled again after it had finished"))),
+            ),
+            Inner::Boxed(future) => future.as_mut().poll(cx),
+            Inner::Blocking(handle) => Poll::Ready(match ready!(Pin::new(handle).poll(cx)) {
+                Ok(result) => result,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(error) => Err(ToolError::new(format!("the tool was stopped: {error}"))),
+                },
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ToolFuture<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ToolFuture")
+    }
+}
+
+/// A tool by reference: linked into the program or shared. Cloning is cheap.
+#[derive(Clone)]
+pub struct ToolRef(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Linked(&'static dyn Tool),
+    Shared(Arc<dyn Tool>),
+}
+
+impl ToolRef {
+    /// A tool that lives as long as the program.
+    pub const fn linked(tool: &'static dyn Tool) -> Self {
+        Self(Kind::Linked(tool))
+    }
+}
+
+impl std::ops::Deref for ToolRef {
+    type Target = dyn Tool;
+
+    fn deref(&self) -> &Self::Target {
+        match &self.0 {
+            Kind::Linked(tool) => *tool,
+            Kind::Shared(tool) => &**tool,
+        }
+    }
+}
+
+impl fmt::Debug for ToolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToolRef").field(&self.definition().name).finish()
+    }
+}
+
+impl<T: Tool + 'static> From<T> for ToolRef {
+    fn from(tool: T) -> Self {
+        Self(Kind::Shared(Arc::new(tool)))
+    }
+}
+
+impl From<Arc<dyn Tool>> for ToolRef {
+    fn from(tool: Arc<dyn Tool>) -> Self {
+        Self(Kind::Shared(tool))
+    }
+}
+
+/// The tools of these paths, as [`Agent::tools`](crate::Agent::tools) takes them.
+///
+/// Each path names a function under `#[tool]`; a path that is none is a compile error at the path.
+///
+/// ```
+/// use agentflow::prelude::*;
+///
+/// /// Add two integers.
+/// #[tool]
+/// fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// let tools = tools![add];
+/// assert_eq!(&*tools[0].definition().name, "add");
+/// ```
+#[macro_export]
+macro_rules! tools {
+    ($($tool:path),* $(,)?) => {
+        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new([
+            $($crate::__private::linked::<$tool>()),*
+        ]))
+    };
+}
