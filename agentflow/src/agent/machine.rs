@@ -321,3 +321,6 @@ impl Conversation {
         machine.conversation
     }
 }
+
+#[cfg(test)]
+mod tests;
