@@ -35,7 +35,7 @@ fn an_unknown_name_offers_the_nearest() {
     let near = registry.get("serach").unwrap_err().to_string();
     assert_eq!(near, "there is no tool `serach`; did you mean `search`?");
     let far = registry.get("x").unwrap_err().to_string();
-    assert_eq!(far, "there is no tool `x`; 1 other tools are registered");
+    assert_eq!(far, "there is no tool `x`; the only tool is `search`");
 }
 
 #[test]
