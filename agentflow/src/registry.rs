@@ -58,6 +58,15 @@ pub enum RegistryError {
         /// Where the tool is; `None` for one made at run time.
         source_location: Option<SourceLocation>,
     },
+    /// A schema that is not one of an object.
+    #[error(
+        "the parameters of the tool `{name}` are no JSON Schema of an object, which is all that a model can fill in; \
+         take one struct with named fields"
+    )]
+    NoObjectSchema {
+        /// The tool's name.
+        name: Arc<str>,
+    },
     /// There is no tool of that name.
     #[error("there is no tool `{name}`{}", hint(nearest, *registered))]
     NotFound {
@@ -133,7 +142,8 @@ impl Registry {
     /// Adds a tool, such as a [`FnTool`](crate::FnTool).
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`].
+    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`],
+    /// [`RegistryError::NoObjectSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into();
         let definition = tool.definition();
@@ -142,6 +152,9 @@ impl Registry {
                 name: definition.name.clone(),
                 source_location: definition.source.clone(),
             });
+        }
+        if definition.parameters["type"] != "object" {
+            return Err(RegistryError::NoObjectSchema { name: definition.name.clone() });
         }
         if let Some(first) = self.tools.get(&definition.name) {
             return Err(RegistryError::Duplicate {
