@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::context::Context;
 use crate::message::{ToolCall, ToolResult};
-use crate::text::nearest;
+use crate::text::name_hint;
 use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
 
 /// One `#[tool]` of the program; collected when it is linked.
@@ -68,14 +68,12 @@ pub enum RegistryError {
         name: Arc<str>,
     },
     /// There is no tool of that name.
-    #[error("there is no tool `{name}`{}", hint(nearest, *registered))]
+    #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
     NotFound {
         /// The name asked for.
         name: String,
-        /// The nearest name there is, if one is near.
-        nearest: Option<Arc<str>>,
-        /// How many tools there are.
-        registered: usize,
+        /// The names there are, ordered.
+        registered: Vec<Arc<str>>,
     },
     /// Tools that the program counts on are not linked.
     #[error(
@@ -92,14 +90,6 @@ fn place(location: &Option<SourceLocation>) -> String {
     match location {
         Some(location) => location.to_string(),
         None => "run time (no source line)".to_owned(),
-    }
-}
-
-fn hint(nearest: &Option<Arc<str>>, registered: usize) -> String {
-    match nearest {
-        Some(name) => format!("; did you mean `{name}`?"),
-        None if registered == 0 => "; no tools are registered at all".to_owned(),
-        None => format!("; {registered} other tools are registered"),
     }
 }
 
@@ -175,8 +165,7 @@ impl Registry {
     pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
         self.tools.get(name).ok_or_else(|| RegistryError::NotFound {
             name: name.to_owned(),
-            nearest: nearest(name, self.names()).map(Into::into),
-            registered: self.tools.len(),
+            registered: self.tools.keys().cloned().collect(),
         })
     }
 
