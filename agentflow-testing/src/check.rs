@@ -77,7 +77,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         if ends > 0 {
             problem(format!("{what} comes after the end of the run"));
         }
-        if (seq == 1) != matches!(event.kind, EventKind::RunStarted(_)) && event.is_recorded() {
+        if paths.is_empty() != matches!(event.kind, EventKind::RunStarted(_)) {
             problem(format!("{what}: the first event, and only the first, is run.started"));
         }
         if let Some(parent) = event.path.parent()

@@ -17,6 +17,14 @@ pub(crate) fn line_matches(expected: &str, actual: &str) -> bool {
     }
 }
 
+/// What it costs to put two lines beside each other: nothing when they fit, little when they are about the same thing.
+fn pairing(expected: &str, actual: &str) -> Option<usize> {
+    if line_matches(expected, actual) {
+        return Some(0);
+    }
+    (expected.split(' ').next() == actual.split(' ').next()).then_some(1)
+}
+
 /// `None` when the lines are what was expected, otherwise a diff: ` ` for a line that fits, `-` for an expected one that
 /// is missing, `+` for one that was not expected.
 pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -> Option<String> {
@@ -39,8 +47,10 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
                 if a == columns {
                     without_expected
                 } else {
-                    let unpaired = without_expected.min(cost[here + 1] + 1);
-                    if line_matches(expected[e], actual[a]) { unpaired.min(cost[here + width + 1]) } else { unpaired }
+                    without_expected.min(cost[here + 1] + 1).min(match pairing(expected[e], actual[a]) {
+                        Some(price) => cost[here + width + 1] + price,
+                        None => usize::MAX,
+                    })
                 }
             };
         }
@@ -68,8 +78,16 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
                 put(' ', actual[a]);
                 a += 1;
             }
-        } else if a < columns && line_matches(expected[e], actual[a]) && cost[here] == cost[here + width + 1] {
-            put(' ', actual[a]);
+        } else if a < columns
+            && let Some(price) = pairing(expected[e], actual[a])
+            && cost[here] == cost[here + width + 1] + price
+        {
+            if price == 0 {
+                put(' ', actual[a]);
+            } else {
+                put('-', expected[e]);
+                put('+', actual[a]);
+            }
             e += 1;
             a += 1;
         } else if cost[here] == cost[here + width] + 1 {
@@ -106,6 +124,7 @@ mod tests {
     #[test]
     fn a_diff_keeps_the_common_lines_together() {
         assert_eq!(diff(&["a", "b", "c"], &["a", "x", "c", "d"]).unwrap(), "  a\n- b\n+ x\n  c\n+ d");
+        assert_eq!(diff(&["..", "b 1"], &["a", "b 2"]).unwrap(), "  a\n- b 1\n+ b 2");
         assert_eq!(diff(&["a", "..", "c"], &["a", "b", "b", "d"]).unwrap(), "  a\n  b\n  b\n  d\n- c");
     }
 }
