@@ -1,1 +1,17 @@
-//! Deterministic tests for agents.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod check;
+mod diff;
+mod expect;
+mod model;
+mod show;
+mod time;
+mod trace;
+mod turn;
+
+pub use crate::check::{EventProblems, check_events};
+pub use crate::model::ScriptedModel;
+pub use crate::time::{TestClock, sequential_ids, test_runtime};
+pub use crate::trace::{TraceLines, assert_trace, trace};
+pub use crate::turn::Turn;

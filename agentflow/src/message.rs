@@ -384,6 +384,12 @@ impl From<&str> for Conversation {
     }
 }
 
+impl From<&String> for Conversation {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
 impl From<String> for Conversation {
     fn from(text: String) -> Self {
         Message::user(text).into()

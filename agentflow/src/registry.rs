@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::context::Context;
 use crate::message::{ToolCall, ToolResult};
-use crate::text::nearest;
+use crate::text::name_hint;
 use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
 
 /// One `#[tool]` of the program; collected when it is linked.
@@ -58,15 +58,22 @@ pub enum RegistryError {
         /// Where the tool is; `None` for one made at run time.
         source_location: Option<SourceLocation>,
     },
+    /// A schema that is not one of an object.
+    #[error(
+        "the parameters of the tool `{name}` are no JSON Schema of an object, which is all that a model can fill in; \
+         take one struct with named fields"
+    )]
+    NoObjectSchema {
+        /// The tool's name.
+        name: Arc<str>,
+    },
     /// There is no tool of that name.
-    #[error("there is no tool `{name}`{}", hint(nearest, *registered))]
+    #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
     NotFound {
         /// The name asked for.
         name: String,
-        /// The nearest name there is, if one is near.
-        nearest: Option<Arc<str>>,
-        /// How many tools there are.
-        registered: usize,
+        /// The names there are, ordered.
+        registered: Vec<Arc<str>>,
     },
     /// Tools that the program counts on are not linked.
     #[error(
@@ -83,14 +90,6 @@ fn place(location: &Option<SourceLocation>) -> String {
     match location {
         Some(location) => location.to_string(),
         None => "run time (no source line)".to_owned(),
-    }
-}
-
-fn hint(nearest: &Option<Arc<str>>, registered: usize) -> String {
-    match nearest {
-        Some(name) => format!("; did you mean `{name}`?"),
-        None if registered == 0 => "; no tools are registered at all".to_owned(),
-        None => format!("; {registered} other tools are registered"),
     }
 }
 
@@ -133,7 +132,8 @@ impl Registry {
     /// Adds a tool, such as a [`FnTool`](crate::FnTool).
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`].
+    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`],
+    /// [`RegistryError::NoObjectSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into();
         let definition = tool.definition();
@@ -142,6 +142,9 @@ impl Registry {
                 name: definition.name.clone(),
                 source_location: definition.source.clone(),
             });
+        }
+        if definition.parameters["type"] != "object" {
+            return Err(RegistryError::NoObjectSchema { name: definition.name.clone() });
         }
         if let Some(first) = self.tools.get(&definition.name) {
             return Err(RegistryError::Duplicate {
@@ -162,8 +165,7 @@ impl Registry {
     pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
         self.tools.get(name).ok_or_else(|| RegistryError::NotFound {
             name: name.to_owned(),
-            nearest: nearest(name, self.names()).map(Into::into),
-            registered: self.tools.len(),
+            registered: self.tools.keys().cloned().collect(),
         })
     }
 

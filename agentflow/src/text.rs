@@ -11,6 +11,21 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
         .map(|(_, name)| name)
 }
 
+/// What to say about a tool's name that does not exist: the nearest one, or those that do, at most ten.
+pub(crate) fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    if let Some(near) = nearest(wrong, names.clone()) {
+        return format!("did you mean `{near}`?");
+    }
+    let count = names.clone().count();
+    let shown = names.take(10).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match count {
+        0 => "there are no tools at all".to_owned(),
+        1 => format!("the only tool is {shown}"),
+        2..=10 => format!("the tools are {shown}"),
+        _ => format!("the tools are {shown} and {} more", count - 10),
+    }
+}
+
 /// The longest start of `text` that has at most `max` bytes and ends between two characters.
 pub(crate) fn head(text: &str, max: usize) -> &str {
     if text.len() <= max {
@@ -22,7 +37,7 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{head, nearest};
+    use super::{head, name_hint, nearest};
 
     #[test]
     fn only_near_names_are_offered() {
@@ -36,5 +51,14 @@ mod tests {
         assert_eq!(head("aé", 2), "a");
         assert_eq!(head("aé", 3), "aé");
         assert_eq!(head("é", 1), "");
+    }
+
+    #[test]
+    fn hints_name_what_there_is() {
+        let hint = |names: &[&str]| name_hint("x", names.iter().copied());
+        assert_eq!(hint(&[]), "there are no tools at all");
+        assert_eq!(hint(&["add"]), "the only tool is `add`");
+        assert_eq!(hint(&["add", "sub"]), "the tools are `add`, `sub`");
+        assert!(hint(&["tool"; 12]).ends_with(" and 2 more"));
     }
 }

@@ -7,17 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Default)]
 pub(crate) struct WireCache {
-    slot: Mutex<Option<(Box<str>, Arc<[u8]>)>>,
+    slot: Mutex<Option<Encoded>>,
+}
+
+struct Encoded {
+    format: Box<str>,
+    bytes: Arc<[u8]>,
 }
 
 impl WireCache {
     pub(crate) fn get_or_encode(&self, format: &str, encode: impl FnOnce() -> Vec<u8>) -> Arc<[u8]> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
-            Some((of, bytes)) if **of == *format => Arc::clone(bytes),
+            Some(encoded) if *encoded.format == *format => Arc::clone(&encoded.bytes),
             _ => {
                 let bytes: Arc<[u8]> = encode().into();
-                *slot = Some((format.into(), Arc::clone(&bytes)));
+                *slot = Some(Encoded { format: format.into(), bytes: Arc::clone(&bytes) });
                 bytes
             }
         }

@@ -16,19 +16,19 @@ use super::request::{RunRequest, RunResult};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, Events, ModelDelta, RunStarted};
-use crate::message::{Conversation, Message, Part, ToolCall, ToolResult, ToolStatus};
+use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
 
-/// One run, from its request to its end. Dropped before its end, it records that it was cancelled.
+/// One run, from its request to its end: whatever happens to it, its last event is recorded. Dropped before its end,
+/// it records that it was cancelled.
 pub(super) struct Run {
     plan: Arc<Plan>,
     shared: Arc<RunShared>,
     scopes: Arc<[Arc<str>]>,
     machine: AgentMachine,
-    input: Option<Conversation>,
     timeout: std::time::Duration,
     open: bool,
 }
@@ -50,7 +50,7 @@ impl Run {
             false => plan.scopes.iter().cloned().chain(scopes).collect(),
         };
         let runtime = &plan.runtime;
-        Self {
+        let mut run = Self {
             plan: Arc::clone(plan),
             shared: Arc::new(RunShared::new(
                 run_id.unwrap_or_else(|| runtime.new_run_id()),
@@ -61,9 +61,11 @@ impl Run {
             scopes,
             timeout: limits.timeout,
             machine: AgentMachine::new(limits),
-            input: Some(input),
-            open: false,
-        }
+            open: true,
+        };
+        let started = RunStarted::new(Arc::clone(&plan.name), input);
+        run.record(StepPath::root(), EventKind::RunStarted(Arc::new(started)));
+        run
     }
 
     pub(super) fn shared(&self) -> Arc<RunShared> {
@@ -75,7 +77,7 @@ impl Run {
     }
 
     /// Runs to the end, whatever it is.
-    pub(super) async fn to_end(mut self) -> Result<RunResult> {
+    pub(super) async fn run_through(mut self) -> Result<RunResult> {
         let span = telemetry::agent_span(&self.plan.name, &self.shared.id);
         let shared = self.shared();
         let limit = self.timeout;
@@ -102,11 +104,6 @@ impl Run {
     }
 
     async fn drive(&mut self) -> Result<RunResult> {
-        if let Some(input) = self.input.take() {
-            self.open = true;
-            let started = RunStarted::new(Arc::clone(&self.plan.name), input);
-            self.record(StepPath::root(), EventKind::RunStarted(Arc::new(started)));
-        }
         let mut model_error = None;
         loop {
             match self.machine.command() {

@@ -13,17 +13,19 @@ use super::request::RunResult;
 use crate::context::RunShared;
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, RunId};
+use crate::message::Conversation;
 
 /// A run that goes on on its own task. Dropping the handle cancels the run.
 #[must_use = "dropping the handle cancels the run"]
 pub struct RunHandle {
     shared: Arc<RunShared>,
     task: JoinHandle<Result<RunResult>>,
+    ended: Option<Result<RunResult>>,
 }
 
 impl RunHandle {
     pub(super) fn spawn(run: Run) -> Self {
-        Self { shared: run.shared(), task: tokio::spawn(run.to_end()) }
+        Self { shared: run.shared(), task: tokio::spawn(run.run_through()), ended: None }
     }
 
     /// The run's id.
@@ -42,15 +44,31 @@ impl RunHandle {
         self.shared.cancel(reason);
     }
 
-    /// Waits for the run's end. Dropping the future cancels the run.
+    /// The run's journal so far.
+    pub fn recorded(&self) -> Vec<Event> {
+        self.shared.log.events()
+    }
+
+    /// The conversation so far, with a result for every tool call: after a failed or cancelled run it is what another
+    /// run can go on from.
+    pub fn conversation(&self) -> Conversation {
+        Conversation::from_events(&self.recorded())
+    }
+
+    /// Waits for the run's end; when it has ended, says again what it came to. Dropping the future lets the run go on.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(mut self) -> Result<RunResult> {
-        match (&mut self.task).await {
+    pub async fn result(&mut self) -> Result<RunResult> {
+        if let Some(ended) = &self.ended {
+            return ended.clone();
+        }
+        let ended = match (&mut self.task).await {
             Ok(result) => result,
             Err(error) => Err(Error::Lost { reason: error.to_string() }),
-        }
+        };
+        self.ended = Some(ended.clone());
+        ended
     }
 }
 
@@ -81,19 +99,17 @@ impl RunStream {
         Self { handle, events }
     }
 
-    /// The run itself, to cancel it.
+    /// The run itself: to cancel it, or to ask for its journal.
     pub fn handle(&self) -> &RunHandle {
         &self.handle
     }
 
-    /// Waits for the run's end, without its remaining events.
+    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run go on.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(self) -> Result<RunResult> {
-        let Self { handle, events } = self;
-        drop(events);
-        handle.result().await
+    pub async fn result(&mut self) -> Result<RunResult> {
+        self.handle.result().await
     }
 }
 

@@ -161,7 +161,10 @@ impl AgentMachine {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
             },
-            (kind, _) if kind.ends_run() => self.phase = Phase::Ended,
+            (kind, _) if kind.ends_run() => {
+                self.close_calls();
+                self.phase = Phase::Ended;
+            }
             _ => {}
         }
     }
@@ -257,24 +260,22 @@ impl AgentMachine {
         }
     }
 
-    /// The conversation with a result for every call, whatever was going on.
-    fn into_conversation(mut self) -> Conversation {
-        if let Phase::Tools(calls) = &mut self.phase {
-            for state in calls.iter_mut() {
-                let result = match &state.progress {
-                    Progress::Done(_) => continue,
-                    Progress::Started { .. } => interrupted(&state.call),
-                    Progress::Waiting => closed(
-                        &state.call,
-                        ToolStatus::Cancelled,
-                        "the run ended before this tool was started; it had no effect",
-                    ),
-                };
-                state.progress = Progress::Done(Arc::new(result));
-            }
-            self.end_tools();
+    /// Gives every call of the turn that has no result one that says what is known.
+    fn close_calls(&mut self) {
+        let Phase::Tools(calls) = &mut self.phase else { return };
+        for state in calls.iter_mut() {
+            let result = match &state.progress {
+                Progress::Done(_) => continue,
+                Progress::Started { .. } => interrupted(&state.call),
+                Progress::Waiting => closed(
+                    &state.call,
+                    ToolStatus::Cancelled,
+                    "the run ended before this tool was started; it had no effect",
+                ),
+            };
+            state.progress = Progress::Done(Arc::new(result));
         }
-        self.conversation
+        self.end_tools();
     }
 }
 
@@ -315,6 +316,11 @@ impl Conversation {
     /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
     /// since a call without a result gets one that says what is known.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        AgentMachine::replay(Limits::default(), events).into_conversation()
+        let mut machine = AgentMachine::replay(Limits::default(), events);
+        machine.close_calls();
+        machine.conversation
     }
 }
+
+#[cfg(test)]
+mod tests;

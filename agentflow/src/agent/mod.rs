@@ -163,7 +163,7 @@ impl Agent {
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult> {
         let run = driver::Run::new(self.plan()?, request.into());
-        run.to_end().await
+        run.run_through().await
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream

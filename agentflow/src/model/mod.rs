@@ -146,6 +146,57 @@ pub struct ModelSettings {
     pub extra: serde_json::Map<String, serde_json::Value>,
 }
 
+impl ModelSettings {
+    /// Sets the sampling temperature.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.temperature = Some(temperature);
+        self
+    }
+
+    /// Sets nucleus sampling.
+    #[must_use]
+    pub fn top_p(mut self, top_p: f64) -> Self {
+        self.top_p = Some(top_p);
+        self
+    }
+
+    /// Sets the most tokens to generate.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets the seed.
+    #[must_use]
+    pub fn seed(mut self, seed: i64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Adds a text at which generation stops.
+    #[must_use]
+    pub fn stop(mut self, text: impl Into<String>) -> Self {
+        self.stop.push(text.into());
+        self
+    }
+
+    /// Sets whether and which tool the model must call.
+    #[must_use]
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.tool_choice = Some(choice);
+        self
+    }
+
+    /// Adds a field that is put into the provider's request object as it is.
+    #[must_use]
+    pub fn extra(mut self, field: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        self.extra.insert(field.into(), value.into());
+        self
+    }
+}
+
 /// Whether and which tool the model must call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -89,6 +89,41 @@ pub struct ToolPolicy {
 impl ToolPolicy {
     /// The default for [`max_output`](Self::max_output): 64 KiB, some 16,000 tokens.
     pub const MAX_OUTPUT: usize = 64 * 1024;
+
+    /// Sets the longest a call may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Declares that calling the tool twice with the same idempotency key is the same as calling it once.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    /// Declares what the tool does to the world.
+    #[must_use]
+    pub fn effects(mut self, effects: Effects) -> Self {
+        self.effects = effects;
+        self
+    }
+
+    /// Sets the scopes a run must have been granted.
+    #[must_use]
+    pub fn scopes<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the most bytes of output.
+    #[must_use]
+    pub fn max_output(mut self, bytes: usize) -> Self {
+        self.max_output = bytes;
+        self
+    }
 }
 
 impl Default for ToolPolicy {

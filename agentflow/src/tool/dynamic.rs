@@ -44,7 +44,7 @@ pub struct FnTool {
 }
 
 impl FnTool {
-    /// A tool whose arguments are one typed object; the type's schema is the tool's.
+    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's.
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -59,8 +59,11 @@ impl FnTool {
                 settings.meta_schema = None;
             })
             .into_generator()
-            .into_root_schema_for::<A>();
-        Self::of(ToolDefinition::new(name, description, schema.to_value()), body)
+            .into_root_schema_for::<A>()
+            .to_value();
+        // A type that is read from nothing, such as `()`: to the model that is an object without fields.
+        let schema = if schema["type"] == "null" { no_arguments() } else { schema };
+        Self::of(ToolDefinition::new(name, description, schema), body)
     }
 
     /// A tool whose schema is only known at run time: the body gets the arguments as a JSON value, not validated.
@@ -83,12 +86,13 @@ impl FnTool {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let body = Arc::new(body);
+        let nothing = definition.parameters == no_arguments();
         Self {
             definition: Arc::new(definition),
             body: Arc::new(move |cx, arguments: String| {
                 let body = Arc::clone(&body);
                 Box::pin(async move {
-                    let arguments = read_whole(&arguments)?;
+                    let arguments = read_whole(&arguments, nothing)?;
                     match body(cx, arguments).await {
                         Ok(output) => ToolOutput::json(&output),
                         Err(error) => Err(ToolError::new(error.to_string())),
@@ -106,8 +110,21 @@ impl FnTool {
     }
 }
 
-fn read_whole<A: DeserializeOwned>(arguments: &str) -> Result<A, ToolError> {
-    let text = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
+fn no_arguments() -> Value {
+    serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+fn read_whole<A: DeserializeOwned>(arguments: &str, nothing: bool) -> Result<A, ToolError> {
+    let text = match arguments.trim_ascii() {
+        "" => "{}",
+        text => text,
+    };
+    if nothing && let Ok(arguments) = A::deserialize(Value::Null) {
+        return match serde_json::from_str::<serde_json::Map<String, Value>>(text) {
+            Ok(given) if given.is_empty() => Ok(arguments),
+            _ => Err(ToolError::invalid_arguments("this tool takes no arguments; send an empty object")),
+        };
+    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();

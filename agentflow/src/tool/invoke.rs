@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use super::{Tool, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::text::{head, nearest};
+use crate::text::{head, name_hint};
 
 /// How much of an answer that is too large the model gets to see.
 const HEAD: usize = 1024;
@@ -86,13 +86,7 @@ fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, To
 /// The result of a call of a tool that is not offered.
 pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
     let name = &call.name;
-    let hint = match nearest(name, offered.clone()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => match offered.map(|name| format!("`{name}`")).collect::<Vec<_>>() {
-            names if names.is_empty() => "no tools are offered; answer without one".to_owned(),
-            names => format!("there are {}", names.join(", ")),
-        },
-    };
+    let hint = name_hint(name, offered);
     ToolResult {
         call_id: call.id.clone(),
         name: name.clone(),

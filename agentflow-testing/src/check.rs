@@ -1,0 +1,126 @@
+//! Whether the events of a run are well-formed: what every run promises, whatever it did.
+//!
+//! It looks at the events alone and knows no agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use agentflow::{Conversation, Event, EventKind};
+
+/// What is wrong with a list of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventProblems(Vec<String>);
+
+impl EventProblems {
+    /// Each problem as a sentence.
+    pub fn problems(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventProblems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the events are not well-formed:\n- {}", self.0.join("\n- "))
+    }
+}
+
+impl std::error::Error for EventProblems {}
+
+/// Checks the whole journal, or the whole event stream, of one or more runs. For each run:
+///
+/// - `seq` counts from 1 without gaps, deltas carry the number they follow, and time does not run backwards;
+/// - the first event is `run.started`, and the last and only the last is an end of the run;
+/// - every `started` has exactly one end, and every end had a start;
+/// - every event's parent is there before it;
+/// - every tool call in the conversation has exactly one result, and the journal survives JSON.
+///
+/// # Errors
+/// All that is wrong. A run that is still going on is wrong too: it has no end.
+pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
+    let mut runs: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
+    for event in events {
+        runs.entry(event.run_id.as_str()).or_default().push(event);
+    }
+    let mut problems = Vec::new();
+    if runs.is_empty() {
+        problems.push("there are no events".to_owned());
+    }
+    for (run, events) in runs {
+        check_run(run, &events, &mut problems);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
+}
+
+fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
+    let mut problem = |text: String| problems.push(format!("{run}: {text}"));
+    let (mut seq, mut part, mut time) = (0, 0, None);
+    let mut open: BTreeSet<String> = BTreeSet::new();
+    let mut paths: BTreeSet<String> = BTreeSet::new();
+    let mut ends = 0;
+    for event in events {
+        let what = format!("event {} ({} {})", event.seq, event.name(), event.path);
+        if event.is_recorded() {
+            if event.seq != seq + 1 {
+                problem(format!("{what} comes after event {seq}"));
+            }
+            (seq, part) = (event.seq, 0);
+        } else {
+            if event.seq != seq || event.part <= part {
+                problem(format!("the delta {} comes after event {seq}, delta {part}", event.id()));
+            }
+            part = event.part;
+        }
+        if time.is_some_and(|time| event.time < time) {
+            problem(format!("{what} is earlier than the event before it"));
+        }
+        time = Some(event.time);
+        if ends > 0 {
+            problem(format!("{what} comes after the end of the run"));
+        }
+        if (seq == 1) != matches!(event.kind, EventKind::RunStarted(_)) && event.is_recorded() {
+            problem(format!("{what}: the first event, and only the first, is run.started"));
+        }
+        if let Some(parent) = event.path.parent()
+            && !parent.is_root()
+            && !paths.contains(&parent.to_string())
+        {
+            problem(format!("{what}: its parent `{parent}` is not there before it"));
+        }
+        paths.insert(event.path.to_string());
+        if event.kind.ends_run() {
+            ends += 1;
+            for step in &open {
+                problem(format!("`{step}` has no end when the run ends"));
+            }
+            continue;
+        }
+        let step = event.path.to_string();
+        let wrong = match event.name().rsplit_once('.') {
+            Some(("run", _)) => None,
+            Some((_, "started")) => (!open.insert(step)).then_some("it was started before and has no end"),
+            Some((_, "completed" | "failed" | "cancelled")) => {
+                (!open.remove(&step)).then_some("it ends without a start")
+            }
+            Some((_, "delta")) => (!open.contains(&step)).then_some("a delta of a step that is not going on"),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            problem(format!("{what}: {wrong}"));
+        }
+    }
+    if ends != 1 {
+        problem(format!("the run has {ends} ends and should have one"));
+    }
+    let open_calls = Conversation::from_events(events.iter().copied());
+    if !open_calls.open_calls().is_empty() {
+        problem(format!("these tool calls have no result, or their results no call: {:?}", open_calls.open_calls()));
+    }
+    for event in events {
+        let back = serde_json::to_string(event).and_then(|json| serde_json::from_str::<Event>(&json));
+        match back {
+            Ok(back) if back == **event => {}
+            Ok(_) => problem(format!("event {} comes back from JSON as another one", event.id())),
+            Err(error) => problem(format!("event {} does not survive JSON: {error}", event.id())),
+        }
+    }
+}

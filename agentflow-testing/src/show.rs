@@ -1,0 +1,69 @@
+//! Requests in lines that a person reads: one line for each thing that was said.
+//!
+//! The lines are what [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares, so their form is part of
+//! the public promise.
+
+use agentflow::{Message, ModelRequest, Part, Role};
+
+/// The most lines of a conversation that a failure shows.
+const SHOWN: usize = 12;
+
+/// One line for each part of each message.
+pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for message in messages {
+        let who = role(message.role());
+        for part in message.parts() {
+            lines.push(match part {
+                Part::Text { text } => format!("{who}: {}", one_line(text)),
+                Part::Reasoning(reasoning) => format!("{who} thinks: {}", one_line(&reasoning.text)),
+                Part::ToolCall(call) => format!("{who} calls {} {}", call.name, one_line(&call.arguments)),
+                Part::ToolResult(result) if result.status.is_success() => {
+                    format!("{who} {}: {}", result.name, one_line(&result.output))
+                }
+                Part::ToolResult(result) => {
+                    format!("{who} {} failed ({}): {}", result.name, result.status, one_line(&result.output))
+                }
+                Part::Media(media) => {
+                    format!("{who} shows {} {}", media.mime_type, media.name.as_deref().unwrap_or("without a name"))
+                }
+                _ => format!("{who} says something this release of agentflow-testing cannot show"),
+            });
+        }
+    }
+    lines
+}
+
+/// The end of a request's conversation, indented, for the text of a failure.
+pub(crate) fn request_text(request: &ModelRequest) -> String {
+    let messages = request.messages.messages();
+    let lines = conversation_lines(messages[messages.len().saturating_sub(SHOWN)..].iter().map(|message| &**message));
+    let left_out = messages.len().saturating_sub(SHOWN);
+    let mut text = String::from("the request was:");
+    if left_out > 0 {
+        text.push_str(&format!("\n    ({left_out} earlier messages)"));
+    }
+    if lines.is_empty() {
+        text.push_str("\n    (no messages)");
+    }
+    for line in lines {
+        text.push_str("\n    ");
+        text.push_str(&line);
+    }
+    text
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+        _ => "somebody",
+    }
+}
+
+/// Line breaks as `\n`, so that one thing said stays one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace('\r', "\\r").replace('\n', "\\n")
+}

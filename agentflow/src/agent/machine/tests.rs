@@ -1,0 +1,298 @@
+//! The machine driven by a simulation: every run, crashed after every event and taken up again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::{AgentMachine, Command, Outcome, PendingTool, interrupted};
+use crate::agent::Limits;
+use crate::error::{Error, Failure};
+use crate::event::{Event, EventKind, RunId, RunStarted};
+use crate::message::{Conversation, Message, Part, Role, ToolCall, ToolResult, ToolStatus};
+use crate::model::{ModelError, ModelResponse, StopReason};
+use crate::path::StepPath;
+use crate::time::Timestamp;
+use crate::tool::Effects;
+
+/// What a model's turn comes to.
+#[derive(Clone, Debug)]
+enum Turn {
+    Answer,
+    Empty,
+    Fails,
+    Calls(Vec<Call>),
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    tool: usize,
+    succeeds: bool,
+    effects: Effects,
+    idempotent: bool,
+}
+
+impl Call {
+    fn repeatable(&self) -> bool {
+        self.idempotent || self.effects != Effects::Write
+    }
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let effects = prop_oneof![Just(Effects::None), Just(Effects::Read), Just(Effects::Write)];
+    (0..3_usize, any::<bool>(), effects, any::<bool>()).prop_map(|(tool, succeeds, effects, idempotent)| Call {
+        tool,
+        succeeds,
+        effects,
+        idempotent,
+    })
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        6 => prop::collection::vec(call(), 1..4).prop_map(Turn::Calls),
+        2 => Just(Turn::Answer),
+        1 => Just(Turn::Empty),
+        1 => Just(Turn::Fails),
+    ];
+    prop::collection::vec(turn, 1..6)
+}
+
+/// The world a run lives in: the model's turns, the tools, and what was done in it.
+struct World {
+    turns: Vec<Turn>,
+    /// Decides in which order the tools of a turn end.
+    order: u64,
+    effects: BTreeMap<String, u32>,
+}
+
+impl World {
+    fn response(&self, turn: u32) -> Option<ModelResponse> {
+        let parts = match self.turns.get(turn as usize - 1).unwrap_or(&Turn::Answer) {
+            Turn::Fails => return None,
+            Turn::Empty => Vec::new(),
+            Turn::Answer => vec![Part::Text { text: "done".to_owned() }],
+            Turn::Calls(calls) => calls
+                .iter()
+                .enumerate()
+                .map(|(at, call)| {
+                    Part::ToolCall(Arc::new(ToolCall::new(format!("{turn}.{at}"), format!("t{}", call.tool), "{}")))
+                })
+                .collect(),
+        };
+        Some(ModelResponse::new(Message::new(Role::Assistant, parts)))
+    }
+
+    fn call(&self, call: &ToolCall) -> &Call {
+        let (turn, at) = call.id.split_once('.').unwrap();
+        match &self.turns[turn.parse::<usize>().unwrap() - 1] {
+            Turn::Calls(calls) => &calls[at.parse::<usize>().unwrap()],
+            other => panic!("{other:?} has no calls"),
+        }
+    }
+
+    fn run(&mut self, call: &ToolCall) -> ToolResult {
+        *self.effects.entry(call.id.clone()).or_default() += 1;
+        let status = if self.call(call).succeeds { ToolStatus::Success } else { ToolStatus::Error };
+        ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output: "1".to_owned() }
+    }
+}
+
+/// A run that can be cut off after any number of events.
+struct Simulation<'w> {
+    machine: AgentMachine,
+    world: &'w mut World,
+    events: Vec<Event>,
+    stop_after: usize,
+}
+
+struct Crash;
+
+impl Simulation<'_> {
+    fn record(&mut self, path: StepPath, kind: EventKind) -> Result<(), Crash> {
+        if self.events.len() == self.stop_after {
+            return Err(Crash);
+        }
+        self.machine.apply(&path, &kind);
+        let (run_id, seq) = (RunId::new("r"), self.events.len() as u64 + 1);
+        self.events.push(Event { run_id, seq, part: 0, time: Timestamp::from_millis(seq), path, kind });
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<Outcome, Crash> {
+        if self.events.is_empty() {
+            let started = RunStarted::new("a".into(), Conversation::from("go"));
+            self.record(StepPath::root(), EventKind::RunStarted(Arc::new(started)))?;
+        }
+        loop {
+            match self.machine.command() {
+                Command::CallModel { path } => self.call_model(&path)?,
+                Command::CallTools(tools) => self.call_tools(tools)?,
+                Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step })?,
+                Command::Finish(outcome) => return Ok(outcome),
+            }
+        }
+    }
+
+    fn call_model(&mut self, path: &StepPath) -> Result<(), Crash> {
+        self.record(path.clone(), EventKind::ModelStarted { provider: "p".into(), model: "m".into() })?;
+        let end = match self.world.response(self.machine.turn()) {
+            Some(response) => EventKind::ModelCompleted(Arc::new(response)),
+            None => EventKind::ModelFailed { error: Arc::new(Failure::from(&ModelError::truncated())) },
+        };
+        self.record(path.clone(), end)
+    }
+
+    fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<(), Crash> {
+        let (cut_off, mut tools): (Vec<_>, Vec<_>) = tools.into_iter().partition(|tool| tool.interrupted);
+        for tool in cut_off {
+            let result = Arc::new(interrupted(&tool.call));
+            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0 })?;
+        }
+        for tool in &tools {
+            let Call { effects, idempotent, .. } = *self.world.call(&tool.call);
+            let call = Arc::clone(&tool.call);
+            self.record(tool.path.clone(), EventKind::ToolStarted { call, effects, idempotent })?;
+        }
+        let order = self.world.order;
+        tools.sort_by_key(|tool| tool.call.id.bytes().fold(order, |hash, byte| hash.rotate_left(7) ^ u64::from(byte)));
+        for tool in tools {
+            let result = Arc::new(self.world.run(&tool.call));
+            let kind = match result.status {
+                ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms: 0 },
+                _ => EventKind::ToolFailed { result, duration_ms: 0 },
+            };
+            self.record(tool.path, kind)?;
+        }
+        Ok(())
+    }
+}
+
+fn limits() -> Limits {
+    Limits::default().max_steps(4).max_tool_failures(4)
+}
+
+fn described(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Completed(completed) => format!("{completed:?}"),
+        Outcome::Failed(error) => error.to_string(),
+        Outcome::ModelFailed => "model failed".to_owned(),
+        Outcome::Ended => "ended".to_owned(),
+    }
+}
+
+fn simulate(turns: &[Turn], order: u64) -> (Vec<Event>, Outcome) {
+    let mut world = World { turns: turns.to_vec(), order, effects: BTreeMap::new() };
+    let mut simulation = Simulation {
+        machine: AgentMachine::new(limits()),
+        world: &mut world,
+        events: Vec::new(),
+        stop_after: usize::MAX,
+    };
+    let Ok(outcome) = simulation.run() else { panic!("nothing stops this one") };
+    (simulation.events, outcome)
+}
+
+proptest! {
+    #[test]
+    fn every_prefix_is_a_conversation_that_a_provider_accepts(turns in turns(), order: u64) {
+        let (events, _) = simulate(&turns, order);
+        for end in 0..=events.len() {
+            let conversation = Conversation::from_events(&events[..end]);
+            prop_assert!(conversation.open_calls().is_empty(), "after {} events: {:?}", end, conversation);
+            // Results come in the order of the calls, whatever order they ended in.
+            for pair in conversation.messages().windows(2) {
+                let calls: Vec<_> = pair[0].tool_calls().map(|call| &call.id).collect();
+                if !calls.is_empty() {
+                    let results: Vec<_> = pair[1].results().map(|result| &result.call_id).collect();
+                    prop_assert_eq!(calls, results);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_command(turns in turns(), order: u64) {
+        let (events, _) = simulate(&turns, order);
+        let mut live = AgentMachine::new(limits());
+        for (at, event) in events.iter().enumerate() {
+            live.apply(&event.path, &event.kind);
+            let replayed = AgentMachine::replay(limits(), &events[..=at]);
+            prop_assert_eq!(format!("{:?}", live.command()), format!("{:?}", replayed.command()));
+        }
+    }
+
+    #[test]
+    fn a_run_cut_off_anywhere_ends_as_it_would_have(turns in turns(), order: u64) {
+        let (events, outcome) = simulate(&turns, order);
+        for stop_after in 1..events.len() {
+            let mut world = World { turns: turns.clone(), order, effects: BTreeMap::new() };
+            let mut first = Simulation {
+                machine: AgentMachine::new(limits()),
+                world: &mut world,
+                events: Vec::new(),
+                stop_after,
+            };
+            prop_assert!(first.run().is_err());
+            let events = first.events;
+            let mut again = Simulation {
+                machine: AgentMachine::replay(limits(), &events),
+                world: &mut world,
+                events,
+                stop_after: usize::MAX,
+            };
+            let Ok(taken_up) = again.run() else { panic!("nothing stops this one") };
+            let conversation = again.machine.conversation().clone();
+            prop_assert!(conversation.open_calls().is_empty());
+            let mut was_interrupted = false;
+            for result in conversation.messages().iter().flat_map(|message| message.results()) {
+                was_interrupted |= result.status == ToolStatus::Interrupted;
+            }
+            for (id, times) in &world.effects {
+                let call = ToolCall::new(id.clone(), "", "");
+                prop_assert!(*times == 1 || world.call(&call).repeatable(), "{} ran {} times", id, times);
+            }
+            if !was_interrupted {
+                prop_assert_eq!(described(&taken_up), described(&outcome));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_limits_have_errors_of_their_own() {
+    let failing = Call { tool: 0, succeeds: false, effects: Effects::None, idempotent: false };
+    let working = Call { succeeds: true, ..failing.clone() };
+    let end = |turns: &[Turn]| match simulate(turns, 0).1 {
+        Outcome::Failed(error) => error,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(end(&vec![Turn::Calls(vec![working]); 9]), Error::MaxStepsReached { steps: 4 }));
+    assert!(matches!(
+        end(&[Turn::Calls(vec![failing.clone(); 3]), Turn::Calls(vec![failing; 3])]),
+        Error::ToolFailures { failures: 6, status: ToolStatus::Error, .. }
+    ));
+    assert!(matches!(end(&[Turn::Empty]), Error::NoAnswer { ref stop_reason } if stop_reason == "stop"));
+}
+
+#[test]
+fn what_the_provider_withheld_is_no_answer() {
+    let mut machine = AgentMachine::new(limits());
+    let root = StepPath::root();
+    machine.apply(&root, &EventKind::RunStarted(Arc::new(RunStarted::new("a".into(), Conversation::from("go")))));
+    let mut response = ModelResponse::new(Message::assistant("half a sen"));
+    response.stop_reason = StopReason::ContentFilter;
+    machine.apply(&root.model(1), &EventKind::ModelCompleted(Arc::new(response)));
+    machine.apply(&root, &EventKind::RunStep { step: 1 });
+    assert!(matches!(machine.command(), Command::Finish(Outcome::Failed(Error::NoAnswer { .. }))));
+}
+
+#[test]
+fn an_event_that_does_not_fit_changes_nothing() {
+    let mut machine = AgentMachine::new(limits());
+    let before = format!("{machine:?}");
+    for kind in [EventKind::RunStep { step: 3 }, EventKind::ModelStarted { provider: "p".into(), model: "m".into() }] {
+        machine.apply(&StepPath::root(), &kind);
+    }
+    assert_eq!(format!("{machine:?}"), before);
+}
