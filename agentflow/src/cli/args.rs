@@ -8,7 +8,13 @@ use serde_json::Value;
 
 /// Call models and run agents over the tools linked into this program.
 #[derive(Debug, Parser)]
-#[command(name = "agentwf", version, propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "agentwf",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,

@@ -33,9 +33,9 @@ pub(super) fn tool_file(file: &Path) -> Result<ToolDefinition, Stop> {
 fn tool_definition(tool: &Value) -> Result<ToolDefinition, String> {
     // OpenAI's form has the same object one level down.
     let tool = tool.get("function").unwrap_or(tool);
-    let name = tool["name"].as_str().ok_or(
-        r#"it has no name; write {"name": "..", "description": "..", "parameters": {"type": "object", ..}}"#,
-    )?;
+    let name = tool["name"]
+        .as_str()
+        .ok_or(r#"it has no name; write {"name": "..", "description": "..", "parameters": {"type": "object", ..}}"#)?;
     let parameters = ["parameters", "parameters_schema", "input_schema"].iter().find_map(|key| tool.get(key));
     let parameters = match parameters {
         Some(schema) if schema.is_object() => schema.clone(),
