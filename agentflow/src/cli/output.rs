@@ -151,11 +151,7 @@ enum Target {
 impl ModelText {
     pub(super) fn new() -> Self {
         let out = io::stdout();
-        let out = if out.is_terminal() {
-            Target::Terminal(anstream::StripStream::new(out))
-        } else {
-            Target::Pipe(out)
-        };
+        let out = if out.is_terminal() { Target::Terminal(anstream::StripStream::new(out)) } else { Target::Pipe(out) };
         Self { out, open_line: false }
     }
 

@@ -7,9 +7,9 @@ use std::pin::pin;
 use futures_util::StreamExt;
 
 use super::args::RunArgs;
+use super::model;
 use super::output::{DIM, INTERRUPTED, ModelText, Stop, counted, json_line, note};
 use super::progress::Progress;
-use super::model;
 use crate::agent::{Agent, Limits, RunStream};
 use crate::error::Error;
 use crate::event::{Event, EventKind};

@@ -16,7 +16,12 @@ pub(super) fn list(json: bool) -> Result<(), Stop> {
     }
     for tool in registry.tools() {
         let definition = tool.definition();
-        line(format_args!("{BOLD}{}{BOLD:#}({}){DIM}{}{DIM:#}", definition.name, params(definition), marks(definition)))?;
+        line(format_args!(
+            "{BOLD}{}{BOLD:#}({}){DIM}{}{DIM:#}",
+            definition.name,
+            params(definition),
+            marks(definition)
+        ))?;
         if let Some(first) = definition.description.lines().next() {
             line(format_args!("    {first}"))?;
         }
