@@ -1,36 +1,39 @@
 //! What the expansions of our macros may name. Nothing here is stable or for people; macro and library are released as
 //! one pair.
 
+use std::any::Any;
 pub use std::boxed::Box;
-pub use std::future::Future;
-pub use std::option::Option::{None, Some};
-pub use std::primitive::{str, u32, usize};
-pub use std::result::Result::{self, Err, Ok};
-pub use std::sync::Arc;
-use std::sync::OnceLock;
+pub use std::clone::Clone;
+pub use std::default::Default;
+pub use std::option::Option::Some;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+pub use std::{concat, file, line};
 
 pub use inventory;
 
 pub use crate::context::Context;
 pub use crate::registry::Linked;
 use crate::resource::ResourceKey;
-pub use crate::tool::{
-    DefaultValue, Effects, Param, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolParam, ToolParams,
-    ToolRef,
+pub use crate::tool::{Effects, Param, ToolFuture};
+use crate::tool::{
+    ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolOutput, ToolParam, ToolParams,
+    ToolPolicy, ToolRef, parameters_schema,
 };
-use crate::tool::{SourceLocation, ToolPolicy, parameters_schema};
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.
 pub struct LinkedTool {
-    pub name: &'static str,
-    pub description: &'static str,
-    pub file: &'static str,
-    pub line: u32,
-    pub params: &'static [Param],
-    pub options: Options,
-    pub cell: OnceLock<Arc<ToolDefinition>>,
+    name: &'static str,
+    description: &'static str,
+    file: &'static str,
+    line: u32,
+    parameters: Parameters,
+    options: Options,
+    call: CallFn,
+    definition: OnceLock<Arc<ToolDefinition>>,
 }
+
+type CallFn = for<'a> fn(&LinkedTool, &'a Context, &str) -> ToolFuture<'a>;
 
 /// The options of `#[tool(..)]`.
 pub struct Options {
@@ -64,41 +67,46 @@ impl LinkedTool {
         (file, line): (&'static str, u32),
         params: &'static [Param],
         options: Options,
+        body: Body,
     ) -> Self {
-        Self { name, description, file, line, params, options, cell: OnceLock::new() }
+        let parameters = Parameters { params, types: body.types };
+        Self { name, description, file, line, parameters, options, call: body.call, definition: OnceLock::new() }
     }
 
-    pub fn definition(&self) -> &Arc<ToolDefinition> {
-        self.cell.get_or_init(|| {
-            let mut policy = ToolPolicy::default();
-            policy.timeout = self.options.timeout_ms.map(Duration::from_millis);
-            policy.retry = self.options.retry;
-            policy.idempotent = self.options.idempotent;
-            policy.effects = self.options.effects;
-            policy.approve = self.options.approve;
-            policy.scopes = self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect();
-            policy.blocking = self.options.blocking;
-            policy.max_output = self.options.max_output;
-            let mut definition = ToolDefinition::new(self.name, self.description, parameters_schema(self.params));
-            definition.policy = policy;
-            definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
-            Arc::new(definition)
-        })
+    fn make_definition(&self) -> ToolDefinition {
+        let mut policy = ToolPolicy::default();
+        policy.timeout = self.options.timeout_ms.map(Duration::from_millis);
+        policy.retry = self.options.retry;
+        policy.idempotent = self.options.idempotent;
+        policy.effects = self.options.effects;
+        policy.approve = self.options.approve;
+        policy.scopes = self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect();
+        policy.blocking = self.options.blocking;
+        policy.max_output = self.options.max_output;
+        let mut definition = ToolDefinition::new(self.name, self.description, parameters_schema(self.parameters));
+        definition.policy = policy;
+        definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
+        definition
+    }
+}
+
+impl Tool for LinkedTool {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        self.definition.get_or_init(|| Arc::new(self.make_definition()))
     }
 
-    pub fn resources(&self) -> Vec<ResourceKey> {
-        self.params.iter().filter_map(Param::resource).collect()
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        (self.call)(self, cx, arguments)
     }
 
-    /// The arguments of a call as the function's parameters.
-    pub fn read<T: ToolParams>(&self, cx: &Context, arguments: &str) -> Result<T, ToolError> {
-        crate::tool::read(self.params, cx, arguments)
+    fn resources(&self) -> Vec<ResourceKey> {
+        self.parameters.resources()
     }
 }
 
 /// The tool behind a path in `tools![..]`.
 pub fn linked<T: PathTool>() -> ToolRef {
-    ToolRef::linked(T::TOOL)
+    ToolRef::linked(T::tool())
 }
 
 /// What the struct of a `#[tool]` function's name implements.
@@ -107,8 +115,74 @@ pub fn linked<T: PathTool>() -> ToolRef {
     label = "not a tool",
     note = "put `#[tool]` on the function of this name"
 )]
-pub trait PathTool: Tool + Sized + 'static {
-    const TOOL: &'static dyn Tool;
+pub trait PathTool: Send + Sync + Sized + 'static {
+    fn tool() -> &'static LinkedTool;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: PathTool> Tool for T {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        T::tool().definition()
+    }
+
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        T::tool().call(cx, arguments)
+    }
+
+    fn resources(&self) -> Vec<ResourceKey> {
+        T::tool().resources()
+    }
+}
+
+/// What a function's own trait says to the rest of the tool.
+pub struct Body {
+    types: &'static [ParamType],
+    call: CallFn,
+}
+
+/// One trait for each number of parameters, so that a type that cannot be a parameter is told once and at its place.
+macro_rules! tool_fns {
+    ($($ToolFn:ident($($T:ident)*))*) => {$(
+        pub trait $ToolFn: Sized + 'static {
+            $(type $T: ToolParam;)*
+
+            const BODY: Body = Body { types: <($(Self::$T,)*) as ToolParams>::TYPES, call: Self::from_json };
+
+            fn call(cx: &Context, arguments: ($(Self::$T,)*)) -> ToolFuture<'_>;
+
+            fn from_json<'a>(tool: &LinkedTool, cx: &'a Context, arguments: &str) -> ToolFuture<'a> {
+                match crate::tool::read(tool.parameters, cx, arguments) {
+                    Ok(arguments) => Self::call(cx, arguments),
+                    Err(error) => ToolFuture::ready(Err(error)),
+                }
+            }
+        }
+    )*};
+}
+
+tool_fns! {
+    ToolFn0()
+    ToolFn1(A)
+    ToolFn2(A B)
+    ToolFn3(A B C)
+    ToolFn4(A B C D)
+    ToolFn5(A B C D E)
+    ToolFn6(A B C D E F)
+    ToolFn7(A B C D E F G)
+    ToolFn8(A B C D E F G H)
+    ToolFn9(A B C D E F G H I)
+    ToolFn10(A B C D E F G H I J)
+    ToolFn11(A B C D E F G H I J K)
+    ToolFn12(A B C D E F G H I J K L)
+    ToolFn13(A B C D E F G H I J K L M)
+    ToolFn14(A B C D E F G H I J K L M N)
+    ToolFn15(A B C D E F G H I J K L M N O)
+    ToolFn16(A B C D E F G H I J K L M N O P)
+}
+
+/// The function behind `#[tool(default = ..)]`, with its type.
+pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {
+    make
 }
 
 /// The first parameter of a tool when it is a reference.
@@ -127,7 +201,7 @@ impl ContextParam for Context {
     }
 }
 
-/// Turns what a function returned into what a tool answers: `(&value).agentflow_kind().finish(value)` picks
+/// Turns what a function returned into what a tool answers: `(&value).agentflow_kind().finish(&value)` picks
 /// [`ResultKind`] for a `Result` and [`ValueKind`] for everything else, by method resolution and not by a type's name.
 pub struct FromValue;
 pub struct FromResult;
@@ -149,17 +223,25 @@ pub trait ResultKind {
 impl<T, E> ResultKind for Result<T, E> {}
 
 impl FromValue {
-    pub fn finish<T: ToolReturn>(self, value: T) -> Result<ToolOutput, ToolError> {
-        ToolOutput::json(&value)
+    pub fn finish<T: ToolReturn>(self, value: &T) -> Result<ToolOutput, ToolError> {
+        ToolOutput::json(value)
     }
 }
 
 impl FromResult {
-    pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: Result<T, E>) -> Result<ToolOutput, ToolError> {
+    pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: &Result<T, E>) -> Result<ToolOutput, ToolError> {
         match result {
-            Ok(value) => ToolOutput::json(&value),
-            Err(error) => Err(ToolError::new(error.to_string())),
+            Ok(value) => ToolOutput::json(value),
+            Err(error) => Err(failed(error)),
         }
+    }
+}
+
+/// An error of our own keeps its class.
+fn failed<E: ToolFailure>(error: &E) -> ToolError {
+    match (error as &dyn Any).downcast_ref::<ToolError>() {
+        Some(error) => error.clone(),
+        None => ToolError::new(error.to_string()),
     }
 }
 
@@ -180,7 +262,7 @@ impl<T: serde::Serialize> ToolReturn for T {}
     label = "the model cannot be told what went wrong",
     note = "implement `std::fmt::Display` for it; the text goes to the model"
 )]
-pub trait ToolFailure: std::fmt::Display {}
+pub trait ToolFailure: std::fmt::Display + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<T: std::fmt::Display> ToolFailure for T {}
+impl<T: std::fmt::Display + 'static> ToolFailure for T {}

@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 
 use super::output::ToolError;
 use crate::context::Context;
@@ -22,7 +23,8 @@ use crate::text::{head, nearest};
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
     note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it; it must be `Send` and own its data",
-    note = "for something the program provides, such as a client or a pool, take `Inject<{Self}>`"
+    note = "for something the program provides, such as a client or a pool, take `Inject<{Self}>`",
+    note = "the context is taken by reference and first, as `cx: &Context`"
 )]
 pub trait ToolParam: Sized + Send + 'static {
     /// Whether the program provides the value, so that the model never sees the parameter.
@@ -40,7 +42,7 @@ pub trait ToolParam: Sized + Send + 'static {
     fn absent(cx: Option<&Context>) -> Option<Self>;
 
     #[doc(hidden)]
-    fn from_value(value: &Value) -> Result<Self, String>;
+    fn from_value(value: &Value) -> Result<Self, Refusal>;
 
     #[doc(hidden)]
     fn resource() -> Option<ResourceKey>;
@@ -62,12 +64,8 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam for T {
         T::deserialize(Absent).ok()
     }
 
-    fn from_value(value: &Value) -> Result<Self, String> {
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            let message = error.into_inner();
-            if path == "." { format!(": {message}") } else { format!(".{path}: {message}") }
-        })
+    fn from_value(value: &Value) -> Result<Self, Refusal> {
+        serde_path_to_error::deserialize(value).map_err(|error| Refusal::new(error, value))
     }
 
     fn resource() -> Option<ResourceKey> {
@@ -90,8 +88,8 @@ impl<T: ?Sized + Send + Sync + 'static> ToolParam for Inject<T> {
         cx.and_then(Context::resource::<T>).map(Inject)
     }
 
-    fn from_value(_: &Value) -> Result<Self, String> {
-        Err(": this parameter is provided by the program, not by the model".to_owned())
+    fn from_value(_: &Value) -> Result<Self, Refusal> {
+        Err(Refusal::injected())
     }
 
     fn resource() -> Option<ResourceKey> {
@@ -119,73 +117,119 @@ impl<'de> Deserializer<'de> for Absent {
     }
 }
 
-/// The value of `#[tool(default = ..)]`, for the body and for the schema.
-pub struct DefaultValue {
-    value: Box<dyn Any + Send>,
-    json: Value,
+/// What the default of a parameter must be able to do.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot have a default",
+    label = "the default cannot be shown in the schema",
+    note = "derive `serde::Serialize` for it, or take an `Option` and decide in the body"
+)]
+pub trait ParamDefault: serde::Serialize + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: serde::Serialize + Send + 'static> ParamDefault for T {}
+
+/// The function behind `#[tool(default = ..)]`, for the body and for the schema.
+#[derive(Clone, Copy)]
+struct DefaultFn {
+    /// A `fn() -> T`.
+    make: &'static (dyn Any + Sync),
+    json: fn(&dyn Any) -> Value,
 }
 
-impl DefaultValue {
-    pub fn new<T: serde::Serialize + Send + 'static>(value: T) -> Self {
-        let json = serde_json::to_value(&value).unwrap_or(Value::Null);
-        Self { value: Box::new(value), json }
+impl DefaultFn {
+    fn value<T: 'static>(self) -> Option<T> {
+        let make: &dyn Any = self.make;
+        make.downcast_ref::<fn() -> T>().map(|make| make())
     }
 }
 
-/// One parameter as `#[tool]` sees it, with what its type knows about itself.
+/// One parameter as the attribute sees it.
 pub struct Param {
-    pub(crate) name: &'static str,
+    name: &'static str,
     description: &'static str,
-    injected: bool,
-    default: Option<fn() -> DefaultValue>,
-    schema: fn(&mut SchemaGenerator) -> Schema,
-    optional: fn() -> bool,
-    from_value: fn(&Value) -> Result<Box<dyn Any + Send>, String>,
-    resource: fn() -> Option<ResourceKey>,
+    default: Option<DefaultFn>,
 }
 
 impl Param {
-    pub const fn new<T: ToolParam>(name: &'static str, description: &'static str) -> Self {
+    pub const fn new(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, default: None }
+    }
+
+    #[must_use]
+    pub const fn with_default<T: ParamDefault>(mut self, make: &'static fn() -> T) -> Self {
+        self.default = Some(DefaultFn {
+            make,
+            json: |make| {
+                let make = make.downcast_ref::<fn() -> T>();
+                make.and_then(|make| serde_json::to_value(make()).ok()).unwrap_or(Value::Null)
+            },
+        });
+        self
+    }
+}
+
+/// One parameter as its type sees it.
+pub(crate) struct ParamType {
+    injected: bool,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+    optional: fn() -> bool,
+    from_value: fn(&Value) -> Result<Box<dyn Any + Send>, Refusal>,
+    resource: fn() -> Option<ResourceKey>,
+}
+
+impl ParamType {
+    pub(crate) const fn of<T: ToolParam>() -> Self {
         Self {
-            name,
-            description,
             injected: T::INJECTED,
-            default: None,
             schema: T::schema,
             optional: || T::absent(None).is_some(),
             from_value: |value| Ok(Box::new(T::from_value(value)?)),
             resource: T::resource,
         }
     }
+}
 
-    #[must_use]
-    pub const fn with_default(mut self, default: fn() -> DefaultValue) -> Self {
-        self.default = Some(default);
-        self
+/// All parameters of one function: what the attribute and what the types know, in the same order.
+#[derive(Clone, Copy)]
+pub(crate) struct Parameters {
+    pub(crate) params: &'static [Param],
+    pub(crate) types: &'static [ParamType],
+}
+
+impl Parameters {
+    /// Those the model fills in, with their positions.
+    fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
+        let pairs = self.params.iter().zip(self.types);
+        pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
     }
 
-    pub(crate) fn resource(&self) -> Option<ResourceKey> {
-        (self.resource)()
+    fn find(self, name: &str) -> Option<usize> {
+        self.shown().find(|(_, param, _)| param.name == name).map(|(index, ..)| index)
+    }
+
+    /// What the program must provide.
+    pub(crate) fn resources(self) -> Vec<ResourceKey> {
+        self.types.iter().filter_map(|of| (of.resource)()).collect()
     }
 }
 
 /// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be told.
-pub(crate) fn parameters_schema(params: &[Param]) -> Value {
+pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
     let mut generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for param in params.iter().filter(|param| !param.injected) {
-        let mut schema = (param.schema)(&mut generator);
+    for (_, param, of) in parameters.shown() {
+        let mut schema = (of.schema)(&mut generator);
         if !param.description.is_empty() {
             schema.insert("description".to_owned(), param.description.into());
         }
         match param.default {
             Some(default) => {
-                schema.insert("default".to_owned(), default().json);
+                schema.insert("default".to_owned(), (default.json)(default.make));
             }
-            None if (param.optional)() => {}
+            None if (of.optional)() => {}
             None => required.push(Value::from(param.name)),
         }
         properties.insert(param.name.to_owned(), schema.to_value());
@@ -205,7 +249,9 @@ pub(crate) fn parameters_schema(params: &[Param]) -> Value {
 }
 
 /// The parameters of one function, as a tuple.
-pub trait ToolParams: Sized {
+pub(crate) trait ToolParams: Sized + 'static {
+    const TYPES: &'static [ParamType];
+
     type Slots;
 
     fn empty() -> Self::Slots;
@@ -221,10 +267,8 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
     if let Some(value) = slot {
         return Ok(value);
     }
-    if let Some(default) = param.default
-        && let Ok(value) = default().value.downcast::<T>()
-    {
-        return Ok(*value);
+    if let Some(value) = param.default.and_then(DefaultFn::value::<T>) {
+        return Ok(value);
     }
     T::absent(Some(cx)).ok_or_else(|| match T::resource() {
         Some(key) => ToolError::new(format!(
@@ -238,6 +282,8 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
 macro_rules! tuples {
     ($($T:ident $index:tt),*) => {
         impl<$($T: ToolParam),*> ToolParams for ($($T,)*) {
+            const TYPES: &'static [ParamType] = &[$(ParamType::of::<$T>()),*];
+
             type Slots = ($(Option<$T>,)*);
 
             fn empty() -> Self::Slots {
@@ -294,27 +340,27 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13
 tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13, P 14, Q 15);
 
 /// Reads a call's arguments.
-pub(crate) fn read<T: ToolParams>(params: &[Param], cx: &Context, arguments: &str) -> Result<T, ToolError> {
+pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
     let text = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let visitor = Straight::<T> { params, of: PhantomData };
+    let visitor = Straight::<T> { parameters, of: PhantomData };
     let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
         Ok(slots) => slots,
         Err(_) => {
             let mut slots = T::empty();
-            read_slowly(params, text, &mut |index, value| T::set(&mut slots, index, value))?;
+            read_slowly(parameters, text, &mut |index, value| T::set(&mut slots, index, value))?;
             slots
         }
     };
-    T::finish(slots, params, cx)
+    T::finish(slots, parameters.params, cx)
 }
 
-struct Straight<'p, T> {
-    params: &'p [Param],
+struct Straight<T> {
+    parameters: Parameters,
     of: PhantomData<T>,
 }
 
-impl<'de, T: ToolParams> Visitor<'de> for Straight<'_, T> {
+impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
     type Value = T::Slots;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -323,7 +369,7 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<'_, T> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut slots = T::empty();
-        while let Some(index) = map.next_key_seed(Key(self.params))? {
+        while let Some(index) = map.next_key_seed(Key(self.parameters))? {
             T::read_into(&mut slots, index, &mut map)?;
         }
         Ok(slots)
@@ -331,9 +377,9 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<'_, T> {
 }
 
 /// Finds the parameter of a key.
-struct Key<'p>(&'p [Param]);
+struct Key(Parameters);
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for Key {
     type Value = usize;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
@@ -341,7 +387,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for Key {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -349,16 +395,17 @@ impl Visitor<'_> for Key<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<usize, E> {
-        self.0
-            .iter()
-            .position(|param| param.name == name && !param.injected)
-            .ok_or_else(|| E::custom("unknown argument"))
+        self.0.find(name).ok_or_else(|| E::custom("unknown argument"))
     }
 }
 
 /// The way that explains: argument by argument, all complaints together. It also accepts what JSON Schema calls an
 /// integer and serde does not, such as `2.0`.
-fn read_slowly(params: &[Param], text: &str, set: &mut dyn FnMut(usize, Box<dyn Any + Send>)) -> Result<(), ToolError> {
+fn read_slowly(
+    parameters: Parameters,
+    text: &str,
+    set: &mut dyn FnMut(usize, Box<dyn Any + Send>),
+) -> Result<(), ToolError> {
     let arguments: Map<String, Value> = match serde_json::from_str(text) {
         Ok(Value::Object(arguments)) => arguments,
         Ok(other) => {
@@ -373,21 +420,23 @@ fn read_slowly(params: &[Param], text: &str, set: &mut dyn FnMut(usize, Box<dyn 
     };
     let mut complaints = Vec::new();
     for (name, value) in &arguments {
-        let Some(index) = params.iter().position(|param| param.name == name && !param.injected) else {
-            complaints.push(unknown_argument(name, params));
+        let Some(index) = parameters.find(name) else {
+            complaints.push(unknown_argument(name, parameters));
             continue;
         };
-        let whole = |value: &Value| (params[index].from_value)(value);
-        match whole(value).or_else(|complaint| whole(&with_integers(value)).map_err(|_| complaint)) {
+        let whole = parameters.types[index].from_value;
+        match whole(value).or_else(|refusal| whole(&with_integers(value)).map_err(|_| refusal)) {
             Ok(value) => set(index, value),
-            Err(complaint) => complaints.push(format!("`{name}`{complaint}; seen: {}", shown(value))),
+            Err(Refusal { path, message, seen }) => {
+                complaints.push(format!("`{name}{path}`: {message}; seen: {seen}"));
+            }
         }
     }
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 
-fn unknown_argument(name: &str, params: &[Param]) -> String {
-    let known = || params.iter().filter(|param| !param.injected).map(|param| param.name);
+fn unknown_argument(name: &str, parameters: Parameters) -> String {
+    let known = || parameters.shown().map(|(_, param, _)| param.name);
     match nearest(name, known()) {
         Some(near) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
         None if known().next().is_none() => format!("`{name}`: this tool takes no arguments"),
@@ -401,16 +450,57 @@ fn unknown_argument(name: &str, params: &[Param]) -> String {
 /// The value with every number that is whole written as an integer.
 fn with_integers(value: &Value) -> Value {
     match value {
-        Value::Number(number) => match number.as_f64() {
-            #[expect(clippy::cast_possible_truncation, reason = "within the range that f64 holds exactly")]
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
-                Value::from(float as i64)
-            }
-            _ => value.clone(),
-        },
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().and_then(as_integer).unwrap_or_else(|| value.clone())
+        }
         Value::Array(items) => items.iter().map(with_integers).collect(),
         Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), with_integers(value))).collect(),
         other => other.clone(),
+    }
+}
+
+/// The integer a float stands for; every whole float within the range of `i64` and `u64` is exactly one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and within the range")]
+fn as_integer(float: f64) -> Option<Value> {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    match float {
+        _ if float.fract() != 0.0 => None,
+        _ if (-TWO_TO_63..TWO_TO_63).contains(&float) => Some(Value::from(float as i64)),
+        _ if (TWO_TO_63..2.0 * TWO_TO_63).contains(&float) => Some(Value::from(float as u64)),
+        _ => None,
+    }
+}
+
+/// Why a type refused a value.
+pub struct Refusal {
+    /// From the argument to the value, such as `.items[2].price`; empty for the argument itself.
+    path: String,
+    message: String,
+    seen: String,
+}
+
+impl Refusal {
+    fn new(error: serde_path_to_error::Error<serde_json::Error>, argument: &Value) -> Self {
+        let mut path = String::new();
+        let mut at = argument;
+        for segment in error.path() {
+            let (step, inner) = match segment {
+                Segment::Seq { index } => (format!("[{index}]"), at.get(index)),
+                Segment::Map { key } => (format!(".{key}"), at.get(key)),
+                Segment::Enum { variant } => (format!(".{variant}"), at.get(variant)),
+                Segment::Unknown => break,
+            };
+            // A path that the value does not have: what is missing is missing here.
+            let Some(inner) = inner else { break };
+            path.push_str(&step);
+            at = inner;
+        }
+        Self { path, message: error.into_inner().to_string(), seen: shown(at) }
+    }
+
+    fn injected() -> Self {
+        let message = "this parameter is provided by the program, not by the model".to_owned();
+        Self { path: String::new(), message, seen: "a value".to_owned() }
     }
 }
 

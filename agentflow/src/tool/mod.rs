@@ -14,8 +14,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-pub use self::args::{DefaultValue, Param, ToolParam, ToolParams};
-pub(crate) use self::args::{parameters_schema, read};
+pub use self::args::{Param, ToolParam};
+pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema, read};
 pub use self::definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
