@@ -8,7 +8,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::text::{Kind, passages, words};
+use agentflow::serde::Serialize;
+
+use crate::text::{Kind, passages, share_of_about, words};
 
 /// The largest file that is read.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -44,7 +46,8 @@ struct Place {
 }
 
 /// A place that answers a search.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(crate = "agentflow::serde")]
 pub(crate) struct Hit {
     pub(crate) path: String,
     pub(crate) line: usize,
@@ -130,7 +133,7 @@ impl Library {
                 let own = words(&passage.text);
                 let mut counts: HashMap<String, f32> = HashMap::new();
                 for word in words(&passage.about) {
-                    counts.insert(word, 0.5);
+                    counts.insert(word, share_of_about(path));
                 }
                 for word in &own {
                     *counts.entry(word.clone()).or_default() += 1.0;
@@ -202,12 +205,12 @@ impl Library {
         ranked.truncate(limit * 20);
         let asked = words(question);
         for (score, at) in &mut ranked {
-            *score *= self.places[*at].closeness(&asked);
+            *score *= self.places[*at].closeness(question, &asked);
         }
         ranked.sort_by(best_first);
         for (score, at) in ranked {
             let place = &self.places[at];
-            let near = |hit: &Hit| hit.path == place.path && hit.line.abs_diff(place.first) < 4;
+            let near = |hit: &Hit| hit.path == place.path && hit.line.abs_diff(place.first) < 2;
             if score > 0.0 && found.hits.len() < limit && !found.hits.iter().any(near) {
                 found.hits.push(Hit {
                     path: place.path.clone(),
@@ -227,8 +230,8 @@ impl Library {
 
 impl Place {
     /// More than 1 when words of the question stand side by side here too, 0 when this is the question itself.
-    fn closeness(&self, asked: &[String]) -> f32 {
-        if repeats(&self.text, asked) {
+    fn closeness(&self, question: &str, asked: &[String]) -> f32 {
+        if repeats(&self.text, question) {
             return 0.0;
         }
         let (own, about) = (words(&self.text), words(&self.about));
@@ -238,9 +241,12 @@ impl Place {
     }
 }
 
-/// Whether a passage only asks the same question: then it answers nothing.
-pub(crate) fn repeats(text: &str, asked: &[String]) -> bool {
-    asked.len() > 1 && words(text).windows(asked.len()).any(|window| window == asked)
+/// Whether a passage holds the question itself: then it answers nothing.
+pub(crate) fn repeats(text: &str, question: &str) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    let question = plain(question);
+    let asked = question.trim_end_matches(['?', '.', '!', ' ']);
+    asked.contains(' ') && plain(text).contains(asked)
 }
 
 /// Tests, change logs and licences seldom explain.

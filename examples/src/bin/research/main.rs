@@ -3,8 +3,6 @@
 //! `research [--base-url URL] QUESTION [FOLDER OR FILE]`; the model is named by `AGENTFLOW_MODEL`. The answer goes to
 //! standard output, everything else to standard error.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
-
 mod library;
 mod stand_in;
 mod text;
@@ -12,11 +10,11 @@ mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
+use agentflow::openai_chat::OpenAiChat;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value};
-use agentflow::{Error, Event, EventKind, ModelSource};
+use agentflow::{Error, Event, EventKind, ModelRef, ModelSource};
 use futures_util::StreamExt;
 
 use crate::library::Library;
@@ -103,7 +101,8 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
     let agent = Agent::new(model(arguments.base_url.as_deref())?)
         .name("research")
         .instruct(INSTRUCTIONS)
-        .tools(tools::tools(&Arc::new(library)));
+        .tools(tools::all())
+        .resource(library);
     let mut run = agent.stream(&arguments.question)?;
     let mut done = 0;
     loop {
@@ -148,10 +147,12 @@ fn model(base_url: Option<&str>) -> Result<ModelSource, Failure> {
 }
 
 fn named(name: &str, base_url: Option<&str>) -> Result<ModelSource, Failure> {
-    match base_url {
-        None => Ok(name.into()),
-        Some(_) => Err(Failure::Other("--base-url is not possible here".to_owned())),
+    let Some(base_url) = base_url else { return Ok(name.into()) };
+    let model: ModelRef = name.parse().map_err(Error::from)?;
+    if model.provider() != "openai-chat" {
+        return Err(Failure::Other(format!("--base-url goes with openai-chat/NAME, not with {model}")));
     }
+    Ok(OpenAiChat::builder(model.model()).base_url(base_url).build().map_err(Error::from)?.into())
 }
 
 /// Says what the agent does, as it does it.

@@ -13,7 +13,7 @@ use agentflow::{
 use futures_util::stream;
 
 use crate::library::repeats;
-use crate::text::{Kind, Passage, passages, words};
+use crate::text::{Kind, Passage, passages, share_of_about, words};
 
 /// How many places are read.
 const PLACES: usize = 6;
@@ -151,7 +151,6 @@ fn answer(question: &str, found: &Value, reads: &[Value]) -> String {
 
 /// Everything that was read and says something about the question.
 fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote> {
-    let asked = words(question);
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let mut quotes: Vec<Quote> = Vec::new();
     for (rank, read) in reads.iter().enumerate() {
@@ -174,7 +173,7 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
             let cut = (at == 0 && *first > 1) || (passage.last == last_line && at + 1 == read.len() && reads.len() > 1);
             if known
                 || passage.kind == Kind::Heading
-                || repeats(&passage.text, &asked)
+                || repeats(&passage.text, question)
                 || passage.text.ends_with(" (cut off)")
             {
                 continue;
@@ -183,7 +182,7 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
                 .iter()
                 .map(|(word, weight)| match () {
                     () if own.contains(*word) => *weight,
-                    () if about.contains(*word) => weight * 0.5,
+                    () if about.contains(*word) => weight * f64::from(share_of_about(path)),
                     () => 0.0,
                 })
                 .sum();

@@ -95,6 +95,12 @@ pub(crate) fn without_marker(line: &str) -> &str {
     }
 }
 
+/// How much of what a passage is about counts as its own words: a comment is about the line it stands before, a paragraph
+/// only somewhere under its heading.
+pub(crate) fn share_of_about(path: &str) -> f32 {
+    if is_code(path) { 0.8 } else { 0.5 }
+}
+
 /// Whether a file holds code, so that only its comments are prose.
 fn is_code(path: &str) -> bool {
     const CODE: &[&str] = &[
@@ -107,15 +113,18 @@ fn is_code(path: &str) -> bool {
 
 /// Whether a line of code is a comment.
 fn is_comment(line: &str) -> bool {
-    ["//", "# ", "/*", "* ", "-- "].iter().any(|start| line.starts_with(start))
+    line == "*" || line == "#" || ["//", "# ", "/*", "* ", "-- "].iter().any(|start| line.starts_with(start))
 }
 
 /// The passages of some lines of a document; the first line has the number `first`.
 pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<Item = &'a str>) -> Vec<Passage> {
     let code_file = is_code(path);
+    let lines: Vec<&str> = lines.into_iter().collect();
     let mut passages = Vec::new();
     let mut paragraph: Vec<(usize, &str)> = Vec::new();
-    let mut fenced = false;
+    // An excerpt may begin inside of a block of code: then its first fence is a bare one, and their number is odd.
+    let fences: Vec<&str> = lines.iter().map(|line| without_marker(line)).filter(|line| is_fence(line)).collect();
+    let mut fenced = first > 1 && fences.len() % 2 == 1 && fences[0].len() == 3;
     let mut heading = String::new();
     // Where the comment begins that the next line of code is described by.
     let mut comment = 0;
@@ -132,11 +141,17 @@ pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<It
         let commented = ["///", "//!", "//", "*"].iter().find_map(|marker| trimmed.strip_prefix(marker));
         let is_heading = if code_file { commented } else { Some(trimmed) };
         let is_heading = is_heading.is_some_and(|rest| rest.trim_start().starts_with('#'));
-        if text.starts_with("```") || text.starts_with("~~~") {
+        // In code a block stands inside of one comment.
+        fenced &= !code_file || is_comment(trimmed);
+        if is_fence(text) {
             end_paragraph(&mut paragraph, &mut passages, &heading);
             fenced = !fenced;
         } else if text.is_empty() {
             end_paragraph(&mut paragraph, &mut passages, &heading);
+            // A comment with nothing after it describes no line.
+            if trimmed.is_empty() {
+                comment = passages.len();
+            }
         } else if fenced || (code_file && !is_comment(trimmed)) {
             end_paragraph(&mut paragraph, &mut passages, &heading);
             // Attributes stand between a comment and what it describes.
@@ -168,6 +183,10 @@ pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<It
     }
     end_paragraph(&mut paragraph, &mut passages, &heading);
     passages
+}
+
+fn is_fence(text: &str) -> bool {
+    text.starts_with("```") || text.starts_with("~~~")
 }
 
 /// Cuts a paragraph into sentences, each with the lines it stands on. A sentence of a word or two stays with the one
@@ -260,6 +279,13 @@ mod tests {
             (9, 9, Kind::Code, "run"),
         ];
         assert_eq!(found, expected.map(|(first, last, kind, text)| (first, last, kind, text.to_owned())));
+    }
+
+    #[test]
+    fn an_excerpt_may_begin_inside_of_a_block_of_code() {
+        let kinds = |path, text: &str| passages(path, 9, text.lines()).iter().map(|p| p.kind).collect::<Vec<_>>();
+        assert_eq!(kinds("a.md", "run it\n```\nThat was it."), [Kind::Code, Kind::Sentence]);
+        assert_eq!(kinds("a.rs", "/// ```\nfn a() {}\n/// Does nothing at all.\n"), [Kind::Code, Kind::Sentence]);
     }
 
     #[test]
