@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use agentflow::{Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, Role};
+use agentflow::{
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Role,
+};
 use futures_util::Stream;
 
 use crate::expect::without_panic;
@@ -358,6 +360,11 @@ impl Drop for Shared {
 impl Model for ScriptedModel {
     fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// The script says what the model answers, so it takes every schema.
+    fn output_mode(&self, _: &OutputSchema, _: bool) -> Result<OutputMode, String> {
+        Ok(OutputMode::Native)
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {

@@ -39,6 +39,16 @@ pub enum Error {
         /// Why it stopped, such as `length` or `content_filter`.
         stop_reason: String,
     },
+    /// The model's answers did not fit the schema of the agent's output.
+    #[error(
+        "the model gave {attempts} answers that do not fit the agent's output type, the last one because {problem}"
+    )]
+    InvalidOutput {
+        /// How many.
+        attempts: u32,
+        /// What was wrong with the last one.
+        problem: String,
+    },
     /// The agent took more turns than it may.
     #[error("the agent took {steps} steps without an answer, which is its limit; raise it with `max_steps`")]
     #[doc(alias = "Max steps reached")]
@@ -93,6 +103,7 @@ impl Error {
             Self::Registry(_) => "registry",
             Self::Model(error) => error.kind().as_str(),
             Self::NoAnswer { .. } => "no_answer",
+            Self::InvalidOutput { .. } => "invalid_output",
             Self::MaxStepsReached { .. } => "max_steps_reached",
             Self::LlmCallLimit { .. } => "llm_call_limit",
             Self::ToolFailures { .. } => "tool_failures",

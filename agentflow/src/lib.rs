@@ -45,8 +45,8 @@ pub use crate::model::HttpSettings;
 pub use crate::model::openai_chat;
 pub use crate::model::{
     BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
-    ModelRequest, ModelResponse, ModelSettings, ModelStream, Secret, SecretProvider, StopReason, TimeoutKind,
-    ToolCallDelta, ToolChoice, Usage,
+    ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
+    StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};

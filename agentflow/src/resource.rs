@@ -24,12 +24,27 @@ use std::sync::Arc;
 /// // In a test the function is called like any other.
 /// assert_eq!(order_state(Inject::new(Orders(vec!["sent"])), 0).as_deref(), Some("sent"));
 /// ```
-pub struct Inject<T: ?Sized>(pub Arc<T>);
+pub struct Inject<T: ?Sized> {
+    resource: Arc<T>,
+}
 
 impl<T> Inject<T> {
     /// Wraps a value, for calling a tool's function directly.
     pub fn new(value: T) -> Self {
-        Self(Arc::new(value))
+        Self { resource: Arc::new(value) }
+    }
+}
+
+impl<T: ?Sized> Inject<T> {
+    /// The resource itself, to keep it beyond the call.
+    pub fn into_shared(self) -> Arc<T> {
+        self.resource
+    }
+}
+
+impl<T: ?Sized> From<Arc<T>> for Inject<T> {
+    fn from(resource: Arc<T>) -> Self {
+        Self { resource }
     }
 }
 
@@ -37,19 +52,19 @@ impl<T: ?Sized> Deref for Inject<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.resource
     }
 }
 
 impl<T: ?Sized> Clone for Inject<T> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self { resource: Arc::clone(&self.resource) }
     }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Inject<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Inject").field(&&*self.0).finish()
+        f.debug_tuple("Inject").field(&&*self.resource).finish()
     }
 }
 

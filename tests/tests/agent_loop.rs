@@ -247,7 +247,7 @@ async fn many_runs_of_one_agent_at_once() {
     let agent = Agent::new(model);
     let runs = (0..100).map(|n| {
         let agent = agent.clone();
-        tokio::spawn(async move { agent.run(n.to_string()).await.unwrap().output().into_owned() })
+        tokio::spawn(async move { agent.run(n.to_string()).await.unwrap().into_output() })
     });
     let answers = futures_util::future::join_all(runs).await;
     for (n, answer) in answers.into_iter().enumerate() {

@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, closed, interrupted};
 use super::plan::Plan;
-use super::request::{RunRequest, RunResult};
+use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, Events, ModelDelta, RunStarted};
@@ -60,7 +60,7 @@ impl Run {
             )),
             scopes,
             timeout: limits.timeout,
-            machine: AgentMachine::new(limits),
+            machine: AgentMachine::new(limits, plan.output.as_ref().map(|output| output.rule.clone())),
             open: true,
         };
         let started = RunStarted::new(Arc::clone(&plan.name), input);
@@ -77,7 +77,7 @@ impl Run {
     }
 
     /// Runs to the end, whatever it is.
-    pub(super) async fn run_through(mut self) -> Result<RunResult> {
+    pub(super) async fn run_through(mut self) -> Result<RunEnd> {
         let span = telemetry::agent_span(&self.plan.name, &self.shared.id);
         let shared = self.shared();
         let limit = self.timeout;
@@ -103,18 +103,21 @@ impl Run {
         }
     }
 
-    async fn drive(&mut self) -> Result<RunResult> {
+    async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
         loop {
             match self.machine.command() {
                 Command::CallModel { path } => model_error = self.call_model(path).await.err(),
                 Command::CallTools(tools) => self.call_tools(tools).await,
+                Command::RejectOutput { path, problem } => {
+                    self.record(path, EventKind::OutputRejected { problem });
+                }
                 Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
                     self.record(StepPath::root(), EventKind::RunCompleted(Arc::clone(&completed)));
                     self.open = false;
                     let conversation = self.machine.conversation().clone();
-                    return Ok(RunResult { completed, conversation, shared: self.shared() });
+                    return Ok(RunEnd { completed, conversation, shared: self.shared() });
                 }
                 Command::Finish(Outcome::ModelFailed) => {
                     let error = model_error.take().unwrap_or_else(ModelError::truncated);
@@ -164,6 +167,7 @@ impl Run {
         let request = ModelRequest {
             messages: self.machine.conversation().clone(),
             tools: self.plan.manifest.clone(),
+            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
             stream: log.wants_deltas(),
         };

@@ -9,7 +9,8 @@ use futures_util::Stream;
 use tokio::task::JoinHandle;
 
 use super::driver::Run;
-use super::request::RunResult;
+use super::output::Output;
+use super::request::{RunEnd, RunResult};
 use crate::context::RunShared;
 use crate::error::{Error, Result};
 use crate::event::{Event, Events, RunId};
@@ -17,15 +18,16 @@ use crate::message::Conversation;
 
 /// A run that goes on on its own task. Dropping the handle cancels the run.
 #[must_use = "dropping the handle cancels the run"]
-pub struct RunHandle {
+pub struct RunHandle<O = String> {
     shared: Arc<RunShared>,
-    task: JoinHandle<Result<RunResult>>,
-    ended: Option<Result<RunResult>>,
+    output: Output<O>,
+    task: JoinHandle<Result<RunEnd>>,
+    ended: Option<Result<RunEnd>>,
 }
 
-impl RunHandle {
-    pub(super) fn spawn(run: Run) -> Self {
-        Self { shared: run.shared(), task: tokio::spawn(run.run_through()), ended: None }
+impl<O> RunHandle<O> {
+    pub(super) fn spawn(run: Run, output: Output<O>) -> Self {
+        Self { shared: run.shared(), output, task: tokio::spawn(run.run_through()), ended: None }
     }
 
     /// The run's id.
@@ -59,20 +61,22 @@ impl RunHandle {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(&mut self) -> Result<RunResult> {
-        if let Some(ended) = &self.ended {
-            return ended.clone();
+    pub async fn result(&mut self) -> Result<RunResult<O>> {
+        if self.ended.is_none() {
+            self.ended = Some(match (&mut self.task).await {
+                Ok(ended) => ended,
+                Err(error) => Err(Error::Lost { reason: error.to_string() }),
+            });
         }
-        let ended = match (&mut self.task).await {
-            Ok(result) => result,
-            Err(error) => Err(Error::Lost { reason: error.to_string() }),
-        };
-        self.ended = Some(ended.clone());
-        ended
+        match &self.ended {
+            Some(Ok(end)) => RunResult::new(&self.output, end.clone()),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::Lost { reason: "the run has no end".to_owned() }),
+        }
     }
 }
 
-impl Drop for RunHandle {
+impl<O> Drop for RunHandle<O> {
     fn drop(&mut self) {
         if !self.task.is_finished() {
             self.shared.cancel("the run's handle was dropped");
@@ -80,7 +84,7 @@ impl Drop for RunHandle {
     }
 }
 
-impl fmt::Debug for RunHandle {
+impl<O> fmt::Debug for RunHandle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunHandle").field("run_id", &self.shared.id).finish_non_exhaustive()
     }
@@ -89,18 +93,18 @@ impl fmt::Debug for RunHandle {
 /// The events of a run as they happen, deltas included. Dropping the stream cancels the run.
 #[must_use = "dropping the stream cancels the run"]
 #[derive(Debug)]
-pub struct RunStream {
-    handle: RunHandle,
+pub struct RunStream<O = String> {
+    handle: RunHandle<O>,
     events: Events,
 }
 
-impl RunStream {
-    pub(super) fn new(handle: RunHandle, events: Events) -> Self {
+impl<O> RunStream<O> {
+    pub(super) fn new(handle: RunHandle<O>, events: Events) -> Self {
         Self { handle, events }
     }
 
     /// The run itself: to cancel it, or to ask for its journal.
-    pub fn handle(&self) -> &RunHandle {
+    pub fn handle(&self) -> &RunHandle<O> {
         &self.handle
     }
 
@@ -108,12 +112,12 @@ impl RunStream {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(&mut self) -> Result<RunResult> {
+    pub async fn result(&mut self) -> Result<RunResult<O>> {
         self.handle.result().await
     }
 }
 
-impl Stream for RunStream {
+impl<O> Stream for RunStream<O> {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {

@@ -26,6 +26,8 @@ pub struct Limits {
     pub max_tool_failures: u32,
     /// The most tool calls of a turn that run at the same time. Default 8.
     pub max_parallel_tools: usize,
+    /// How often a model is asked again whose answer does not fit the agent's output type. Default 2.
+    pub output_retries: u32,
 }
 
 impl Default for Limits {
@@ -36,6 +38,7 @@ impl Default for Limits {
             timeout: Duration::from_secs(60 * 60),
             max_tool_failures: 8,
             max_parallel_tools: 8,
+            output_retries: 2,
         }
     }
 }
@@ -66,6 +69,13 @@ impl Limits {
     #[must_use]
     pub fn max_tool_failures(mut self, failures: u32) -> Self {
         self.max_tool_failures = failures;
+        self
+    }
+
+    /// Sets how often a model is asked again whose answer does not fit.
+    #[must_use]
+    pub fn output_retries(mut self, retries: u32) -> Self {
+        self.output_retries = retries;
         self
     }
 

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use super::limits::Limits;
+use super::output::{ANSWER_TOOL, OutputRule, answer_text, repair_text};
 use crate::error::Error;
 use crate::event::{Event, EventKind, RunCompleted};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
-use crate::model::{StopReason, Usage};
+use crate::model::{ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
 use crate::tool::Effects;
 
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     CallModel { path: StepPath },
     /// Call these tools, at the same time if you like.
     CallTools(Vec<PendingTool>),
+    /// Record that an answer does not fit the output type.
+    RejectOutput { path: StepPath, problem: Arc<str> },
     /// Record that a turn is over.
     EndStep { step: u32 },
     /// Record how the run ends.
@@ -49,12 +52,15 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMachine {
     limits: Limits,
+    output: Option<OutputRule>,
     conversation: Conversation,
     usage: Usage,
     /// The turn that is going on, from 1.
     turn: u32,
     model_calls: u32,
     failures_in_row: u32,
+    /// Answers that did not fit the output type.
+    misfits: u32,
     phase: Phase,
 }
 
@@ -65,6 +71,7 @@ enum Phase {
     ModelFailed,
     Tools(Vec<CallState>),
     StepDone { answer: Option<Answer> },
+    Misfit { problem: Arc<str> },
     Answered(Answer),
     Ended,
 }
@@ -73,6 +80,12 @@ enum Phase {
 struct Answer {
     message: Arc<Message>,
     stop_reason: StopReason,
+}
+
+impl Answer {
+    fn new(response: &ModelResponse) -> Self {
+        Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -90,21 +103,27 @@ enum Progress {
 }
 
 impl AgentMachine {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, output: Option<OutputRule>) -> Self {
         Self {
             limits,
+            output,
             conversation: Conversation::new(),
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
             failures_in_row: 0,
+            misfits: 0,
             phase: Phase::NotStarted,
         }
     }
 
     /// The machine as it was after these events.
-    pub(crate) fn replay<'e>(limits: Limits, events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut machine = Self::new(limits);
+    pub(crate) fn replay<'e>(
+        limits: Limits,
+        output: Option<OutputRule>,
+        events: impl IntoIterator<Item = &'e Event>,
+    ) -> Self {
+        let mut machine = Self::new(limits, output);
         for event in events.into_iter().filter(|event| event.is_recorded()) {
             machine.apply(&event.path, &event.kind);
         }
@@ -135,13 +154,12 @@ impl AgentMachine {
                 self.usage.add(&response.usage);
                 self.conversation.push(Arc::clone(&response.message));
                 let calls = self.calls_of(&response.message);
-                self.phase = if calls.is_empty() {
-                    let answer =
-                        Answer { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone() };
-                    Phase::StepDone { answer: Some(answer) }
-                } else {
-                    Phase::Tools(calls)
-                };
+                self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(calls) };
+            }
+            (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {
+                self.misfits += 1;
+                self.conversation.push(Message::user(repair_text(problem)));
+                self.phase = Phase::StepDone { answer: None };
             }
             (EventKind::ToolStarted { effects, idempotent, .. }, Phase::Tools(calls)) => {
                 let repeatable = *idempotent || *effects != Effects::Write;
@@ -166,6 +184,20 @@ impl AgentMachine {
                 self.phase = Phase::Ended;
             }
             _ => {}
+        }
+    }
+
+    /// An answer without tool calls: it ends the run when it fits.
+    fn take_text(&self, response: &ModelResponse) -> Phase {
+        let text = response.message.text();
+        let problem = match &self.output {
+            Some(rule) if rule.by_tool => Some(format!("it is no call of `{ANSWER_TOOL}`")),
+            Some(rule) if !text.is_empty() => (rule.check)(&text).err(),
+            _ => None,
+        };
+        match problem {
+            Some(problem) => Phase::Misfit { problem: problem.into() },
+            None => Phase::StepDone { answer: Some(Answer::new(response)) },
         }
     }
 
@@ -199,6 +231,19 @@ impl AgentMachine {
         for result in message.results() {
             self.failures_in_row = if result.status.is_success() { 0 } else { self.failures_in_row + 1 };
         }
+        let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
+        if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
+            if result.status.is_success() {
+                let answer = self
+                    .conversation
+                    .messages()
+                    .last()
+                    .map(|message| Answer { message: Arc::clone(message), stop_reason: StopReason::Stop });
+                self.phase = Phase::StepDone { answer };
+            } else {
+                self.misfits += 1;
+            }
+        }
         self.conversation.push(message);
     }
 
@@ -210,6 +255,9 @@ impl AgentMachine {
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => Command::CallTools(calls.iter().filter_map(CallState::pending).collect()),
             Phase::StepDone { .. } => Command::EndStep { step: self.turn },
+            Phase::Misfit { problem } => {
+                Command::RejectOutput { path: StepPath::root().model(self.turn), problem: Arc::clone(problem) }
+            }
             Phase::Answered(answer) => Command::Finish(self.finish(answer)),
         }
     }
@@ -226,6 +274,16 @@ impl AgentMachine {
                 message: result.output.clone(),
             }));
         }
+        if self.misfits > limits.output_retries {
+            let problem = self.conversation.last().map(|message| match message.results().last() {
+                Some(result) => result.output.clone(),
+                None => message.text().into_owned(),
+            });
+            return Command::Finish(Outcome::Failed(Error::InvalidOutput {
+                attempts: self.misfits,
+                problem: problem.unwrap_or_default(),
+            }));
+        }
         if self.turn > limits.max_steps {
             return Command::Finish(Outcome::Failed(Error::MaxStepsReached { steps: limits.max_steps }));
         }
@@ -236,7 +294,7 @@ impl AgentMachine {
     }
 
     fn finish(&self, answer: &Answer) -> Outcome {
-        if answer.message.text().is_empty() || answer.stop_reason == StopReason::ContentFilter {
+        if answer_text(&answer.message).is_empty() || answer.stop_reason == StopReason::ContentFilter {
             return Outcome::Failed(Error::NoAnswer { stop_reason: answer.stop_reason.as_str().to_owned() });
         }
         Outcome::Completed(Arc::new(RunCompleted {
@@ -316,7 +374,7 @@ impl Conversation {
     /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
     /// since a call without a result gets one that says what is known.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut machine = AgentMachine::replay(Limits::default(), events);
+        let mut machine = AgentMachine::replay(Limits::default(), None, events);
         machine.close_calls();
         machine.conversation
     }

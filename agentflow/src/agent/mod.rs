@@ -7,13 +7,19 @@ mod driver;
 mod handle;
 mod limits;
 mod machine;
+mod output;
 mod plan;
 mod request;
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 pub use self::handle::{RunHandle, RunStream};
 pub use self::limits::Limits;
+use self::output::Output;
 pub use self::plan::ModelSource;
 use self::plan::Plan;
 pub use self::request::{RunRequest, RunResult};
@@ -54,10 +60,10 @@ use crate::tool::ToolRef;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
 #[must_use = "an agent does nothing until it is run"]
-pub struct Agent {
+pub struct Agent<O = String> {
     description: Description,
+    output: Output<O>,
     plan: OnceLock<Result<Arc<Plan>>>,
 }
 
@@ -89,10 +95,13 @@ impl Agent {
                 scopes: Vec::new(),
                 runtime: Runtime::default(),
             },
+            output: Output::text(),
             plan: OnceLock::new(),
         }
     }
+}
 
+impl<O> Agent<O> {
     fn with(mut self, change: impl FnOnce(&mut Description)) -> Self {
         self.plan = OnceLock::new();
         change(&mut self.description);
@@ -142,6 +151,34 @@ impl Agent {
         self.with(|agent| agent.runtime = runtime.clone())
     }
 
+    /// Makes the answer a value of a type. The model is given the type's schema in the way its provider knows: with the
+    /// request, or as a tool to answer by. An answer that does not fit goes back to the model, at most
+    /// [`Limits::output_retries`] times.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::{schemars, serde};
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+    /// #[serde(crate = "agentflow::serde")]
+    /// #[schemars(crate = "agentflow::schemars")]
+    /// struct Risk {
+    ///     level: u8,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentflow::Result<()> {
+    /// let model = ScriptedModel::new([Turn::text(r#"{"level": "high"}"#), Turn::text(r#"{"level": 3}"#)]);
+    /// let agent = Agent::new(model).output::<Risk>();
+    /// assert_eq!(*agent.run("How risky is it?").await?.output(), Risk { level: 3 });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn output<T: DeserializeOwned + JsonSchema>(self) -> Agent<T> {
+        Agent { description: self.description, output: Output::json(), plan: OnceLock::new() }
+    }
+
     /// Checks the description now and not at the first run.
     ///
     /// # Errors
@@ -153,7 +190,10 @@ impl Agent {
     }
 
     fn plan(&self) -> Result<&Arc<Plan>> {
-        self.plan.get_or_init(|| Plan::new(&self.description).map(Arc::new)).as_ref().map_err(Clone::clone)
+        self.plan
+            .get_or_init(|| Plan::new(&self.description, &self.output).map(Arc::new))
+            .as_ref()
+            .map_err(Clone::clone)
     }
 
     /// Runs the agent to its answer, on the caller's own task. Dropping the future cancels the run: the request is
@@ -161,9 +201,9 @@ impl Agent {
     ///
     /// # Errors
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
-    pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult> {
+    pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let run = driver::Run::new(self.plan()?, request.into());
-        run.run_through().await
+        RunResult::new(&self.output, run.run_through().await?)
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
@@ -174,10 +214,10 @@ impl Agent {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream> {
+    pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
         let run = driver::Run::new(self.plan()?, request.into());
         let events = run.events();
-        Ok(RunStream::new(RunHandle::spawn(run), events))
+        Ok(RunStream::new(RunHandle::spawn(run, self.output.clone()), events))
     }
 
     /// Starts a run on a task of its own. Dropping the handle cancels the run.
@@ -187,8 +227,20 @@ impl Agent {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle> {
-        Ok(RunHandle::spawn(driver::Run::new(self.plan()?, request.into())))
+    pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<O>> {
+        Ok(RunHandle::spawn(driver::Run::new(self.plan()?, request.into()), self.output.clone()))
+    }
+}
+
+impl<O> Clone for Agent<O> {
+    fn clone(&self) -> Self {
+        Self { description: self.description.clone(), output: self.output.clone(), plan: self.plan.clone() }
+    }
+}
+
+impl<O> fmt::Debug for Agent<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("description", &self.description).field("output", &self.output).finish()
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::Description;
 use super::limits::Limits;
+use super::output::{ANSWER_TOOL, AnswerTool, Output, OutputRule};
 use crate::error::Result;
 use crate::message::Message;
-use crate::model::{Model, ModelRef, ModelSettings};
+use crate::model::{Model, ModelRef, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::registry::Registry;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
@@ -69,6 +70,7 @@ pub(super) struct Plan {
     pub(super) instructions: Option<Arc<Message>>,
     pub(super) tools: HashMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
+    pub(super) output: Option<PlannedOutput>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Limits,
     pub(super) resources: Resources,
@@ -76,8 +78,15 @@ pub(super) struct Plan {
     pub(super) runtime: Runtime,
 }
 
+/// How the model is brought to answer in the output type's shape.
+pub(super) struct PlannedOutput {
+    pub(super) rule: OutputRule,
+    /// The schema to send with each request, when the provider takes one.
+    pub(super) native: Option<Arc<OutputSchema>>,
+}
+
 impl Plan {
-    pub(super) fn new(description: &Description) -> Result<Self> {
+    pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
         let Description { name, model, instructions, tools, settings, limits, resources, scopes, runtime } =
             description;
         let mut registry = Registry::new();
@@ -91,13 +100,35 @@ impl Plan {
             Source::Given(model) => Arc::clone(model),
             Source::Named(name) => runtime.model(&name.parse()?)?,
         };
+        let mut settings = settings.clone();
+        let output = match output.schema() {
+            None => None,
+            Some(schema) => {
+                let mode = model
+                    .output_mode(&schema, !tools.is_empty())
+                    .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
+                let rule = OutputRule { check: output.check(), by_tool: mode == OutputMode::Tool };
+                let native = match mode {
+                    OutputMode::Native => Some(Arc::new(schema)),
+                    OutputMode::Tool => {
+                        registry.register(AnswerTool::new(schema, rule.check)).map_err(|_| {
+                            description.build_error(format!("the tool name `{ANSWER_TOOL}` is taken; rename that tool"))
+                        })?;
+                        settings.tool_choice.get_or_insert(ToolChoice::Required);
+                        None
+                    }
+                };
+                Some(PlannedOutput { rule, native })
+            }
+        };
         Ok(Self {
+            output,
             name: Arc::clone(name),
             model,
             instructions: instructions.as_ref().map(|text| Arc::new(Message::system(text.clone()))),
             manifest: registry.manifest(),
             tools: registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect(),
-            settings: Arc::new(settings.clone()),
+            settings: Arc::new(settings),
             limits: limits.clone(),
             resources: all_resources,
             scopes: scopes.as_slice().into(),

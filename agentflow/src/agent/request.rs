@@ -1,11 +1,12 @@
 //! What a run is asked, and what it comes to.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::output::{Output, answer_text};
 use crate::context::RunShared;
+use crate::error::{Error, Result};
 use crate::event::{Event, RunCompleted, RunId};
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
@@ -75,66 +76,88 @@ impl<T: Into<Conversation>> From<T> for RunRequest {
     }
 }
 
-/// What a run came to. Shown with `{}` it is the answer's text.
+/// What a run came to: the answer as a value of the agent's output type. Shown with `{}` it is the answer's text.
 #[derive(Clone)]
-pub struct RunResult {
+pub struct RunResult<O = String> {
+    output: O,
+    end: RunEnd,
+}
+
+/// How a run ended well, before the answer became a value.
+#[derive(Clone)]
+pub(super) struct RunEnd {
     pub(super) completed: Arc<RunCompleted>,
     pub(super) conversation: Conversation,
     pub(super) shared: Arc<RunShared>,
 }
 
-impl RunResult {
-    /// The answer's text.
+impl<O> RunResult<O> {
+    pub(super) fn new(output: &Output<O>, end: RunEnd) -> Result<Self> {
+        match output.decode(&end.completed.message) {
+            Ok(output) => Ok(Self { output, end }),
+            Err(problem) => Err(Error::InvalidOutput { attempts: 1, problem }),
+        }
+    }
+
+    /// The answer: its text, or the value of the agent's output type.
     #[doc(alias = "final_answer")]
-    pub fn output(&self) -> Cow<'_, str> {
-        self.completed.message.text()
+    pub fn output(&self) -> &O {
+        &self.output
+    }
+
+    /// The answer, owned.
+    pub fn into_output(self) -> O {
+        self.output
     }
 
     /// The answer as a message.
     pub fn message(&self) -> &Message {
-        &self.completed.message
+        &self.end.completed.message
     }
 
     /// Why the model stopped there; [`StopReason::Length`] says that the answer was cut off.
     pub fn stop_reason(&self) -> &StopReason {
-        &self.completed.stop_reason
+        &self.end.completed.stop_reason
     }
 
     /// How many turns it took.
     #[doc(alias = "steps_taken")]
     pub fn steps(&self) -> u32 {
-        self.completed.steps
+        self.end.completed.steps
     }
 
     /// The tokens of all model calls.
     pub fn usage(&self) -> &Usage {
-        &self.completed.usage
+        &self.end.completed.usage
     }
 
     /// The run's id.
     pub fn run_id(&self) -> &RunId {
-        &self.shared.id
+        &self.end.shared.id
     }
 
     /// The whole conversation, instructions and answer included. To go on with it, push the next message and run again.
     pub fn conversation(&self) -> &Conversation {
-        &self.conversation
+        &self.end.conversation
     }
 
     /// The run's journal: everything that happened, in order.
     pub fn events(&self) -> Vec<Event> {
-        self.shared.log.events()
+        self.end.shared.log.events()
     }
 }
 
-impl fmt::Display for RunResult {
+impl<O> fmt::Display for RunResult<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.output())
+        f.write_str(&answer_text(&self.end.completed.message))
     }
 }
 
-impl fmt::Debug for RunResult {
+impl<O> fmt::Debug for RunResult<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunResult").field("run_id", &self.shared.id).field("completed", &self.completed).finish()
+        f.debug_struct("RunResult")
+            .field("run_id", &self.end.shared.id)
+            .field("completed", &self.end.completed)
+            .finish()
     }
 }

@@ -1,1 +1,96 @@
-//! The command line.
+//! The command line: try a model, run an agent over the tools of a program, see which tools there are.
+//!
+//! `agentwf` is this module and nothing else. It has no tools, since those are linked into a program: a host makes a
+//! binary of its own, and with it the same commands over its own tools.
+//!
+//! ```no_run
+//! use agentflow::prelude::*;
+//!
+//! /// Add two integers.
+//! #[tool]
+//! fn add(a: i64, b: i64) -> i64 { a + b }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     agentflow::cli::run()
+//! }
+//! ```
+//!
+//! # Commands
+//!
+//! - `tools list [--json]`: the linked tools, ordered by name; with `--json` an array of their definitions.
+//! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
+//!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and goes on until an
+//!   answer asks for no tool or N answers were given. With `--json` one object a turn:
+//!   `{"text", "reasoning", "tool_calls": [{"id", "name", "arguments"}], "stop_reason", "usage": {"input_tokens",
+//!   "output_tokens", "cached_tokens", "reasoning_tokens"}}`, or `{"error": {"kind", "status", "provider_code",
+//!   "message", "retryable"}}`.
+//! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
+//!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
+//!
+//! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
+//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment,
+//! `OPENAI_API_KEY`.
+//!
+//! # Exit codes
+//!
+//! | code | |
+//! | --- | --- |
+//! | 0 | done |
+//! | 1 | failed; one sentence on standard error, or the error object with `call --json` |
+//! | 2 | the command line is wrong |
+//! | 130 | stopped by Ctrl-C; `run` says what was done until then. A second Ctrl-C does not wait for the end |
+//! | 141 | standard output was closed by its reader; a run is cancelled |
+//!
+//! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
+
+mod args;
+mod call;
+mod model;
+mod output;
+mod progress;
+mod run;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::args::{Cli, Command, ToolsCommand};
+use self::output::Stop;
+
+/// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
+/// has the commands and the codes. The tools are those linked into the calling program.
+///
+/// It makes a tokio runtime of its own, so it is not for async code.
+///
+/// # Panics
+/// Inside of a tokio runtime.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help for somebody who closed the pipe is no failure worth a word.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Stop::failed("runtime", format!("no threads could be started: {error}")).report(),
+    };
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Tools(tools) => match tools.command {
+                ToolsCommand::List { json } => tools::list(json),
+            },
+            Command::Call(args) => call::call(args).await,
+            Command::Run(args) => run::run(args).await,
+        }
+    });
+    // A tool on a thread of its own may still be at work; the process does not wait for it.
+    runtime.shutdown_background();
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => stop.report(),
+    }
+}

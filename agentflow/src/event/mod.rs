@@ -120,6 +120,12 @@ pub enum EventKind {
         /// Why.
         error: Arc<Failure>,
     },
+    /// A model's answer does not fit the agent's output type; the model is told and asked again.
+    #[serde(rename = "output.rejected")]
+    OutputRejected {
+        /// What does not fit.
+        problem: Arc<str>,
+    },
     /// A tool call began.
     #[serde(rename = "tool.started")]
     ToolStarted {
@@ -161,6 +167,7 @@ impl EventKind {
             Self::ModelDelta(_) => "model.delta",
             Self::ModelCompleted(_) => "model.completed",
             Self::ModelFailed { .. } => "model.failed",
+            Self::OutputRejected { .. } => "output.rejected",
             Self::ToolStarted { .. } => "tool.started",
             Self::ToolCompleted { .. } => "tool.completed",
             Self::ToolFailed { .. } => "tool.failed",

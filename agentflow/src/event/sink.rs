@@ -84,6 +84,7 @@ impl fmt::Display for Line<'_> {
                 response.usage.input_tokens,
                 response.usage.output_tokens
             ),
+            EventKind::OutputRejected { problem } => write!(f, " {}", Short(problem)),
             EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
             EventKind::ToolCompleted { result, duration_ms } => {
                 write!(f, " {duration_ms} ms: {}", Short(&result.output))

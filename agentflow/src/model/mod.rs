@@ -10,6 +10,7 @@ mod error;
 mod http;
 #[cfg(feature = "openai-chat")]
 pub mod openai_chat;
+mod output;
 mod reference;
 mod secret;
 
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 #[cfg(feature = "http")]
 pub use self::http::HttpSettings;
+pub use self::output::{OutputMode, OutputSchema};
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 use crate::message::{Conversation, Message, ToolCall};
@@ -43,6 +45,15 @@ pub trait Model: Send + Sync {
 
     /// Starts one call. Nothing happens before the stream is first polled; dropping it ends the call.
     fn stream(&self, request: ModelRequest) -> ModelStream;
+
+    /// How this model is brought to answer in a given shape, with or without tools beside it.
+    ///
+    /// # Errors
+    /// What in the schema the provider cannot express, naming the field; found when the agent is built.
+    fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
+        let _ = (schema, with_tools);
+        Ok(OutputMode::Tool)
+    }
 
     /// One call, read to its end.
     ///
@@ -85,6 +96,8 @@ pub struct ModelRequest {
     pub messages: Conversation,
     /// The tools the model may ask for, by name.
     pub tools: ToolManifest,
+    /// The shape the answer must have; only set for a model whose mode is [`OutputMode::Native`].
+    pub output: Option<Arc<OutputSchema>>,
     /// Temperature and the like.
     pub settings: Arc<ModelSettings>,
     /// Whether pieces are wanted as they come. Without it an adapter may wait for the whole answer.
@@ -94,7 +107,13 @@ pub struct ModelRequest {
 impl ModelRequest {
     /// A request without tools, with default settings, not streamed.
     pub fn new(messages: impl Into<Conversation>) -> Self {
-        Self { messages: messages.into(), tools: ToolManifest::default(), settings: Arc::default(), stream: false }
+        Self {
+            messages: messages.into(),
+            tools: ToolManifest::default(),
+            output: None,
+            settings: Arc::default(),
+            stream: false,
+        }
     }
 
     /// Offers tools.

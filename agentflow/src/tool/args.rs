@@ -85,7 +85,7 @@ impl<T: ?Sized + Send + Sync + 'static> ToolParam for Inject<T> {
     }
 
     fn absent(cx: Option<&Context>) -> Option<Self> {
-        cx.and_then(Context::resource::<T>).map(Inject)
+        cx.and_then(Context::resource::<T>).map(Self::from)
     }
 
     fn from_value(_: &Value) -> Result<Self, Refusal> {

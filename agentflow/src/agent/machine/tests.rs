@@ -128,6 +128,9 @@ impl Simulation<'_> {
             match self.machine.command() {
                 Command::CallModel { path } => self.call_model(&path)?,
                 Command::CallTools(tools) => self.call_tools(tools)?,
+                Command::RejectOutput { path, problem } => {
+                    self.record(path, EventKind::OutputRejected { problem })?;
+                }
                 Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step })?,
                 Command::Finish(outcome) => return Ok(outcome),
             }
@@ -184,7 +187,7 @@ fn described(outcome: &Outcome) -> String {
 fn simulate(turns: &[Turn], order: u64) -> (Vec<Event>, Outcome) {
     let mut world = World { turns: turns.to_vec(), order, effects: BTreeMap::new() };
     let mut simulation = Simulation {
-        machine: AgentMachine::new(limits()),
+        machine: AgentMachine::new(limits(), None),
         world: &mut world,
         events: Vec::new(),
         stop_after: usize::MAX,
@@ -214,10 +217,10 @@ proptest! {
     #[test]
     fn the_same_events_give_the_same_command(turns in turns(), order: u64) {
         let (events, _) = simulate(&turns, order);
-        let mut live = AgentMachine::new(limits());
+        let mut live = AgentMachine::new(limits(), None);
         for (at, event) in events.iter().enumerate() {
             live.apply(&event.path, &event.kind);
-            let replayed = AgentMachine::replay(limits(), &events[..=at]);
+            let replayed = AgentMachine::replay(limits(), None, &events[..=at]);
             prop_assert_eq!(format!("{:?}", live.command()), format!("{:?}", replayed.command()));
         }
     }
@@ -228,7 +231,7 @@ proptest! {
         for stop_after in 1..events.len() {
             let mut world = World { turns: turns.clone(), order, effects: BTreeMap::new() };
             let mut first = Simulation {
-                machine: AgentMachine::new(limits()),
+                machine: AgentMachine::new(limits(), None),
                 world: &mut world,
                 events: Vec::new(),
                 stop_after,
@@ -236,7 +239,7 @@ proptest! {
             prop_assert!(first.run().is_err());
             let events = first.events;
             let mut again = Simulation {
-                machine: AgentMachine::replay(limits(), &events),
+                machine: AgentMachine::replay(limits(), None, &events),
                 world: &mut world,
                 events,
                 stop_after: usize::MAX,
@@ -277,7 +280,7 @@ fn the_limits_have_errors_of_their_own() {
 
 #[test]
 fn what_the_provider_withheld_is_no_answer() {
-    let mut machine = AgentMachine::new(limits());
+    let mut machine = AgentMachine::new(limits(), None);
     let root = StepPath::root();
     machine.apply(&root, &EventKind::RunStarted(Arc::new(RunStarted::new("a".into(), Conversation::from("go")))));
     let mut response = ModelResponse::new(Message::assistant("half a sen"));
@@ -289,7 +292,7 @@ fn what_the_provider_withheld_is_no_answer() {
 
 #[test]
 fn an_event_that_does_not_fit_changes_nothing() {
-    let mut machine = AgentMachine::new(limits());
+    let mut machine = AgentMachine::new(limits(), None);
     let before = format!("{machine:?}");
     for kind in [EventKind::RunStep { step: 3 }, EventKind::ModelStarted { provider: "p".into(), model: "m".into() }] {
         machine.apply(&StepPath::root(), &kind);

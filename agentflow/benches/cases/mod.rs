@@ -1,0 +1,29 @@
+//! The work that is measured: each case is one piece of work done twice, by hand and by agentflow, in one process.
+//!
+//! How it is measured is not decided here: `times` (divan), `ratios` (in pairs) and `instructions` (callgrind) use the
+//! same cases.
+
+pub(crate) mod dispatch;
+pub(crate) mod step;
+
+/// A piece of work done in two ways.
+pub(crate) struct Case {
+    /// What is shown and what a filter on the command line looks for.
+    pub(crate) name: String,
+    /// How many units of work (calls, steps) one call of `floor` or `ours` is.
+    pub(crate) units: u32,
+    /// The most that `ours` may take, in multiples of `floor`.
+    pub(crate) target: f64,
+    /// The hand-written way.
+    pub(crate) floor: Work,
+    /// Agentflow's way.
+    pub(crate) ours: Work,
+}
+
+/// Does the work once. The number is part of the answer, so that no work can be left out.
+pub(crate) type Work = Box<dyn FnMut() -> usize>;
+
+/// All cases, in the order they are shown.
+pub(crate) fn all() -> Vec<Case> {
+    [dispatch::cases(), step::cases()].into_iter().flatten().collect()
+}

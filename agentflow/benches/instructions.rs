@@ -1,0 +1,65 @@
+//! Every case in instructions, which no other load of the machine changes.
+//!
+//! `cargo bench --bench instructions [-- WORDS OF A NAME]` needs valgrind. The program calls itself under
+//! `valgrind --tool=callgrind` with few and with many calls of a case; the difference is the case without the start of
+//! the program.
+
+#[expect(dead_code, reason = "each program needs its own part of a case")]
+mod cases;
+
+use std::hint::black_box;
+use std::process::Command;
+
+use cases::Case;
+
+const FEW: u64 = 2;
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [mode, name, side, calls] = arguments.as_slice()
+        && mode == "--inside"
+    {
+        return work(name, side, calls.parse().expect("a number of calls"));
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: there is no valgrind");
+        return;
+    }
+    let wanted = arguments.first().map_or("", String::as_str);
+    println!("{:<50} {:>12} {:>12} {:>7}", "instructions", "floor", "ours", "ratio");
+    for case in cases::all().into_iter().filter(|case| case.name.contains(wanted)) {
+        let [floor, ours] = ["floor", "ours"].map(|side| instructions(&case, side));
+        println!("{:<50} {floor:>12.0} {ours:>12.0} {:>7.2}", case.name, ours / floor);
+    }
+}
+
+fn work(name: &str, side: &str, calls: u64) {
+    let case = cases::all().into_iter().find(|case| case.name == name).expect("the name of a case");
+    let mut work = if side == "floor" { case.floor } else { case.ours };
+    for _ in 0..calls {
+        black_box(work());
+    }
+}
+
+/// Instructions for one unit of work.
+fn instructions(case: &Case, side: &str) -> f64 {
+    let more = (1000 / u64::from(case.units)).max(2);
+    let difference = collected(&case.name, side, FEW + more) - collected(&case.name, side, FEW);
+    difference as f64 / (more * u64::from(case.units)) as f64
+}
+
+/// What callgrind counts for a whole program with so many calls.
+fn collected(name: &str, side: &str, calls: u64) -> u64 {
+    let program = std::env::current_exe().expect("this program has a path");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["--inside", name, side, &calls.to_string()])
+        .output()
+        .expect("valgrind starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    said.lines()
+        .find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+        .unwrap_or_else(|| panic!("callgrind says what it counted, but said: {said}"))
+}

@@ -1,0 +1,67 @@
+//! Every case in pairs: by hand, by agentflow, by hand, ... in short turns, so that what else the machine does falls on
+//! both. Prints times for one unit of work, their ratio and the target.
+//!
+//! `cargo bench --bench ratios [-- WORDS OF A NAME]`
+
+mod cases;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use cases::{Case, Work};
+
+const ROUNDS: usize = 101;
+const ROUND: Duration = Duration::from_millis(2);
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "case", "floor", "ours", "ratio", "target");
+    for mut case in cases::all().into_iter().filter(|case| case.name.contains(&wanted)) {
+        let (floor, ours, ratio) = measure(&mut case);
+        let missed = if ratio > case.target { " missed" } else { "" };
+        println!(
+            "{:<50} {floor:>9.1} ns {ours:>9.1} ns {ratio:>7.2} {:>8}{missed}",
+            case.name,
+            format!("<= {}", case.target)
+        );
+    }
+}
+
+/// Nanoseconds for one unit by hand and by agentflow, and the median of the rounds' ratios.
+fn measure(case: &mut Case) -> (f64, f64, f64) {
+    let floor_calls = calls_in_a_round(&mut case.floor);
+    let our_calls = calls_in_a_round(&mut case.ours);
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS)
+        .map(|_| (time(&mut case.floor, floor_calls), time(&mut case.ours, our_calls)))
+        .map(|(floor, ours)| (floor / f64::from(case.units), ours / f64::from(case.units)))
+        .collect();
+    (
+        median(rounds.iter().map(|(floor, _)| *floor)),
+        median(rounds.iter().map(|(_, ours)| *ours)),
+        median(rounds.iter().map(|(floor, ours)| ours / floor)),
+    )
+}
+
+fn calls_in_a_round(work: &mut Work) -> u32 {
+    let mut calls = 1;
+    while time(work, calls) * f64::from(calls) < ROUND.as_nanos() as f64 {
+        calls *= 2;
+    }
+    calls
+}
+
+/// Nanoseconds for one call.
+fn time(work: &mut Work, calls: u32) -> f64 {
+    let began = Instant::now();
+    for _ in 0..calls {
+        black_box(work());
+    }
+    began.elapsed().as_nanos() as f64 / f64::from(calls)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

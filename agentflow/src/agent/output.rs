@@ -1,0 +1,219 @@
+//! What an answer is turned into: text, or a value of a type whose schema the model must keep to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::message::Message;
+use crate::model::OutputSchema;
+use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
+
+/// The tool that a model calls to answer when its provider takes no schema with the request.
+pub(crate) const ANSWER_TOOL: &str = "final_answer";
+
+/// How an answer becomes a value of type `O`.
+pub(super) struct Output<O> {
+    schema: Option<fn() -> OutputSchema>,
+    decode: fn(&str) -> Result<O, String>,
+    check: fn(&str) -> Result<(), String>,
+}
+
+impl Output<String> {
+    /// The answer as it is.
+    pub(super) fn text() -> Self {
+        Self { schema: None, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
+    }
+}
+
+impl<O: DeserializeOwned + JsonSchema> Output<O> {
+    /// The answer as JSON that fits the type's schema.
+    pub(super) fn json() -> Self {
+        Self {
+            schema: Some(|| {
+                let schema = schema_of::<O>();
+                let schema = if is_object(&schema) { schema } else { wrapped(schema) };
+                OutputSchema::new(&O::schema_name(), schema)
+            }),
+            decode: decode::<O>,
+            check: |text| decode::<O>(text).map(drop),
+        }
+    }
+}
+
+impl<O> Output<O> {
+    pub(super) fn schema(&self) -> Option<OutputSchema> {
+        self.schema.map(|schema| schema())
+    }
+
+    pub(super) fn check(&self) -> fn(&str) -> Result<(), String> {
+        self.check
+    }
+
+    pub(super) fn decode(&self, message: &Message) -> Result<O, String> {
+        (self.decode)(&answer_text(message))
+    }
+}
+
+/// The text of an answer: what the model said, or what it called [`ANSWER_TOOL`] with.
+pub(super) fn answer_text(message: &Message) -> std::borrow::Cow<'_, str> {
+    match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {
+        Some(call) => std::borrow::Cow::Borrowed(&call.arguments),
+        None => message.text(),
+    }
+}
+
+fn schema_of<O: JsonSchema>() -> Value {
+    schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator()
+        .into_root_schema_for::<O>()
+        .to_value()
+}
+
+fn is_object(schema: &Value) -> bool {
+    schema["type"] == "object"
+}
+
+/// Providers take objects only, so another type is put into one.
+fn wrapped(mut schema: Value) -> Value {
+    let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    let mut object = json!({
+        "type": "object",
+        "properties": {"value": schema},
+        "required": ["value"],
+        "additionalProperties": false,
+    });
+    if let Some(definitions) = definitions {
+        object["$defs"] = definitions;
+    }
+    object
+}
+
+fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
+    #[derive(Deserialize)]
+    struct Wrapped<O> {
+        value: O,
+    }
+    let text = unfenced(text);
+    let mut json = serde_json::Deserializer::from_str(text);
+    let decoded = if is_object(&schema_of::<O>()) {
+        serde_path_to_error::deserialize(&mut json)
+    } else {
+        serde_path_to_error::deserialize(&mut json).map(|wrapped: Wrapped<O>| wrapped.value)
+    };
+    let value = decoded.map_err(|error| {
+        let path = error.path().to_string();
+        if path == "." { error.inner().to_string() } else { format!("`{path}`: {}", error.inner()) }
+    })?;
+    json.end().map_err(|error| format!("there is more than one JSON value: {error}"))?;
+    Ok(value)
+}
+
+/// The JSON in a Markdown fence, which many models put around it whatever they are told.
+fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
+    inside.strip_prefix("json").unwrap_or(inside).trim()
+}
+
+/// What a model is told whose answer did not fit.
+pub(super) fn repair_text(problem: &str) -> String {
+    format!("That answer does not fit the schema: {problem}. Answer again, with JSON that fits and nothing else.")
+}
+
+/// The tool that takes the answer of a model whose provider takes no schema. Calling it checks the answer.
+pub(super) struct AnswerTool {
+    definition: Arc<ToolDefinition>,
+    check: fn(&str) -> Result<(), String>,
+}
+
+impl AnswerTool {
+    pub(super) fn new(schema: OutputSchema, check: fn(&str) -> Result<(), String>) -> Self {
+        let mut definition =
+            ToolDefinition::new(ANSWER_TOOL, "Give the final answer. Call it once, when you are done.", schema.schema);
+        definition.policy = ToolPolicy::default().effects(Effects::None);
+        Self { definition: Arc::new(definition), check }
+    }
+}
+
+impl Tool for AnswerTool {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    fn call<'a>(&'a self, _: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        ToolFuture::ready(match (self.check)(arguments) {
+            Ok(()) => ToolOutput::json("accepted"),
+            Err(problem) => Err(ToolError::invalid_arguments(repair_text(&problem))),
+        })
+    }
+}
+
+impl<O> Clone for Output<O> {
+    fn clone(&self) -> Self {
+        Self { schema: self.schema, decode: self.decode, check: self.check }
+    }
+}
+
+impl<O> fmt::Debug for Output<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<O>())
+    }
+}
+
+/// What the machine needs to know of the output.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputRule {
+    /// Whether an answer fits; pure.
+    pub(crate) check: fn(&str) -> Result<(), String>,
+    /// Whether the answer comes as a call of [`ANSWER_TOOL`].
+    pub(crate) by_tool: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+
+    use super::{Output, unfenced};
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    struct Risk {
+        level: u8,
+        why: Option<String>,
+    }
+
+    #[test]
+    fn an_object_is_read_with_its_path_in_the_error() {
+        let output = Output::<Risk>::json();
+        assert_eq!((output.decode)(r#"{"level": 3}"#), Ok(Risk { level: 3, why: None }));
+        assert_eq!(
+            (output.decode)(r#"{"level": "high"}"#).unwrap_err(),
+            "`level`: invalid type: string \"high\", expected u8 at line 1 column 16"
+        );
+        assert!((output.decode)("{\"level\": 3} and more").is_err());
+    }
+
+    #[test]
+    fn what_is_no_object_travels_in_one() {
+        let output = Output::<Vec<u8>>::json();
+        assert_eq!((output.decode)(r#"{"value": [1, 2]}"#), Ok(vec![1, 2]));
+        let schema = output.schema().unwrap();
+        assert_eq!(schema.schema["properties"]["value"]["type"], "array");
+        assert!(schema.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{}", schema.name);
+    }
+
+    #[test]
+    fn a_fence_is_taken_off() {
+        assert_eq!(unfenced("```json\n{}\n```"), "{}");
+        assert_eq!(unfenced(" {} "), "{}");
+    }
+}

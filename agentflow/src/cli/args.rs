@@ -1,0 +1,179 @@
+//! What can be said on the command line. It is read here and nothing is done.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::Value;
+
+/// Call models and run agents over the tools linked into this program.
+#[derive(Debug, Parser)]
+#[command(
+    name = "agentwf",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// See the tools linked into this program
+    Tools(ToolsArgs),
+    /// Call a model, without an agent
+    Call(CallArgs),
+    /// Run an agent over tools of this program
+    Run(RunArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(super) struct ToolsArgs {
+    #[command(subcommand)]
+    pub(super) command: ToolsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ToolsCommand {
+    /// List the tools, ordered by name
+    List {
+        /// Print an array of their definitions as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModelArgs {
+    /// The model and its wire format, such as openai-chat/gpt-5-mini
+    #[arg(long, value_name = "REF")]
+    pub(super) model: String,
+    /// Where the model is served, as the provider's own SDK takes it (OpenAI: with /v1)
+    #[arg(long, value_name = "URL")]
+    pub(super) base_url: Option<String>,
+    /// Instructions that come before the prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(super) instruct: Option<String>,
+    /// A further field of the request, such as temperature=0.2; a value that is no JSON counts as text
+    #[arg(long = "setting", value_name = "KEY=JSON", value_parser = setting)]
+    pub(super) settings: Vec<(String, Value)>,
+    /// The longest one model call may take, such as 90s, 2m or 500ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+    /// The longest wait between two pieces of an answer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) idle_timeout: Option<Duration>,
+    /// How often a model call that failed before its first piece is made again
+    #[arg(long, value_name = "N")]
+    pub(super) max_retries: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CallArgs {
+    /// What the model is asked
+    pub(super) prompt: String,
+    #[command(flatten)]
+    pub(super) model: ModelArgs,
+    /// Print the answer as it comes
+    #[arg(long)]
+    pub(super) stream: bool,
+    /// Print one JSON object a turn
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Offer the tool that a JSON file describes: {"name", "description", "parameters"}
+    #[arg(long = "tool", value_name = "FILE.json")]
+    pub(super) tools: Vec<PathBuf>,
+    /// Make at most N model calls, each tool call being answered with "ok"
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) turns: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// What the agent is to do
+    #[arg(long, value_name = "TEXT")]
+    pub(super) task: String,
+    #[command(flatten)]
+    pub(super) model: ModelArgs,
+    /// The tools it has, by name; none when not given
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(super) tools: Vec<String>,
+    /// The scopes it is granted; a tool that needs another one answers `unauthorized`
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(super) grant: Vec<String>,
+    /// The most turns it may take [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_steps: Option<u32>,
+    /// Print all events to standard output instead of the answer
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) events: Option<EventFormat>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum EventFormat {
+    /// One JSON object a line
+    Jsonl,
+}
+
+fn setting(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+            Ok((key.trim().to_owned(), value))
+        }
+        _ => Err("write KEY=JSON, such as temperature=0.2".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let seconds = match unit.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => f64::NAN,
+    } * number.parse::<f64>().unwrap_or(f64::NAN);
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "write a number with its unit, such as 90s, 2m or 500ms".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "s", "0", "-1s", "5 parsecs", "1e400", "1.2.3"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn settings() {
+        assert_eq!(setting("temperature=0.5"), Ok(("temperature".to_owned(), Value::from(0.5))));
+        assert_eq!(setting("effort=low"), Ok(("effort".to_owned(), Value::from("low"))));
+        assert_eq!(setting(r#"a={"b":"c=d"}"#), Ok(("a".to_owned(), serde_json::json!({"b": "c=d"}))));
+        assert!(setting("temperature").is_err());
+        assert!(setting("=1").is_err());
+    }
+}

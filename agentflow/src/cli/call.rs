@@ -1,0 +1,234 @@
+//! `call`: plain model calls. There is no agent here; a tool call is answered with "ok" and nothing runs.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::args::CallArgs;
+use super::model;
+use super::output::{BOLD, DIM, ModelText, Problem, Stop, json_line, line, note, short};
+use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
+use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
+
+pub(super) async fn call(args: CallArgs) -> Result<(), Stop> {
+    match converse(&args).await {
+        Err(Stop::Failed(problem)) if args.json => {
+            #[derive(Serialize)]
+            struct Line {
+                error: Problem,
+            }
+            json_line(&Line { error: *problem })?;
+            Err(Stop::Said)
+        }
+        ended => ended,
+    }
+}
+
+async fn converse(args: &CallArgs) -> Result<(), Stop> {
+    let model = model::open(&args.model)?;
+    let definitions = args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut conversation: Conversation = args.model.instruct.iter().cloned().map(Message::system).collect();
+    conversation.push(Message::user(args.prompt.as_str()));
+    let mut request = ModelRequest::new(conversation.clone())
+        .tools(definitions.into_iter().collect::<crate::tool::ToolManifest>())
+        .settings(model::settings(&args.model));
+    request.stream = args.stream;
+    for _ in 0..args.turns {
+        request.messages = conversation.clone();
+        let response = if args.json {
+            let response = read(&*model, request.clone(), |_| Ok(())).await?;
+            json_line(&Turn::from(&response))?;
+            response
+        } else {
+            shown(&*model, &request).await?
+        };
+        let results: Vec<_> = response.tool_calls().map(|call| Arc::new(ok(call))).collect();
+        if results.is_empty() {
+            break;
+        }
+        conversation.push(Arc::clone(&response.message));
+        conversation.push(Message::tool_results(results));
+    }
+    Ok(())
+}
+
+/// One call to its end; each piece is shown on the way.
+async fn read(
+    model: &dyn Model,
+    request: ModelRequest,
+    mut piece: impl FnMut(&ModelEvent) -> Result<(), Stop>,
+) -> Result<ModelResponse, Stop> {
+    let mut stream = model.stream(request);
+    while let Some(event) = stream.next().await {
+        match event? {
+            ModelEvent::Completed(response) => return Ok(*response),
+            other => piece(&other)?,
+        }
+    }
+    Err(ModelError::truncated().into())
+}
+
+/// One call, printed for a person: the text as it comes, then the tool calls, the counts on standard error.
+async fn shown(model: &dyn Model, request: &ModelRequest) -> Result<ModelResponse, Stop> {
+    let mut text = ModelText::new();
+    let mut pieces = false;
+    let read = read(model, request.clone(), |event| match event {
+        ModelEvent::Text(piece) => {
+            pieces = true;
+            text.push(piece)
+        }
+        _ => Ok(()),
+    })
+    .await;
+    let response = match read {
+        Ok(response) => response,
+        Err(stop) => {
+            // What came before a failure keeps its own line.
+            let _ = text.end_line();
+            return Err(stop);
+        }
+    };
+    if !pieces {
+        text.push(&response.text())?;
+    }
+    text.end_line()?;
+    let reasoning = response.message.reasoning();
+    if !reasoning.is_empty() {
+        note(format_args!("{DIM}reasoning: {}{DIM:#}", short(&reasoning)));
+    }
+    for call in response.tool_calls() {
+        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), arguments(call)))?;
+    }
+    note(format_args!("{DIM}{}{}{DIM:#}", response.stop_reason.as_str(), tokens(&response.usage)));
+    Ok(response)
+}
+
+/// The counts of one answer, as far as they are known.
+fn tokens(usage: &Usage) -> String {
+    if !is_known(usage) {
+        return String::new();
+    }
+    let part = |count: Option<u64>, name| match count {
+        Some(count) if count > 0 => format!(" ({count} {name})"),
+        _ => String::new(),
+    };
+    format!(
+        ", {} tokens in{}, {} out{}",
+        usage.input_tokens,
+        part(usage.cached_tokens, "cached"),
+        usage.output_tokens,
+        part(usage.reasoning_tokens, "reasoning")
+    )
+}
+
+/// A provider that says nothing about tokens is told apart from one that counted none.
+fn is_known(usage: &Usage) -> bool {
+    usage.raw.is_some() || usage.input_tokens > 0 || usage.output_tokens > 0
+}
+
+fn ok(call: &ToolCall) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        status: ToolStatus::Success,
+        output: "\"ok\"".to_owned(),
+    }
+}
+
+/// The arguments as JSON, or as the text they are when they are no JSON.
+fn arguments(call: &ToolCall) -> Value {
+    match call.arguments.trim() {
+        "" => Value::Object(serde_json::Map::new()),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Value::from(call.arguments.as_str())),
+    }
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    text: std::borrow::Cow<'a, str>,
+    reasoning: std::borrow::Cow<'a, str>,
+    tool_calls: Vec<Call<'a>>,
+    stop_reason: &'a str,
+    usage: Counts,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    name: &'a str,
+    arguments: Value,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cached_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+impl<'a> From<&'a ModelResponse> for Turn<'a> {
+    fn from(response: &'a ModelResponse) -> Self {
+        let usage = &response.usage;
+        let known = is_known(usage);
+        Self {
+            text: response.text(),
+            reasoning: response.message.reasoning(),
+            tool_calls: response
+                .tool_calls()
+                .map(|call| Call { id: &call.id, name: &call.name, arguments: arguments(call) })
+                .collect(),
+            stop_reason: response.stop_reason.as_str(),
+            usage: Counts {
+                input_tokens: known.then_some(usage.input_tokens),
+                output_tokens: known.then_some(usage.output_tokens),
+                cached_tokens: usage.cached_tokens,
+                reasoning_tokens: usage.reasoning_tokens,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn turn(response: &ModelResponse) -> Value {
+        serde_json::to_value(Turn::from(response)).unwrap()
+    }
+
+    #[test]
+    fn a_turn_as_json() {
+        let call = ToolCall::new("c1", "add", r#"{"a": 1}"#);
+        let broken = ToolCall::new("c2", "add", r#"{"a": "#);
+        let parts = [call, broken].map(|call| crate::message::Part::ToolCall(Arc::new(call)));
+        let mut response = ModelResponse::new(Message::new(crate::message::Role::Assistant, parts));
+        response.usage = Usage::new(3, 2);
+        response.usage.cached_tokens = Some(0);
+        assert_eq!(
+            turn(&response),
+            json!({
+                "text": "", "reasoning": "",
+                "tool_calls": [
+                    {"id": "c1", "name": "add", "arguments": {"a": 1}},
+                    {"id": "c2", "name": "add", "arguments": "{\"a\": "},
+                ],
+                "stop_reason": "tool_calls",
+                "usage": {"input_tokens": 3, "output_tokens": 2, "cached_tokens": 0, "reasoning_tokens": null},
+            })
+        );
+    }
+
+    #[test]
+    fn unknown_counts_are_null() {
+        let usage = &turn(&ModelResponse::new(Message::assistant("Hi")))["usage"];
+        assert_eq!(
+            usage,
+            &json!({"input_tokens": null, "output_tokens": null, "cached_tokens": null, "reasoning_tokens": null})
+        );
+    }
+}

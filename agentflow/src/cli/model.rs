@@ -1,0 +1,79 @@
+//! From the command line to a model, its settings and the tools of files. It calls nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::args::ModelArgs;
+use super::output::Stop;
+use crate::model::{Model, ModelRef, ModelSettings};
+use crate::runtime::Runtime;
+use crate::tool::ToolDefinition;
+
+/// The model that `--model` names, where `--base-url` says.
+pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
+    let reference: ModelRef = args.model.parse()?;
+    Ok(Runtime::default().model(&reference)?)
+}
+
+/// The settings of every call.
+pub(super) fn settings(args: &ModelArgs) -> ModelSettings {
+    args.settings.iter().cloned().fold(ModelSettings::default(), |settings, (key, value)| settings.extra(key, value))
+}
+
+/// The tool that a file describes: a [`ToolDefinition`], or what the providers call one.
+pub(super) fn tool_file(file: &Path) -> Result<ToolDefinition, Stop> {
+    let failed = |problem: String| Stop::failed("tool_file", format!("the tool file {}: {problem}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| failed(format!("it cannot be read: {error}")))?;
+    let tool = serde_json::from_str(&text).map_err(|error| failed(format!("it is no JSON: {error}")))?;
+    tool_definition(&tool).map_err(failed)
+}
+
+fn tool_definition(tool: &Value) -> Result<ToolDefinition, String> {
+    // OpenAI's form has the same object one level down.
+    let tool = tool.get("function").unwrap_or(tool);
+    let name = tool["name"]
+        .as_str()
+        .ok_or(r#"it has no name; write {"name": "..", "description": "..", "parameters": {"type": "object", ..}}"#)?;
+    let parameters = ["parameters", "parameters_schema", "input_schema"].iter().find_map(|key| tool.get(key));
+    let parameters = match parameters {
+        Some(schema) if schema.is_object() => schema.clone(),
+        None => json!({"type": "object", "properties": {}}),
+        Some(other) => return Err(format!("its parameters are no JSON Schema but {other}")),
+    };
+    let definition = ToolDefinition::new(name, tool["description"].as_str().unwrap_or_default(), parameters);
+    if !definition.has_valid_name() {
+        return Err(format!("its name `{name}` does not work: use 1 to 64 letters, digits, `_` or `-`"));
+    }
+    Ok(definition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_tool_is_read() {
+        let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        let expected = ToolDefinition::new("weather", "It rains.", schema.clone());
+        for form in [
+            json!({"name": "weather", "description": "It rains.", "parameters": schema}),
+            json!({"name": "weather", "description": "It rains.", "parameters_schema": schema}),
+            json!({"name": "weather", "description": "It rains.", "input_schema": schema}),
+            json!({"type": "function", "function": {"name": "weather", "description": "It rains.", "parameters": schema}}),
+            json!({"type": "function", "name": "weather", "description": "It rains.", "parameters": schema}),
+        ] {
+            assert_eq!(tool_definition(&form).unwrap(), expected);
+        }
+        assert_eq!(tool_definition(&json!({"name": "now"})).unwrap().parameters["type"], "object");
+    }
+
+    #[test]
+    fn a_wrong_tool_says_what_to_do() {
+        assert!(tool_definition(&json!({"description": "?"})).unwrap_err().contains("it has no name"));
+        assert!(tool_definition(&json!({"name": "a b"})).unwrap_err().contains("letters"));
+        assert!(tool_definition(&json!({"name": "a", "parameters": []})).unwrap_err().contains("no JSON Schema"));
+        assert!(tool_definition(&json!([])).is_err());
+    }
+}

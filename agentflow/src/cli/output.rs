@@ -1,0 +1,197 @@
+//! Printing, and how a command ends. Nothing else of the command line writes to a terminal or knows an exit code.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::model::ModelError;
+use crate::text::head;
+
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
+
+/// Why a command ended without having done what it was asked.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It failed, and this is to be said.
+    Failed(Box<Problem>),
+    /// It failed, and that was said.
+    Said,
+    /// Nobody reads what it prints.
+    Closed,
+    /// It was stopped by Ctrl-C, and that was said.
+    Interrupted,
+}
+
+/// A failure as `call --json` prints it.
+#[derive(Debug, Serialize)]
+pub(super) struct Problem {
+    kind: String,
+    status: Option<u16>,
+    provider_code: Option<String>,
+    message: String,
+    retryable: bool,
+    /// The same for a person, status and code included.
+    #[serde(skip)]
+    sentence: String,
+}
+
+impl Problem {
+    pub(super) fn new(kind: &str, message: String) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            status: None,
+            provider_code: None,
+            sentence: message.clone(),
+            message,
+            retryable: false,
+        }
+    }
+}
+
+impl From<&ModelError> for Problem {
+    fn from(error: &ModelError) -> Self {
+        Self {
+            kind: error.kind().as_str().to_owned(),
+            status: error.status(),
+            provider_code: error.provider_code().map(ToOwned::to_owned),
+            message: error.message().to_owned(),
+            retryable: error.is_retryable(),
+            sentence: error.to_string(),
+        }
+    }
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Model(error) => Self::from(&**error),
+            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
+        }
+    }
+}
+
+impl Stop {
+    pub(super) fn failed(kind: &str, message: impl Into<String>) -> Self {
+        Self::Failed(Box::new(Problem::new(kind, message.into())))
+    }
+
+    /// Says what is still to be said and gives the exit code.
+    pub(super) fn report(self) -> ExitCode {
+        match self {
+            Self::Failed(problem) => {
+                note(format_args!("{BAD}error:{BAD:#} {}", problem.sentence));
+                ExitCode::FAILURE
+            }
+            Self::Said => ExitCode::FAILURE,
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
+            // What a shell shows for a program that SIGPIPE ended.
+            Self::Closed => ExitCode::from(141),
+        }
+    }
+}
+
+/// What a shell shows for a program that SIGINT ended.
+pub(super) const INTERRUPTED: u8 = 130;
+
+impl<E> From<E> for Stop
+where
+    Error: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Failed(Box::new(Problem::from(&Error::from(error))))
+    }
+}
+
+fn written(result: io::Result<()>) -> Result<(), Stop> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Stop::Closed,
+        _ => Stop::failed("output", format!("standard output cannot be written: {error}")),
+    })
+}
+
+/// One line on standard output; its styles are dropped where they cannot be shown.
+pub(super) fn line(text: impl fmt::Display) -> Result<(), Stop> {
+    let mut out = anstream::stdout().lock();
+    written(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// One line of JSON on standard output.
+pub(super) fn json_line(value: &impl Serialize) -> Result<(), Stop> {
+    let mut line = serde_json::to_vec(value)
+        .map_err(|error| Stop::failed("output", format!("this cannot be written as JSON: {error}")))?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    written(out.write_all(&line).and_then(|()| out.flush()))
+}
+
+/// One line on standard error. That nobody reads it stops nothing.
+pub(super) fn note(text: impl fmt::Display) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// A model's own text on standard output. In a pipe it stays as it is; on a terminal it loses its control sequences, so
+/// that no text of others moves the cursor or changes the window.
+pub(super) struct ModelText {
+    out: Target,
+    open_line: bool,
+}
+
+enum Target {
+    Pipe(io::Stdout),
+    Terminal(anstream::StripStream<io::Stdout>),
+}
+
+impl ModelText {
+    pub(super) fn new() -> Self {
+        let out = io::stdout();
+        let out = if out.is_terminal() { Target::Terminal(anstream::StripStream::new(out)) } else { Target::Pipe(out) };
+        Self { out, open_line: false }
+    }
+
+    pub(super) fn push(&mut self, text: &str) -> Result<(), Stop> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.open_line = !text.ends_with('\n');
+        written(match &mut self.out {
+            Target::Pipe(out) => out.write_all(text.as_bytes()).and_then(|()| out.flush()),
+            Target::Terminal(out) => out.write_all(text.as_bytes()).and_then(|()| out.flush()),
+        })
+    }
+
+    /// Ends the line, if one was begun.
+    pub(super) fn end_line(&mut self) -> Result<(), Stop> {
+        if self.open_line { self.push("\n") } else { Ok(()) }
+    }
+}
+
+/// The start of a text in one line, quoted only where it has to be.
+pub(super) fn short(text: &str) -> String {
+    let start = head(text, 100);
+    let more = if start.len() < text.len() { "…" } else { "" };
+    let plain: String = start.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("{}{more}", plain.trim())
+}
+
+/// A number of things in words: `1 step`, `2 steps`.
+pub(super) fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_text_is_one_line_without_control_sequences() {
+        assert_eq!(short("a\nb\u{1b}[2J"), "a b [2J");
+        assert_eq!(short(&"x".repeat(200)), format!("{}…", "x".repeat(100)));
+    }
+}

@@ -1,0 +1,162 @@
+//! `run`: an agent over linked tools, its events or its progress, and a clean end on Ctrl-C.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::pin;
+
+use futures_util::StreamExt;
+
+use super::args::RunArgs;
+use super::model;
+use super::output::{DIM, INTERRUPTED, ModelText, Stop, counted, json_line, note};
+use super::progress::Progress;
+use crate::agent::{Agent, Limits, RunStream};
+use crate::error::Error;
+use crate::event::{Event, EventKind};
+use crate::message::{ToolResult, ToolStatus};
+use crate::model::Usage;
+use crate::registry::Registry;
+use crate::tool::ToolRef;
+
+const CTRL_C: &str = "stopped by Ctrl-C";
+
+pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
+    let registry = Registry::linked()?;
+    let tools: Vec<ToolRef> =
+        args.tools.iter().map(|name| registry.get(name.trim()).cloned()).collect::<Result<_, _>>()?;
+    let mut limits = Limits::default();
+    limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
+    let mut agent = Agent::new(model::open(&args.model)?)
+        .tools(tools)
+        .settings(model::settings(&args.model))
+        .limits(limits)
+        .grant(args.grant.iter().map(|scope| scope.trim()));
+    if let Some(instructions) = &args.model.instruct {
+        agent = agent.instruct(instructions.as_str());
+    }
+    let events = args.events.is_some();
+    let mut run = agent.stream(args.task.as_str())?;
+    let mut progress = Progress::new(!events);
+    let mut done = Done::default();
+    let watched = watch(&mut run, |event| {
+        done.see(event);
+        progress.see(event);
+        if events { json_line(event) } else { Ok(()) }
+    })
+    .await;
+    progress.clear();
+    let result = run.result().await;
+    watched?;
+    match result {
+        Ok(result) if events => drop(result),
+        Ok(result) => {
+            let mut text = ModelText::new();
+            text.push(&result.output())?;
+            text.end_line()?;
+            note(format_args!("{DIM}{}: {done}{DIM:#}", result.stop_reason().as_str()));
+        }
+        Err(Error::Cancelled { reason }) if &*reason == CTRL_C => {
+            note(format_args!("{reason}: {done}"));
+            return Err(Stop::Interrupted);
+        }
+        Err(error) => {
+            let failed = Stop::from(error);
+            if done.steps > 0 {
+                note(format_args!("{DIM}until then: {done}{DIM:#}"));
+            }
+            return Err(failed);
+        }
+    }
+    Ok(())
+}
+
+/// Shows the run's events to `see` until its last. Ctrl-C cancels the run and a second one ends the process; a `see`
+/// that fails cancels the run too. Either way the run is waited for.
+async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), Stop>) -> Result<(), Stop> {
+    let mut failed = Ok(());
+    let mut interrupted = false;
+    let mut ctrl_c = pin!(tokio::signal::ctrl_c());
+    loop {
+        let event = tokio::select! {
+            event = run.next() => event,
+            pressed = &mut ctrl_c, if !interrupted => {
+                interrupted = true;
+                if pressed.is_err() {
+                    // The system gives no such signal; the run goes on without.
+                    continue;
+                }
+                run.handle().cancel(CTRL_C);
+                tokio::spawn(async {
+                    if tokio::signal::ctrl_c().await.is_ok() {
+                        std::process::exit(INTERRUPTED.into());
+                    }
+                });
+                continue;
+            }
+        };
+        let Some(event) = event else { return failed };
+        if failed.is_ok() {
+            failed = see(&event);
+            if failed.is_err() {
+                run.handle().cancel("its events could not be written");
+            }
+        }
+    }
+}
+
+/// What a run has done so far.
+#[derive(Default)]
+struct Done {
+    steps: usize,
+    usage: Usage,
+    tools: BTreeMap<String, Calls>,
+}
+
+#[derive(Default)]
+struct Calls {
+    ended: usize,
+    failed: usize,
+    cut_short: usize,
+}
+
+impl Done {
+    fn see(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::RunStep { .. } => self.steps += 1,
+            EventKind::ModelCompleted(response) => self.usage.add(&response.usage),
+            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => self.count(result),
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, result: &ToolResult) {
+        let calls = self.tools.entry(result.name.clone()).or_default();
+        match result.status {
+            ToolStatus::Success => calls.ended += 1,
+            ToolStatus::Cancelled | ToolStatus::Interrupted => calls.cut_short += 1,
+            _ => {
+                calls.ended += 1;
+                calls.failed += 1;
+            }
+        }
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&counted(self.steps, "step"))?;
+        for (name, calls) in &self.tools {
+            if calls.ended > 0 {
+                write!(f, ", {} of {name}", counted(calls.ended, "call"))?;
+            }
+            if calls.failed > 0 {
+                write!(f, " ({} failed)", calls.failed)?;
+            }
+            if calls.cut_short > 0 {
+                let calls = counted(calls.cut_short, "call");
+                write!(f, ", {calls} of {name} cut short (whether it had its effect is unknown)")?;
+            }
+        }
+        write!(f, ", {} tokens in, {} out", self.usage.input_tokens, self.usage.output_tokens)
+    }
+}

@@ -1,0 +1,34 @@
+//! The shape an answer must have, and how a model is brought to give it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// The JSON Schema that an answer must fit.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OutputSchema {
+    /// A name for the provider: letters, digits, `_` and `-`, at most 64.
+    pub name: Arc<str>,
+    /// JSON Schema (2020-12) of an object.
+    pub schema: Value,
+}
+
+impl OutputSchema {
+    /// A schema with a name; what a provider does not take in a name becomes `_`.
+    pub fn new(name: &str, schema: Value) -> Self {
+        let name: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
+        Self { name: if name.is_empty() { "answer".into() } else { name.into() }, schema }
+    }
+}
+
+/// How a model is brought to answer in a given shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutputMode {
+    /// The provider takes the schema with the request and answers with JSON text.
+    Native,
+    /// The model must call a tool whose parameters are the answer.
+    Tool,
+}
