@@ -22,6 +22,7 @@ struct Inner {
     request_id: Option<String>,
     retry_after: Option<Duration>,
     body: Option<String>,
+    permanent: bool,
     source: Option<Source>,
 }
 
@@ -116,6 +117,7 @@ impl ModelError {
             request_id: None,
             retry_after: None,
             body: None,
+            permanent: false,
             source: None,
         }))
     }
@@ -157,6 +159,13 @@ impl ModelError {
     #[must_use]
     pub fn with_body(mut self, body: impl Into<String>) -> Self {
         self.0.body = Some(body.into());
+        self
+    }
+
+    /// Says that the same call would fail again, whatever its class: an account without money is rate limited for good.
+    #[must_use]
+    pub fn permanent(mut self) -> Self {
+        self.0.permanent = true;
         self
     }
 
@@ -204,7 +213,18 @@ impl ModelError {
 
     /// Whether the same call may succeed when it is made again.
     pub fn is_retryable(&self) -> bool {
-        self.0.kind.is_retryable()
+        self.0.kind.is_retryable() && !self.0.permanent
+    }
+
+    /// Passes every text through `clean`, and the body through `cap` after that.
+    #[cfg(feature = "http")]
+    pub(super) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
+        let inner = &mut *self.0;
+        inner.message = clean(std::mem::take(&mut inner.message));
+        inner.provider_code = inner.provider_code.take().map(&clean);
+        inner.request_id = inner.request_id.take().map(&clean);
+        inner.body = inner.body.take().map(clean).map(cap);
+        self
     }
 }
 

@@ -3,6 +3,8 @@
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. This module does no I/O: the
 //! adapters beside it do, each behind its own cargo feature.
 
+#[cfg(feature = "http")]
+mod assembly;
 mod error;
 #[cfg(feature = "http")]
 mod http;
@@ -381,7 +383,9 @@ impl Usage {
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
     match model.provider() {
         #[cfg(feature = "openai-chat")]
-        openai_chat::PROVIDER => Ok(Arc::new(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets)))),
+        openai_chat::PROVIDER => openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))
+            .map(|model| Arc::new(model) as Arc<dyn Model>)
+            .map_err(|error| error.message().to_owned()),
         provider => Err(format!(
             "no adapter is called `{provider}`; there {}; a host adds its own with `Runtime::builder().model_provider(..)`",
             if cfg!(feature = "openai-chat") {
