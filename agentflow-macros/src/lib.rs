@@ -1,9 +1,18 @@
 //! Implementation detail of the `agentflow-sdk` crate: its attribute macros. Nobody names this crate.
+//!
+//! A macro here never panics, never drops the item it stands on and never stops at the first mistake. What it writes are
+//! calls of `agentflow::__private`; the work is done there.
+
+mod duration;
+mod errors;
+mod fallback;
+mod options;
+mod tool;
 
 use proc_macro::TokenStream;
 
-/// Makes a function a tool.
+/// Makes a function a tool; the text for users stands at `agentflow::tool`.
 #[proc_macro_attribute]
-pub fn tool(_args: TokenStream, item: TokenStream) -> TokenStream {
-    item
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(options.into(), item.into()).into()
 }

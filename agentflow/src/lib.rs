@@ -23,6 +23,7 @@ pub mod __private;
 #[cfg(feature = "cli")]
 pub mod cli;
 
+#[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
 #[doc(no_inline)]
 pub use schemars;

@@ -169,7 +169,7 @@ impl Param {
 }
 
 /// One parameter as its type sees it.
-pub struct ParamType {
+pub(crate) struct ParamType {
     injected: bool,
     schema: fn(&mut SchemaGenerator) -> Schema,
     optional: fn() -> bool,
@@ -178,7 +178,7 @@ pub struct ParamType {
 }
 
 impl ParamType {
-    pub const fn of<T: ToolParam>() -> Self {
+    pub(crate) const fn of<T: ToolParam>() -> Self {
         Self {
             injected: T::INJECTED,
             schema: T::schema,
@@ -191,9 +191,9 @@ impl ParamType {
 
 /// All parameters of one function: what the attribute and what the types know, in the same order.
 #[derive(Clone, Copy)]
-pub struct Parameters {
-    pub params: &'static [Param],
-    pub types: &'static [ParamType],
+pub(crate) struct Parameters {
+    pub(crate) params: &'static [Param],
+    pub(crate) types: &'static [ParamType],
 }
 
 impl Parameters {
@@ -249,7 +249,7 @@ pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
 }
 
 /// The parameters of one function, as a tuple.
-pub trait ToolParams: Sized + 'static {
+pub(crate) trait ToolParams: Sized + 'static {
     const TYPES: &'static [ParamType];
 
     type Slots;

@@ -1,0 +1,301 @@
+//! The options of the attributes: one table for the parser, the errors and the documentation.
+//!
+//! The parser goes from comma to comma, so that a mistake in one option does not hide one in the next.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Expr, LitInt, LitStr, Path, Token};
+
+use crate::errors::{Errors, nearest};
+
+/// What an option is called and how it is written.
+pub(crate) struct Spec {
+    pub(crate) name: &'static str,
+    form: Form,
+    /// As a user writes it.
+    pub(crate) example: &'static str,
+    /// For the table of the documentation.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
+    pub(crate) default: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
+    pub(crate) meaning: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Flag,
+    Text,
+    Number,
+    Path,
+    Names,
+    /// `name` alone or `name = expression`.
+    MaybeExpr,
+}
+
+/// `#[tool(..)]` on a function.
+pub(crate) const FUNCTION: &[Spec] = &[
+    Spec {
+        name: "name",
+        form: Form::Text,
+        example: "name = \"find_order\"",
+        default: "the function's name",
+        meaning: "the name the model calls it by: 1 to 64 letters, digits, `_` and `-`",
+    },
+    Spec {
+        name: "description",
+        form: Form::Text,
+        example: "description = \"Find an order.\"",
+        default: "the function's `///`",
+        meaning: "what it does, for the model",
+    },
+    Spec {
+        name: "timeout",
+        form: Form::Text,
+        example: "timeout = \"5s\"",
+        default: "the run's own limit",
+        meaning: "the longest a call may take, in ms, s, m, h or d; for `async fn` and `blocking`",
+    },
+    Spec {
+        name: "retry",
+        form: Form::Number,
+        example: "retry = 3",
+        default: "0",
+        meaning: "how often a workflow may make a failed call again; an agent leaves that to its model",
+    },
+    Spec {
+        name: "idempotent",
+        form: Form::Flag,
+        example: "idempotent",
+        default: "off",
+        meaning: "calling it twice with the same idempotency key is the same as calling it once",
+    },
+    Spec {
+        name: "effects",
+        form: Form::Text,
+        example: "effects = \"read\"",
+        default: "\"write\"",
+        meaning: "what it does to the world: \"none\", \"read\" or \"write\"; decides what happens after a crash",
+    },
+    Spec {
+        name: "approve",
+        form: Form::Flag,
+        example: "approve",
+        default: "off",
+        meaning: "a person must agree before it runs",
+    },
+    Spec {
+        name: "scopes",
+        form: Form::Names,
+        example: "scopes(read, \"billing:write\")",
+        default: "none",
+        meaning: "what a run must have been granted to call it",
+    },
+    Spec {
+        name: "blocking",
+        form: Form::Flag,
+        example: "blocking",
+        default: "off",
+        meaning: "a `fn` that waits or computes for long runs on threads for that, not on the async ones",
+    },
+    Spec {
+        name: "max_output",
+        form: Form::Number,
+        example: "max_output = 1024",
+        default: "65536",
+        meaning: "the most bytes of output; a larger answer becomes an error that the model sees",
+    },
+    Spec {
+        name: "crate",
+        form: Form::Path,
+        example: "crate = my_agentflow",
+        default: "`::agentflow`",
+        meaning: "where this library is, if the dependency was renamed",
+    },
+];
+
+/// `#[tool(..)]` on a parameter.
+pub(crate) const PARAMETER: &[Spec] = &[
+    Spec {
+        name: "default",
+        form: Form::MaybeExpr,
+        example: "default = 10",
+        default: "the argument is required",
+        meaning: "the value when the model gives none; `default` alone is `Default::default()`",
+    },
+    Spec {
+        name: "rename",
+        form: Form::Text,
+        example: "rename = \"type\"",
+        default: "the parameter's name",
+        meaning: "the name the model sees: 1 to 64 letters, digits, `_`, `-` and `.`",
+    },
+];
+
+/// One option as it was given.
+pub(crate) struct Given {
+    pub(crate) name: Ident,
+    pub(crate) value: Value,
+}
+
+pub(crate) enum Value {
+    Flag,
+    Text(LitStr),
+    Number(LitInt),
+    Path(Path),
+    Names(Vec<LitStr>),
+    Expr(Box<Expr>),
+}
+
+/// The options that are well-formed; everything else went to `errors`.
+pub(crate) fn parse(tokens: TokenStream, table: &'static [Spec], errors: &mut Errors) -> Vec<Given> {
+    let mut all: Vec<Given> = Vec::new();
+    let everything = |input: ParseStream<'_>| {
+        while !input.is_empty() {
+            match option(input, table, errors) {
+                Ok(Some(given)) if all.iter().any(|other| other.name == given.name) => {
+                    errors.at(&given.name, format!("`{}` is given twice; keep one of them", given.name));
+                }
+                Ok(given) => all.extend(given),
+                Err(error) => errors.push(error),
+            }
+            let rest = until_comma(input)?;
+            if !rest.is_empty() && errors.is_empty() {
+                errors.at(rest, "expected `,` and the next option");
+            }
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(())
+    };
+    if let Err(error) = everything.parse2(tokens) {
+        errors.push(error);
+    }
+    all
+}
+
+fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
+    let mut rest = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![,]) {
+        rest.extend([input.parse::<TokenTree>()?]);
+    }
+    Ok(rest)
+}
+
+fn option(input: ParseStream<'_>, table: &'static [Spec], errors: &mut Errors) -> syn::Result<Option<Given>> {
+    let Ok(name) = input.call(Ident::parse_any) else {
+        let wrong = until_comma(input)?;
+        let message = format!("expected the name of an option: {}", names(table));
+        // Two commas in a row leave nothing to point at but the comma.
+        return Err(match wrong.is_empty() {
+            true => input.error(message),
+            false => syn::Error::new_spanned(wrong, message),
+        });
+    };
+    let Some(spec) = table.iter().find(|spec| name == spec.name) else {
+        let hint = match nearest(&name.to_string(), table.iter().map(|spec| spec.name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names(table)),
+        };
+        errors.at(&name, format!("`#[tool]` has no option `{name}` here; {hint}"));
+        until_comma(input)?;
+        return Ok(None);
+    };
+    let value = value(input, spec, &name)?;
+    Ok(Some(Given { name, value }))
+}
+
+fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value> {
+    let ends = input.is_empty() || input.peek(Token![,]);
+    if spec.form == Form::Flag {
+        return match ends {
+            true => Ok(Value::Flag),
+            false => Err(syn::Error::new_spanned(
+                until_comma(input)?,
+                format!("`{name}` takes no value; write it alone or leave it out"),
+            )),
+        };
+    }
+    if spec.form == Form::MaybeExpr && ends {
+        return Ok(Value::Flag);
+    }
+    if spec.form == Form::Names {
+        return match input.parse::<proc_macro2::Group>() {
+            Ok(group) if group.delimiter() == proc_macro2::Delimiter::Parenthesis => {
+                Ok(Value::Names(name_list.parse2(group.stream())?))
+            }
+            Ok(other) => Err(written(spec, other)),
+            Err(_) => Err(written(spec, or_name(until_comma(input)?, name))),
+        };
+    }
+    if input.parse::<Option<Token![=]>>()?.is_none() {
+        return Err(written(spec, or_name(until_comma(input)?, name)));
+    }
+    let ahead = input.fork();
+    let parsed = match spec.form {
+        Form::Text => input.parse().map(Value::Text),
+        Form::Number => input.parse().map(Value::Number),
+        Form::Path => input.call(Path::parse_mod_style).map(Value::Path),
+        _ => return input.parse().map(Value::Expr).map_err(|error| with_example(error, spec)),
+    };
+    parsed.or_else(|_| {
+        let wrong = until_comma(&ahead)?;
+        Err(written(spec, or_name(wrong, name)))
+    })
+}
+
+/// `read, "billing:write"`
+fn name_list(input: ParseStream<'_>) -> syn::Result<Vec<LitStr>> {
+    let one = |input: ParseStream<'_>| {
+        if input.peek(LitStr) {
+            return input.parse::<LitStr>();
+        }
+        match input.call(Ident::parse_any) {
+            Ok(name) => Ok(LitStr::new(&name.unraw().to_string(), name.span())),
+            Err(_) => Err(input.error("a scope is a name or a string, as in `scopes(read, \"billing:write\")`")),
+        }
+    };
+    let all = Punctuated::<_, Token![,]>::parse_terminated_with(input, one)?;
+    if all.is_empty() {
+        return Err(input.error("name at least one scope, as in `scopes(read)`, or leave the option out"));
+    }
+    Ok(all.into_iter().collect())
+}
+
+fn or_name(tokens: TokenStream, name: &Ident) -> TokenStream {
+    if tokens.is_empty() { name.to_token_stream() } else { tokens }
+}
+
+fn written(spec: &Spec, at: impl ToTokens) -> syn::Error {
+    syn::Error::new_spanned(at, format!("`{}` is written as in `{}`", spec.name, spec.example))
+}
+
+fn with_example(error: syn::Error, spec: &Spec) -> syn::Error {
+    syn::Error::new(error.span(), format!("{error}; `{}` is written as in `{}`", spec.name, spec.example))
+}
+
+fn names(table: &[Spec]) -> String {
+    table.iter().map(|spec| format!("`{}`", spec.name)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FUNCTION, PARAMETER, Spec};
+
+    fn rows(table: &[Spec]) -> String {
+        table.iter().map(|spec| format!("| `{}` | {} | {} |\n", spec.example, spec.default, spec.meaning)).collect()
+    }
+
+    #[test]
+    fn the_documentation_shows_the_tables() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../agentflow/src/docs/tool.md");
+        let Ok(documentation) = std::fs::read_to_string(path) else {
+            eprintln!("skipped: the library's documentation is not beside this crate");
+            return;
+        };
+        for table in [FUNCTION, PARAMETER] {
+            assert!(documentation.contains(&rows(table)), "agentflow/src/docs/tool.md should have\n{}", rows(table));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Documentation comments as descriptions.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Expr, Lit, LitStr, Meta};
+
+/// The text of `///` and `#[doc = ".."]` as an expression that is a string.
+pub(super) fn description(attrs: &[Attribute], krate: &syn::Path) -> TokenStream {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for attr in attrs {
+        let Some(value) = doc(attr) else { continue };
+        match (value, pieces.last_mut()) {
+            (Expr::Lit(syn::ExprLit { lit: Lit::Str(line), .. }), Some(Piece::Text(text))) => {
+                text.push('\n');
+                text.push_str(&unindented(&line.value()));
+            }
+            (Expr::Lit(syn::ExprLit { lit: Lit::Str(line), .. }), _) => {
+                pieces.push(Piece::Text(unindented(&line.value())));
+            }
+            (other, _) => pieces.push(Piece::Other(Box::new(other.clone()))),
+        }
+    }
+    match pieces.as_slice() {
+        [] => quote!(""),
+        [Piece::Text(text)] => {
+            let text = trimmed(text);
+            quote!(#text)
+        }
+        // Such as `#[doc = include_str!("..")]`, which only the compiler can read.
+        pieces => {
+            let pieces = pieces.iter().map(|piece| match piece {
+                Piece::Text(text) => quote!(#text, "\n"),
+                Piece::Other(expr) => quote!(#expr, "\n"),
+            });
+            quote!(#krate::__private::concat!(#(#pieces),*))
+        }
+    }
+}
+
+enum Piece {
+    Text(String),
+    Other(Box<Expr>),
+}
+
+/// The value of `#[doc = ..]`, but not of `#[doc(..)]`.
+pub(super) fn doc(attr: &Attribute) -> Option<&Expr> {
+    match &attr.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
+        _ => None,
+    }
+}
+
+/// Without the one space that stands behind `///` in every line, or the stars of `/** */`.
+fn unindented(text: &str) -> String {
+    let line = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
+    if !text.contains('\n') {
+        return line(text);
+    }
+    let starred = |text: &str| {
+        let text = text.trim();
+        line(text.strip_prefix('*').unwrap_or(text))
+    };
+    text.lines().map(starred).collect::<Vec<_>>().join("\n")
+}
+
+fn trimmed(text: &str) -> LitStr {
+    LitStr::new(text.trim(), proc_macro2::Span::call_site())
+}

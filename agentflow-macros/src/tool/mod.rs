@@ -1,0 +1,41 @@
+//! `#[tool]`: `parse` reads the item, `model` says what the tool is, `validate` what it may not be, `expand` writes it.
+
+mod docs;
+mod expand;
+mod model;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::errors::Errors;
+use crate::fallback;
+
+/// From the attribute's and the item's tokens to the tool.
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let options = parse::options(options, &mut errors);
+    let mut function = match parse::function(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            errors.push(error);
+            let stub = parse::name(item.clone()).map(|(vis, name)| fallback::tool_stub(&options.krate(), &vis, &name));
+            return quote!(#item #errors #stub);
+        }
+    };
+    let tool = model::tool(options, &mut function, &mut errors);
+    validate::tool(&tool, &function, &mut errors);
+    if errors.is_empty() {
+        return expand::tool(&tool, &function);
+    }
+    // Within an `impl` there cannot be a struct.
+    let stub = function
+        .signature
+        .receiver()
+        .is_none()
+        .then(|| fallback::tool_stub(&tool.krate, &function.vis, &function.signature.ident));
+    quote!(#function #errors #stub)
+}

@@ -1,0 +1,143 @@
+//! What the tool is: its name, its parameters, its options.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
+use syn::ext::IdentExt;
+use syn::{Attribute, FnArg, Pat, PatType, Path, Type};
+
+use super::docs;
+use super::parse::{Default, Function, FunctionOptions, ParamOptions, param_options};
+use crate::errors::Errors;
+
+pub(super) struct Tool {
+    pub(super) krate: Path,
+    pub(super) name: String,
+    /// Where the name comes from.
+    pub(super) name_span: Span,
+    /// An expression that is a string.
+    pub(super) description: TokenStream,
+    /// The type behind the first parameter's `&`.
+    pub(super) context: Option<Type>,
+    pub(super) params: Vec<Param>,
+    pub(super) options: FunctionOptions,
+}
+
+pub(super) struct Param {
+    /// What it is called within the expansion, which no name of the user's can be.
+    pub(super) ident: Ident,
+    pub(super) ty: Type,
+    /// What the model calls it.
+    pub(super) name: String,
+    pub(super) name_span: Span,
+    pub(super) description: TokenStream,
+    pub(super) default: Option<Default>,
+}
+
+/// Takes our attributes off the parameters; the function is left as the compiler is to see it.
+pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &mut Errors) -> Tool {
+    let krate = options.krate();
+    let mut context = None;
+    let mut params = Vec::new();
+    for (index, input) in function.signature.inputs.iter_mut().enumerate() {
+        // `self` is refused by `validate`.
+        let FnArg::Typed(input) = input else { continue };
+        let attrs = Attrs::take(input, &krate, errors);
+        match bare(&input.ty) {
+            Type::Reference(reference) if index == 0 => {
+                attrs.refuse_for_context(errors);
+                context = Some((*reference.elem).clone());
+            }
+            _ => params.extend(param(input, attrs, params.len(), errors)),
+        }
+    }
+    let ident = &function.signature.ident;
+    let (name, name_span) = match &options.name {
+        Some(name) => (name.value(), name.span()),
+        None => (ident.unraw().to_string(), ident.span()),
+    };
+    let description = match &options.description {
+        Some(text) => quote::quote!(#text),
+        None => docs::description(&function.attrs, &krate),
+    };
+    Tool { krate, name, name_span, description, context, params, options }
+}
+
+fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Option<Param> {
+    let ident = match &*input.pat {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => &pat.ident,
+        Pat::Wild(wild) => {
+            errors.at(wild, "the model needs a name for this parameter; give it one, such as `_limit`");
+            return None;
+        }
+        pattern => {
+            errors.at(
+                pattern,
+                "a pattern has no name that the model could use; name the parameter and take it apart in the body",
+            );
+            return None;
+        }
+    };
+    let (name, name_span) = match attrs.options.rename {
+        Some(name) => (name.value(), name.span()),
+        None => (ident.unraw().to_string(), ident.span()),
+    };
+    Some(Param {
+        ident: format_ident!("p{index}", span = Span::mixed_site()),
+        ty: (*input.ty).clone(),
+        name,
+        name_span,
+        description: attrs.description,
+        default: attrs.options.default,
+    })
+}
+
+/// What stood before a parameter and is for us.
+struct Attrs {
+    description: TokenStream,
+    options: ParamOptions,
+    /// The first `#[tool(..)]`.
+    ours: Option<Attribute>,
+}
+
+impl Attrs {
+    fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
+        let description = docs::description(&input.attrs, krate);
+        let mut taken = Self { description, options: ParamOptions { rename: None, default: None }, ours: None };
+        input.attrs.retain(|attr| {
+            let path = attr.path();
+            if path.is_ident("tool") {
+                param_options(attr, &mut taken.options, errors);
+                taken.ours.get_or_insert_with(|| attr.clone());
+            } else if path.is_ident("serde") || path.is_ident("schemars") {
+                errors.at(
+                    attr,
+                    "this attribute is for fields; on a parameter write `#[tool(default = ..)]` or `#[tool(rename = \"..\")]`",
+                );
+            } else if path.is_ident("cfg") || path.is_ident("cfg_attr") {
+                errors.at(attr, "a tool's parameters cannot be conditional; put `#[cfg(..)]` on one function for each case");
+            } else {
+                return docs::doc(attr).is_none();
+            }
+            false
+        });
+        taken
+    }
+
+    fn refuse_for_context(self, errors: &mut Errors) {
+        if let Some(ours) = self.ours {
+            errors.at(
+                ours,
+                "a reference as the first parameter is the context; the model does not give it, so it has no options",
+            );
+        }
+    }
+}
+
+/// The type without the invisible groups of `macro_rules!` and without parentheses.
+pub(super) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        other => other,
+    }
+}

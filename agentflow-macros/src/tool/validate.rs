@@ -1,0 +1,148 @@
+//! What a tool may not be. Types are judged by the compiler, by bounds; here is what it cannot say as plainly.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{FnArg, GenericParam, Safety, Type};
+
+use super::model::{Param, Tool, bare};
+use super::parse::Function;
+use crate::errors::Errors;
+
+/// As many parameters as there are traits `ToolFn..` in the library.
+const MAX_PARAMS: usize = 16;
+
+const BORROWED: &str = "a tool cannot borrow a parameter from the model's arguments; \
+    take an owned value, such as `String` for `&str`";
+
+pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors) {
+    signature(function, errors);
+    name(tool, errors);
+    if let Some(context) = function.signature.inputs.first().filter(|_| tool.context.is_some()) {
+        mutable_context(context, errors);
+    }
+    for (index, param) in tool.params.iter().enumerate() {
+        param_type(&param.ty, errors);
+        param_name(param, &tool.params[..index], errors);
+    }
+    if let Some(param) = tool.params.get(MAX_PARAMS) {
+        errors.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
+    }
+    let options = &tool.options;
+    let waits = function.signature.asyncness.is_some();
+    if let Some(span) = options.blocking.filter(|_| waits) {
+        errors.at_span(span, "`blocking` is for a `fn`; an `async fn` waits without blocking");
+    }
+    if let Some((_, span)) = options.timeout.filter(|_| !waits && options.blocking.is_none()) {
+        errors.at_span(
+            span,
+            "a `fn` that runs in line cannot be stopped; add `blocking`, make it an `async fn`, or leave `timeout` out",
+        );
+    }
+}
+
+fn signature(function: &Function, errors: &mut Errors) {
+    let signature = &function.signature;
+    for param in &signature.generics.params {
+        if !matches!(param, GenericParam::Lifetime(_)) {
+            errors.at(
+                param,
+                "a tool cannot be generic, since the model needs one schema; write a function for each type",
+            );
+        }
+    }
+    if let Some(receiver) = signature.receiver() {
+        errors.at(
+            receiver,
+            "a tool is a free function and has no `self`; take what it needs as `Inject<T>` and provide it to the agent",
+        );
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        errors.at(
+            token,
+            "a tool cannot be `unsafe`, since a model calls it; check the arguments and wrap the unsafe part",
+        );
+    }
+    if let Some(abi) = &signature.abi {
+        errors.at(abi, "a tool is an ordinary Rust function; remove `extern`");
+    }
+    if let Some(variadic) = &signature.variadic {
+        errors.at(variadic, "a tool has a fixed number of parameters; take a `Vec`");
+    }
+    if let Some(semicolon) = &function.semicolon {
+        errors.at(semicolon, "a tool needs a body; for what a model is to answer, write an agent");
+    }
+}
+
+fn name(tool: &Tool, errors: &mut Errors) {
+    if !is_name(&tool.name, "_-") {
+        let message = format!(
+            "no provider takes the tool name `{}`; use 1 to 64 letters from a to z, digits, `_` or `-`, as in `#[tool(name = \"find_order\")]`",
+            tool.name
+        );
+        errors.at_span(tool.name_span, message);
+    }
+}
+
+fn param_name(param: &Param, earlier: &[Param], errors: &mut Errors) {
+    if !is_name(&param.name, "_-.") {
+        let message = format!(
+            "not every provider takes the parameter name `{}`; use 1 to 64 letters from a to z, digits, `_`, `-` or `.`, as in `#[tool(rename = \"size\")]`",
+            param.name
+        );
+        errors.at_span(param.name_span, message);
+    } else if earlier.iter().any(|other| other.name == param.name) {
+        errors.at_span(param.name_span, format!("two parameters are named `{}`; rename one of them", param.name));
+    }
+}
+
+fn is_name(name: &str, also: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+}
+
+fn mutable_context(context: &FnArg, errors: &mut Errors) {
+    if let FnArg::Typed(context) = context
+        && let Type::Reference(reference) = bare(&context.ty)
+        && let Some(token) = &reference.mutability
+    {
+        errors.at(token, "the context is shared; take `&Context`");
+    }
+}
+
+fn param_type(ty: &Type, errors: &mut Errors) {
+    match bare(ty) {
+        Type::ImplTrait(opaque) => {
+            errors.at(opaque, "a parameter needs one type, since the model needs one schema; write the type's name");
+        }
+        // The words are a guess by the type's name; the refusal is not.
+        Type::Reference(reference) if named_context(&reference.elem) => {
+            errors.at(reference, "the context must be the first parameter; move it to the front");
+        }
+        other if borrows(other.to_token_stream()) => errors.at(other, BORROWED),
+        _ => {}
+    }
+}
+
+fn named_context(ty: &Type) -> bool {
+    matches!(bare(ty), Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
+}
+
+/// Whether there is a reference or a lifetime other than `'static` in the type.
+fn borrows(tokens: TokenStream) -> bool {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Group(group) => borrows(group.stream()),
+            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+                !matches!(tokens.peek(), Some(TokenTree::Ident(name)) if name == "static")
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '&' => {
+                !matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\'')
+            }
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
