@@ -226,8 +226,14 @@ fn half_an_answer_is_an_error() {
     run_all(jobs, move |(case, Broken { option, kind }, at)| {
         let files = TempDir::new().unwrap();
         let (turn, key) = (&case.turns[0], format!("{}@{option}={at}", case.id));
-        let mut call = call(turn, &server.base_url(&key), &files)
-            .args(["--max-retries", "0", "--first-byte-timeout", "2s", "--idle-timeout", "300ms"]);
+        let mut call = call(turn, &server.base_url(&key), &files).args([
+            "--max-retries",
+            "0",
+            "--first-byte-timeout",
+            "2s",
+            "--idle-timeout",
+            "300ms",
+        ]);
         if turn.streamed {
             call = call.args(["--stream"]);
         }
