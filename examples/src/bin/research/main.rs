@@ -120,7 +120,7 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
             }
         }
     }
-    Ok(run.result().await?.output().into_owned())
+    Ok(run.result().await?.into_output())
 }
 
 fn open(place: &Path) -> Result<Library, String> {
