@@ -246,6 +246,19 @@ async fn every_wait_has_its_limit() {
     }
 }
 
+/// A test owns the time: five minutes of silence pass at once.
+#[tokio::test]
+async fn the_limits_follow_a_paused_clock() {
+    let server = Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
+    let mut stream = model(&server, HttpSettings::default()).stream(streamed());
+    stream.next().await.expect("a piece").expect("no error");
+    let began = Instant::now();
+    tokio::time::pause();
+    let error = stream.next().await.expect("an end").expect_err("silence");
+    assert_eq!(error.kind(), ModelErrorKind::Timeout(TimeoutKind::Idle));
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
 #[tokio::test]
 async fn the_total_limit_holds_over_retries() {
     let busy = vec![Act::Write(response_with(503, "application/json", "retry-after: 5\r\n", "{}"))];
