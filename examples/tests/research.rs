@@ -223,3 +223,33 @@ fn a_model_that_cannot_be_used_is_an_error_and_not_the_stand_in() {
         assert!(errors.contains(problem) && output.stdout.is_empty(), "{errors}");
     }
 }
+
+/// The model is a server that never answers: the program is waiting for it when Ctrl-C comes.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_closes_the_connection_and_says_so() {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::process::Stdio;
+
+    let folder = Folder::new("interrupt").with("a.txt", "The door is green.\n");
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let program = Command::new(env!("CARGO_BIN_EXE_research"))
+        .args(["--base-url", &format!("http://{}/v1", server.local_addr().unwrap()), "What is green?"])
+        .arg(&folder.0)
+        .env("AGENTFLOW_MODEL", "openai-chat/x")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut connection, _) = server.accept().unwrap();
+    let mut received = [0; 1];
+    connection.read_exact(&mut received).unwrap();
+    assert!(Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap().success());
+    let output = program.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{errors}");
+    assert!(errors.contains("cancelled after 0 tool calls"), "{errors}");
+    // To its end, which comes because the program closed it.
+    std::io::copy(&mut connection, &mut std::io::sink()).unwrap_or_default();
+}

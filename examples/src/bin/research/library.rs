@@ -15,9 +15,9 @@ use crate::text::{Kind, passages, share_of_about, words};
 /// The largest file that is read.
 const MAX_FILE: u64 = 1024 * 1024;
 /// The most files.
-const MAX_FILES: usize = 10_000;
+const MAX_FILES: usize = 5_000;
 /// The most bytes of all files together.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Folders that hold what programs made.
 const GENERATED: &[&str] = &["target", "node_modules", "__pycache__", "venv"];
 /// Endings of files that nobody writes by hand.

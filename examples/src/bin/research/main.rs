@@ -8,8 +8,11 @@ mod stand_in;
 mod text;
 mod tools;
 
+use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
+use std::task::Poll;
 
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::prelude::*;
@@ -103,10 +106,19 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
         .instruct(INSTRUCTIONS)
         .tools(tools::all())
         .resource(library);
+    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    // Polled once before the run begins, so that no Ctrl-C is missed.
+    let mut interrupted = poll_fn(|cx| Poll::Ready(interrupt.as_mut().poll(cx).is_ready())).await;
     let mut run = agent.stream(&arguments.question)?;
     let mut done = 0;
     loop {
         tokio::select! {
+            biased;
+            _ = &mut interrupt, if !interrupted => {
+                interrupted = true;
+                run.handle().cancel("Ctrl-C");
+                eprintln!("cancelled after {done} tool calls; nothing was changed");
+            }
             event = run.next() => match event {
                 Some(event) => {
                     done += usize::from(matches!(event.kind, EventKind::ToolCompleted { .. }));
@@ -114,13 +126,9 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
                 }
                 None => break,
             },
-            Ok(()) = tokio::signal::ctrl_c() => {
-                run.handle().cancel("Ctrl-C");
-                eprintln!("cancelled after {done} tool calls; nothing was changed");
-            }
         }
     }
-    Ok(run.result().await?.into_output())
+    Ok(run.result().await?.output().to_owned())
 }
 
 fn open(place: &Path) -> Result<Library, String> {

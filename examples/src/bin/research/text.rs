@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Code,
 }
 
-/// Words that say nothing about what is asked.
+/// Words that say nothing about what is asked, in order.
 const STOP: &[&str] = &[
     "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
     "did", "do", "does", "for", "from", "get", "give", "had", "happen", "happens", "has", "have", "how", "i", "if",
@@ -44,7 +44,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         let ends = !letter.is_alphanumeric() || (letter.is_uppercase() && was_lower);
         if ends && !word.is_empty() {
             let lower = std::mem::take(&mut word).to_lowercase();
-            if !STOP.contains(&lower.as_str()) {
+            if STOP.binary_search(&lower.as_str()).is_err() {
                 words.push(stem(&lower));
             }
         }
@@ -252,6 +252,11 @@ fn sentence_ends(text: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::{Kind, passages, stem, words};
+
+    #[test]
+    fn the_stop_words_are_in_order() {
+        assert!(super::STOP.is_sorted());
+    }
 
     #[test]
     fn forms_of_a_word_are_one() {
