@@ -1,5 +1,6 @@
 //! The Chat Completions adapter over real sockets: time-outs, retries, broken connections, recorded traffic.
 #![cfg(feature = "openai-chat")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod support;
 
