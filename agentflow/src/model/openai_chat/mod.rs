@@ -10,6 +10,8 @@
 mod decode;
 mod encode;
 mod problem;
+#[cfg(test)]
+mod shapes;
 mod wire;
 
 use std::fmt;
