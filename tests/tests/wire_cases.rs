@@ -215,7 +215,11 @@ fn half_an_answer_is_an_error() {
     ];
     let mut jobs = Vec::new();
     for case in cases.into_iter().filter(|case| case.turns[0].status == 200 && case.turns[0].provider == CHAT) {
-        let whole = if case.turns[0].streamed { whole_from(&case.turns[0].body) } else { case.turns[0].body.len() };
+        let whole = if case.turns[0].streamed {
+            whole_from(&case.turns[0].body)
+        } else {
+            case.turns[0].body.trim_ascii_end().len()
+        };
         for fault in broken {
             // At the very start, in the middle, and just before the answer is whole.
             jobs.extend([1, whole / 2, whole - 1].map(|at| (case.clone(), fault, at)));
@@ -226,8 +230,14 @@ fn half_an_answer_is_an_error() {
     run_all(jobs, move |(case, Broken { option, kind }, at)| {
         let files = TempDir::new().unwrap();
         let (turn, key) = (&case.turns[0], format!("{}@{option}={at}", case.id));
-        let mut call = call(turn, &server.base_url(&key), &files)
-            .args(["--max-retries", "0", "--first-byte-timeout", "2s", "--idle-timeout", "300ms"]);
+        let mut call = call(turn, &server.base_url(&key), &files).args([
+            "--max-retries",
+            "0",
+            "--first-byte-timeout",
+            "2s",
+            "--idle-timeout",
+            "300ms",
+        ]);
         if turn.streamed {
             call = call.args(["--stream"]);
         }
