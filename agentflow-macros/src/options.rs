@@ -288,6 +288,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn the_documentation_shows_the_tables() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../agentflow/src/docs/tool.md");
         let Ok(documentation) = std::fs::read_to_string(path) else {

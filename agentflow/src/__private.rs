@@ -74,17 +74,18 @@ impl LinkedTool {
     }
 
     fn make_definition(&self) -> ToolDefinition {
-        let mut policy = ToolPolicy::default();
-        policy.timeout = self.options.timeout_ms.map(Duration::from_millis);
-        policy.retry = self.options.retry;
-        policy.idempotent = self.options.idempotent;
-        policy.effects = self.options.effects;
-        policy.approve = self.options.approve;
-        policy.scopes = self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect();
-        policy.blocking = self.options.blocking;
-        policy.max_output = self.options.max_output;
-        let mut definition = ToolDefinition::new(self.name, self.description, parameters_schema(self.parameters));
-        definition.policy = policy;
+        let policy = ToolPolicy {
+            timeout: self.options.timeout_ms.map(Duration::from_millis),
+            retry: self.options.retry,
+            idempotent: self.options.idempotent,
+            effects: self.options.effects,
+            approve: self.options.approve,
+            scopes: self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect(),
+            blocking: self.options.blocking,
+            max_output: self.options.max_output,
+        };
+        let parameters = parameters_schema(self.parameters);
+        let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
         definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
         definition
     }

@@ -32,7 +32,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
         #vis struct #ident {}
 
-        #[allow(deprecated)]
+        #[allow(deprecated, clippy::needless_update)]
         const _: () = {
             impl #private::#trait_of_arity for #ident {
                 #(#types)*

@@ -50,7 +50,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
         Ok(result) if events => drop(result),
         Ok(result) => {
             let mut text = ModelText::new();
-            text.push(&result.output())?;
+            text.push(result.output())?;
             text.end_line()?;
             note(format_args!("{DIM}{}: {done}{DIM:#}", result.stop_reason().as_str()));
         }

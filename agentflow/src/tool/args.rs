@@ -286,6 +286,7 @@ macro_rules! tuples {
 
             type Slots = ($(Option<$T>,)*);
 
+            #[allow(clippy::unused_unit, reason = "a function without parameters has no slot")]
             fn empty() -> Self::Slots {
                 ($(None::<$T>,)*)
             }

@@ -145,7 +145,7 @@ impl<W: WireFormat> Exchange<W> {
                 Ok(Flow::More) => Ok(Stage::Read(reading)),
                 Ok(Flow::End) => {
                     reading.drain().await;
-                    self.complete(reading)
+                    self.complete(&mut reading)
                 }
                 Err(error) if self.handed_on || !self.deltas.is_empty() => Err(reading.signed(error)),
                 // All that came is an error: what a retry would repeat is nothing.
@@ -153,14 +153,14 @@ impl<W: WireFormat> Exchange<W> {
             },
             Ok(None) => {
                 reading.finish(&mut self.deltas)?;
-                self.complete(reading)
+                self.complete(&mut reading)
             }
             // The model had said that it was done: its answer is whole, and only the end of the body is missing.
-            Err(error) => self.complete(reading).map_err(|_| error),
+            Err(error) => self.complete(&mut reading).map_err(|_| error),
         }
     }
 
-    fn complete(&mut self, mut reading: Box<Reading<W::Decoder>>) -> Result<Stage<W::Decoder>, ModelError> {
+    fn complete(&mut self, reading: &mut Reading<W::Decoder>) -> Result<Stage<W::Decoder>, ModelError> {
         let Some(response) = reading.decoder.complete() else { return Err(reading.signed(ModelError::truncated())) };
         self.deltas.complete(response);
         Ok(Stage::Done)

@@ -1,0 +1,8 @@
+use agentflow::tool;
+
+#[tool(blocking)]
+async fn ask() {}
+
+fn main() {
+    agentflow::tools![ask];
+}

@@ -1,0 +1,10 @@
+use agentflow::{Context, tool};
+
+#[tool]
+fn ask(cx: Context, question: String) -> String {
+    question
+}
+
+fn main() {
+    agentflow::tools![ask];
+}

@@ -1,0 +1,8 @@
+use agentflow::{Context, tool};
+
+#[tool]
+fn ask(cx: &mut Context) {}
+
+fn main() {
+    agentflow::tools![ask];
+}

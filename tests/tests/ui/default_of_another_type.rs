@@ -1,0 +1,8 @@
+use agentflow::tool;
+
+#[tool]
+fn ask(#[tool(default = "ten")] limit: u32) {}
+
+fn main() {
+    agentflow::tools![ask];
+}

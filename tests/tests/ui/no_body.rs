@@ -1,0 +1,8 @@
+use agentflow::tool;
+
+#[tool]
+async fn ask(question: String) -> String;
+
+fn main() {
+    agentflow::tools![ask];
+}

@@ -1,0 +1,7 @@
+use agentflow::tools;
+
+struct Calculator;
+
+fn main() {
+    tools![Calculator];
+}

@@ -1,0 +1,8 @@
+use agentflow::tool;
+
+#[tool(timeout = "5s")]
+fn ask() {}
+
+fn main() {
+    agentflow::tools![ask];
+}
