@@ -71,6 +71,16 @@ impl Drop for Process {
     }
 }
 
+/// Presses Ctrl-C in another process.
+///
+/// # Panics
+/// When there is no `kill` to do it with.
+pub fn interrupt(process: u32) {
+    let mut kill = Command::new("kill");
+    // A process that has just ended is no matter.
+    kill.args(["-INT", &process.to_string()]).stderr(Stdio::null()).status().expect("there is a `kill`");
+}
+
 /// A port on loopback that nobody listened on a moment ago.
 ///
 /// # Panics

@@ -215,7 +215,11 @@ fn half_an_answer_is_an_error() {
     ];
     let mut jobs = Vec::new();
     for case in cases.into_iter().filter(|case| case.turns[0].status == 200 && case.turns[0].provider == CHAT) {
-        let whole = if case.turns[0].streamed { whole_from(&case.turns[0].body) } else { case.turns[0].body.len() };
+        let whole = if case.turns[0].streamed {
+            whole_from(&case.turns[0].body)
+        } else {
+            case.turns[0].body.trim_ascii_end().len()
+        };
         for fault in broken {
             // At the very start, in the middle, and just before the answer is whole.
             jobs.extend([1, whole / 2, whole - 1].map(|at| (case.clone(), fault, at)));

@@ -23,7 +23,8 @@ pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
     if let Some(url) = &args.base_url {
         builder = builder.base_url(url.as_str());
     }
-    Ok(Arc::new(builder.build()?))
+    let model = builder.build().map_err(|error| Stop::failed(error.kind().as_str(), error.message()))?;
+    Ok(Arc::new(model))
 }
 
 fn http(args: &ModelArgs) -> HttpSettings {

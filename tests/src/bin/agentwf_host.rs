@@ -28,6 +28,13 @@ async fn wait(milliseconds: u64) -> &'static str {
     "waited"
 }
 
+/// Hold a thread, for a test of what cannot be stopped.
+#[tool(effects = "none")]
+fn block(milliseconds: u64) -> &'static str {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    "held"
+}
+
 /// Forget everything; only for a run that may.
 #[tool(scopes("admin"), approve)]
 fn forget() -> &'static str {
