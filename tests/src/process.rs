@@ -62,6 +62,7 @@ impl Process {
 }
 
 impl Drop for Process {
+    #[expect(clippy::print_stderr, reason = "captured with the output of the test that failed")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
