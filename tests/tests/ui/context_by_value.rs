@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::{Context, tool};
 
 #[tool]

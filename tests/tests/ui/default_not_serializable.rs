@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::Deserialize;
 use agentflow::tool;

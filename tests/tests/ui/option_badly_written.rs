@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tool;
 
 #[tool(name, retry = "3", idempotent = true, scopes(), effects = "reed", max_output = "64kb", crate = "agentflow")]

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tool;
 
 #[tool(retry = 1, idempotent, retry = 2)]

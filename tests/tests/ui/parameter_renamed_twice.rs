@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tool;
 
 #[tool]

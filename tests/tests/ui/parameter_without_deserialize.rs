@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::schemars::JsonSchema;
 use agentflow::tool;
 

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::serde::Deserialize;
 use agentflow::tool;
 

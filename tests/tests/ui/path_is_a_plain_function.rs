@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tools;
 
 fn add(a: i64, b: i64) -> i64 {

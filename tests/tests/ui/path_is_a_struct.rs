@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tools;
 
 struct Calculator;

@@ -1,3 +1,5 @@
+#![allow(unused)]
+
 use agentflow::tool;
 
 #[tool(nmae = "x", timeout = "5 parsecs", retry = 1, retry = 2)]

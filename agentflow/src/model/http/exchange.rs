@@ -1,8 +1,8 @@
 //! One call over HTTP as a stream: send, wait, try again, read.
 //!
-//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is made again only
-//! while nothing of its answer has arrived, or while all that arrived is the provider's error; a piece that was handed
-//! on is never handed on twice.
+//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is made again when
+//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer. Once
+//! a piece was handed on it is never made again, and neither is one whose answer broke off: that one may have been paid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -258,7 +258,7 @@ async fn refusal<W: WireFormat>(
     loop {
         let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(deadline);
         match limit.hold(response.chunk()).await {
-            Ok(Ok(Some(piece))) if body.len() + piece.len() <= MAX_REFUSAL => body.extend_from_slice(&piece),
+            Ok(Ok(Some(piece))) if body.len() < MAX_REFUSAL => body.extend_from_slice(&piece),
             _ => break,
         }
     }
@@ -300,8 +300,8 @@ fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
-        // A very short one would be found everywhere, and hides nothing.
-        if secret.expose().len() >= 4 && text.contains(secret.expose()) {
+        // A very short one is no key and would be found everywhere.
+        if secret.expose().len() >= 6 && text.contains(secret.expose()) {
             text = text.replace(secret.expose(), "[hidden]");
         }
     }
