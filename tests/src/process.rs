@@ -62,8 +62,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    // Through the macro, which the test harness captures; a write to standard error it does not.
-    #[expect(clippy::print_stderr, reason = "a failed test shows what its processes said")]
+    #[expect(clippy::print_stderr, reason = "captured with the output of the test that failed")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
