@@ -24,7 +24,14 @@ use std::sync::Arc;
 /// // In a test the function is called like any other.
 /// assert_eq!(order_state(Inject::new(Orders(vec!["sent"])), 0).as_deref(), Some("sent"));
 /// ```
-pub struct Inject<T: ?Sized>(pub Arc<T>);
+// The field is ours alone, so that `orders.0` is a field of the resource.
+pub struct Inject<T: ?Sized>(pub(crate) Arc<T>);
+
+impl<T: ?Sized> From<Arc<T>> for Inject<T> {
+    fn from(shared: Arc<T>) -> Self {
+        Self(shared)
+    }
+}
 
 impl<T> Inject<T> {
     /// Wraps a value, for calling a tool's function directly.

@@ -147,7 +147,7 @@ async fn all(
     distance: f64,
 ) -> String {
     let count = count.get_or_insert(1);
-    format!("{kind} {count} {distance} {} {}", client.0.0, cx.is_cancelled())
+    format!("{kind} {count} {distance} {} {}", client.0, cx.is_cancelled())
 }
 
 #[tokio::test]
