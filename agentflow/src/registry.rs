@@ -1,12 +1,6 @@
 //! The tools that are linked into the program, and those that are added while it runs.
 //!
 //! Being registered gives a tool to nobody: an agent has the tools that it names or selects.
-//!
-//! # Why a tool may be missing
-//!
-//! The linker leaves out a crate that nothing refers to, and the crate's tools with it. A program whose tools live in a
-//! library it never names otherwise writes `use my_tools as _;`. [`Registry::expect`] turns such a loss into an error at
-//! start-up.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +17,29 @@ pub struct Linked(pub fn() -> ToolRef);
 
 inventory::collect!(Linked);
 
-/// Tools by name.
+/// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
+///
+/// # Why a tool may be missing
+///
+/// The linker leaves out a crate that nothing refers to, and the crate's tools with it. A program whose tools live in a
+/// library it never names otherwise writes `use my_tools as _;`. [`expect`](Self::expect) turns such a loss into an error
+/// at start-up.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::Registry;
+///
+/// /// Add two integers.
+/// #[tool]
+/// fn add(a: i64, b: i64) -> i64 {
+///     a + b
+/// }
+///
+/// let registry = Registry::linked()?;
+/// registry.expect(["add"])?;
+/// assert_eq!(registry.get("ad").unwrap_err().to_string(), "there is no tool `ad`; did you mean `add`?");
+/// # Ok::<(), agentflow::RegistryError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     tools: BTreeMap<Arc<str>, ToolRef>,
@@ -172,7 +188,7 @@ impl Registry {
     /// Checks that the program has the tools it counts on.
     ///
     /// # Errors
-    /// [`RegistryError::NotLinked`] with every name that is missing; see the [module's text](self) for the usual reason.
+    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is told [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
             names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();

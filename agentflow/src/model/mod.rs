@@ -4,9 +4,11 @@
 //! adapters beside it do, each behind its own cargo feature.
 
 #[cfg(feature = "http")]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod assembly;
 mod error;
 #[cfg(feature = "http")]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod http;
 #[cfg(feature = "openai-chat")]
 pub mod openai_chat;
