@@ -25,7 +25,7 @@ inventory::collect!(Linked);
 /// library it never names otherwise writes `use my_tools as _;`. [`expect`](Self::expect) turns such a loss into an error
 /// at start-up.
 ///
-/// ```
+/// ```standalone_crate
 /// use agentflow::prelude::*;
 /// use agentflow::Registry;
 ///
