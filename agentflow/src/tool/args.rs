@@ -204,7 +204,7 @@ impl Parameters {
     }
 
     fn find(self, name: &str) -> Option<usize> {
-        self.shown().find(|(_, param, _)| param.name == name).map(|(index, ..)| index)
+        self.params.iter().position(|param| param.name == name).filter(|index| !self.types[*index].injected)
     }
 
     /// What the program must provide.
