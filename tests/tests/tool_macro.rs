@@ -77,7 +77,7 @@ async fn plain_parameters_a_result_and_a_sync_function_just_work() {
 async fn arguments_that_do_not_fit_are_told_all_at_once() {
     let add = one(tools![add]);
     for (arguments, expected) in [
-        ("{}", "`a`: this argument is missing; give it a value"),
+        ("{}", "`a`: this argument is missing; give it a value\n`b`: this argument is missing; give it a value"),
         (r#"{"a": 1}"#, "`b`: this argument is missing; give it a value"),
         (
             r#"{"a": "x", "b": 1.5}"#,
@@ -258,4 +258,25 @@ fn every_tool_is_linked_and_its_struct_is_a_tool() {
     }
     assert_eq!(&*ToolRef::from(add {}).definition().name, "add");
     assert_eq!(Tool::definition(&add {}).name, tools![add][0].definition().name);
+}
+
+/// Find flights.
+#[tool]
+fn flights(from: String, to: String, day: u8, back: Option<u8>) -> String {
+    format!("{from} {to} {day} {back:?}")
+}
+
+#[tokio::test]
+async fn all_that_is_wrong_with_the_arguments_is_told_at_once() {
+    let tool = &tools![flights][0];
+    let error = tool.call(&Context::detached(), r#"{"form": "Oslo", "day": 999}"#).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "`day`: invalid value: integer `999`, expected u8; seen: 999\n\
+         `form`: there is no such argument; did you mean `from`?\n\
+         `from`: this argument is missing; give it a value\n\
+         `to`: this argument is missing; give it a value"
+    );
+    let error = tool.call(&Context::detached(), "").await.unwrap_err();
+    assert_eq!(error.message().lines().count(), 3, "{error}");
 }

@@ -296,7 +296,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
             "the program gave this agent no resource of type `{}`; this cannot be mended by other arguments",
             key.type_name()
         )),
-        None => ToolError::invalid_arguments(format!("`{}`: this argument is missing; give it a value", param.name)),
+        None => ToolError::invalid_arguments(missing_argument(param)),
     })
 }
 
@@ -374,7 +374,9 @@ pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, argument
             slots
         }
     };
+    // When something is missing, whatever else is wrong or missing is told with it.
     T::finish(slots, parameters.params, cx)
+        .map_err(|error| read_slowly(parameters, text, &mut |_, _| {}).err().unwrap_or(error))
 }
 
 struct Straight<T> {
@@ -454,7 +456,15 @@ fn read_slowly(
             }
         }
     }
+    let missing = parameters
+        .shown()
+        .filter(|(_, param, of)| param.default.is_none() && !arguments.contains_key(param.name) && !(of.optional)());
+    complaints.extend(missing.map(|(_, param, _)| missing_argument(param)));
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
+}
+
+fn missing_argument(param: &Param) -> String {
+    format!("`{}`: this argument is missing; give it a value", param.name)
 }
 
 fn unknown_argument(name: &str, parameters: Parameters) -> String {
