@@ -84,7 +84,7 @@ pub(crate) const FUNCTION: &[Spec] = &[
         form: Form::Flag,
         example: "approve",
         default: "off",
-        meaning: "a person must agree before it runs",
+        meaning: "a person must agree before it runs: the run needs the grant `approve:NAME`",
     },
     Spec {
         name: "scopes",

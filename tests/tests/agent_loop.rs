@@ -118,6 +118,20 @@ async fn granted_scopes_open_tools() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_needs_approval_is_not_called_without() {
+    let refund = || tool("refund", |_, _| async { Ok(json!("sent")) }).policy(ToolPolicy::default().approve());
+    let refused = Turn::text("I may not.").expect_failure("refund", ToolStatus::Unauthorized, "nobody has agreed");
+    let model = ScriptedModel::new([Turn::call("refund", json!({})), refused]);
+    Agent::new(model.clone()).tools([refund()]).grant(["approve:other"]).run("go").await.unwrap();
+    model.finish();
+    let model =
+        ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("Done.").expect_result("refund", "sent")]);
+    let approved = RunRequest::new("go").grant(["approve:refund"]);
+    Agent::new(model.clone()).tools([refund()]).run(approved).await.unwrap();
+    model.finish();
+}
+
+#[tokio::test(start_paused = true)]
 async fn tools_of_a_turn_run_together_and_answer_in_order() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let wait = {

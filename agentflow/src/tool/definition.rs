@@ -74,7 +74,8 @@ pub struct ToolPolicy {
     pub idempotent: bool,
     /// What it does to the world; decides what happens to a call that a crash cut short.
     pub effects: Effects,
-    /// Whether a person must agree before it runs. Recorded here; asking is up to the host.
+    /// Whether a person must agree before it runs: a run calls it only when it was granted `approve:NAME`. To ask the
+    /// person is up to the host.
     pub approve: bool,
     /// The scopes a run must have been granted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,6 +109,13 @@ impl ToolPolicy {
     #[must_use]
     pub fn effects(mut self, effects: Effects) -> Self {
         self.effects = effects;
+        self
+    }
+
+    /// Declares that a person must agree before the tool runs.
+    #[must_use]
+    pub fn approve(mut self) -> Self {
+        self.approve = true;
         self
     }
 

@@ -19,11 +19,8 @@ const HEAD: usize = 1024;
 /// Calls a tool. Dropping the future cancels the tool.
 pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
     let policy = &tool.definition().policy;
-    let outcome = match missing_scope(policy, granted) {
-        Some(scope) => Err(ToolError::with_status(
-            ToolStatus::Unauthorized,
-            format!("this run was not granted the scope `{scope}`; do without this tool"),
-        )),
+    let outcome = match refusal(policy, &tool.definition().name, granted) {
+        Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
         None => run(tool, cx, call, policy).await,
     };
     let (status, output) = match outcome.and_then(|output| within_size(output, policy)) {
@@ -33,8 +30,18 @@ pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, grant
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output }
 }
 
-fn missing_scope<'p>(policy: &'p ToolPolicy, granted: &[Arc<str>]) -> Option<&'p Arc<str>> {
-    policy.scopes.iter().find(|scope| !granted.contains(scope))
+/// Why the run may not call the tool, if it may not.
+fn refusal(policy: &ToolPolicy, name: &str, granted: &[Arc<str>]) -> Option<String> {
+    if let Some(scope) = policy.scopes.iter().find(|scope| !granted.contains(scope)) {
+        return Some(format!("this run was not granted the scope `{scope}`; do without this tool"));
+    }
+    let agreed = |scope: &Arc<str>| scope.strip_prefix("approve:").is_some_and(|approved| approved == name);
+    if policy.approve && !granted.iter().any(agreed) {
+        return Some(
+            "nobody has agreed to this tool's use in this run; do without it, or say what you need it for".into(),
+        );
+    }
+    None
 }
 
 async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
