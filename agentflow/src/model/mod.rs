@@ -8,8 +8,14 @@ mod assembly;
 mod error;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod loose;
+#[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
+mod openai;
 #[cfg(feature = "openai-chat")]
 pub mod openai_chat;
+#[cfg(feature = "openai-responses")]
+pub mod openai_responses;
 mod output;
 mod reference;
 mod secret;
@@ -378,20 +384,37 @@ impl Usage {
     }
 }
 
+/// The adapters of this build.
+const BUILT_IN: &[&str] = &[
+    #[cfg(feature = "openai-chat")]
+    openai_chat::PROVIDER,
+    #[cfg(feature = "openai-responses")]
+    openai_responses::PROVIDER,
+];
+
 /// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
-#[cfg_attr(not(feature = "openai-chat"), expect(unused_variables, reason = "no adapter is switched on"))]
+#[cfg_attr(
+    not(any(feature = "openai-chat", feature = "openai-responses")),
+    expect(unused_variables, reason = "no adapter is switched on")
+)]
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
+    #[cfg(feature = "http")]
+    fn erased<M: Model + 'static>(model: Result<M, ModelError>) -> Result<Arc<dyn Model>, String> {
+        model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
+    }
     match model.provider() {
         #[cfg(feature = "openai-chat")]
-        openai_chat::PROVIDER => openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))
-            .map(|model| Arc::new(model) as Arc<dyn Model>)
-            .map_err(|error| error.message().to_owned()),
+        openai_chat::PROVIDER => erased(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
+        #[cfg(feature = "openai-responses")]
+        openai_responses::PROVIDER => {
+            erased(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
+        }
         provider => Err(format!(
-            "no adapter is called `{provider}`; there {}; a host adds its own with `Runtime::builder().model_provider(..)`",
-            if cfg!(feature = "openai-chat") {
-                "is `openai-chat`"
-            } else {
-                "is none in this build (see the cargo features)"
+            "no adapter is called `{provider}`; {} (see the cargo features); a host adds its own with \
+             `Runtime::builder().model_provider(..)`",
+            match BUILT_IN {
+                [] => "this build has none".to_owned(),
+                names => format!("this build has `{}`", names.join("`, `")),
             }
         )),
     }
