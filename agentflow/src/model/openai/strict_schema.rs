@@ -568,13 +568,13 @@ mod tests {
         struct Tree {
             children: Vec<Tree>,
         }
-        let strict = strict(&of::<Tree>()).expect("expressible");
-        check(&strict.schema);
-        assert_eq!(strict.schema["type"], "object");
-        assert!(strict.schema.to_string().contains("\"$ref\""), "{}", strict.schema);
+        let tree = strict(&of::<Tree>()).expect("expressible").schema;
+        check(&tree);
+        assert_eq!(tree["type"], "object");
+        assert!(tree.to_string().contains("\"$ref\""), "{}", tree);
         let reference =
             json!({"$ref": "#/definitions/T", "definitions": {"T": object(json!({"$ref": "#/definitions/T"}))}});
-        let strict = strict(&reference).expect("expressible").schema;
-        assert_eq!((&strict["type"], &strict["properties"]["a"]["$ref"]), (&json!("object"), &json!("#/$defs/T")));
+        let root = strict(&reference).expect("expressible").schema;
+        assert_eq!((&root["type"], &root["properties"]["a"]["$ref"]), (&json!("object"), &json!("#/$defs/T")));
     }
 }
