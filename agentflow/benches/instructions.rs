@@ -12,7 +12,7 @@ use std::process::Command;
 
 use cases::Case;
 
-const FEW: u64 = 2;
+const FEW: u64 = 1;
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
@@ -44,7 +44,7 @@ fn work(name: &str, side: &str, calls: u64) {
 
 /// Instructions for one unit of work.
 fn instructions(case: &Case, side: &str) -> f64 {
-    let more = (1000 / u64::from(case.units)).max(2);
+    let more = (1000 / u64::from(case.units)).max(1);
     let difference = collected(&case.name, side, FEW + more) - collected(&case.name, side, FEW);
     difference as f64 / (more * u64::from(case.units)) as f64
 }

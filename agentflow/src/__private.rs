@@ -74,17 +74,18 @@ impl LinkedTool {
     }
 
     fn make_definition(&self) -> ToolDefinition {
-        let mut policy = ToolPolicy::default();
-        policy.timeout = self.options.timeout_ms.map(Duration::from_millis);
-        policy.retry = self.options.retry;
-        policy.idempotent = self.options.idempotent;
-        policy.effects = self.options.effects;
-        policy.approve = self.options.approve;
-        policy.scopes = self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect();
-        policy.blocking = self.options.blocking;
-        policy.max_output = self.options.max_output;
-        let mut definition = ToolDefinition::new(self.name, self.description, parameters_schema(self.parameters));
-        definition.policy = policy;
+        let policy = ToolPolicy {
+            timeout: self.options.timeout_ms.map(Duration::from_millis),
+            retry: self.options.retry,
+            idempotent: self.options.idempotent,
+            effects: self.options.effects,
+            approve: self.options.approve,
+            scopes: self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect(),
+            blocking: self.options.blocking,
+            max_output: self.options.max_output,
+        };
+        let parameters = parameters_schema(self.parameters);
+        let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
         definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
         definition
     }
@@ -141,8 +142,8 @@ pub struct Body {
 }
 
 /// One trait for each number of parameters, so that a type that cannot be a parameter is told once and at its place.
-macro_rules! tool_fns {
-    ($($ToolFn:ident($($T:ident)*))*) => {$(
+macro_rules! tool_fn {
+    ($ToolFn:ident $($T:ident)*) => {
         pub trait $ToolFn: Sized + 'static {
             $(type $T: ToolParam;)*
 
@@ -157,28 +158,26 @@ macro_rules! tool_fns {
                 }
             }
         }
-    )*};
+    };
 }
 
-tool_fns! {
-    ToolFn0()
-    ToolFn1(A)
-    ToolFn2(A B)
-    ToolFn3(A B C)
-    ToolFn4(A B C D)
-    ToolFn5(A B C D E)
-    ToolFn6(A B C D E F)
-    ToolFn7(A B C D E F G)
-    ToolFn8(A B C D E F G H)
-    ToolFn9(A B C D E F G H I)
-    ToolFn10(A B C D E F G H I J)
-    ToolFn11(A B C D E F G H I J K)
-    ToolFn12(A B C D E F G H I J K L)
-    ToolFn13(A B C D E F G H I J K L M)
-    ToolFn14(A B C D E F G H I J K L M N)
-    ToolFn15(A B C D E F G H I J K L M N O)
-    ToolFn16(A B C D E F G H I J K L M N O P)
-}
+tool_fn!(ToolFn0);
+tool_fn!(ToolFn1 A);
+tool_fn!(ToolFn2 A B);
+tool_fn!(ToolFn3 A B C);
+tool_fn!(ToolFn4 A B C D);
+tool_fn!(ToolFn5 A B C D E);
+tool_fn!(ToolFn6 A B C D E F);
+tool_fn!(ToolFn7 A B C D E F G);
+tool_fn!(ToolFn8 A B C D E F G H);
+tool_fn!(ToolFn9 A B C D E F G H I);
+tool_fn!(ToolFn10 A B C D E F G H I J);
+tool_fn!(ToolFn11 A B C D E F G H I J K);
+tool_fn!(ToolFn12 A B C D E F G H I J K L);
+tool_fn!(ToolFn13 A B C D E F G H I J K L M);
+tool_fn!(ToolFn14 A B C D E F G H I J K L M N);
+tool_fn!(ToolFn15 A B C D E F G H I J K L M N O);
+tool_fn!(ToolFn16 A B C D E F G H I J K L M N O P);
 
 /// The function behind `#[tool(default = ..)]`, with its type.
 pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {

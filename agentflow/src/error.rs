@@ -1,5 +1,6 @@
 //! What a caller of agentflow can meet: one error type, with its source kept and a record that can be stored.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,10 @@ use crate::registry::RegistryError;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a run has no answer, or why it could not begin.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// Shown with `{:?}` it is the same sentence with its causes, since that is how `fn main() -> agentflow::Result<()>`
+/// shows it.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The agent cannot be built as it is described; nothing was started.
@@ -120,6 +124,18 @@ impl Error {
             Self::Timeout { .. } | Self::Lost { .. } => true,
             _ => false,
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            write!(f, "\n  because {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::WireCache;
+use crate::wire::{ListCache, WireCache};
 
 /// Who speaks in a [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -306,9 +306,23 @@ impl From<String> for Message {
 }
 
 /// An ordered list of messages. Cloning is one reference count; pushing to the only owner copies nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Conversation(Arc<Vec<Arc<Message>>>);
+pub struct Conversation(Arc<Messages>);
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Messages {
+    list: Vec<Arc<Message>>,
+    #[serde(skip)]
+    wire: ListCache,
+}
+
+impl PartialEq for Messages {
+    fn eq(&self, other: &Self) -> bool {
+        self.list == other.list
+    }
+}
 
 impl Conversation {
     /// An empty conversation.
@@ -320,27 +334,36 @@ impl Conversation {
     ///
     /// While another clone is alive the list of references (never a message) is copied first.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
-        Arc::make_mut(&mut self.0).push(message.into());
+        Arc::make_mut(&mut self.0).list.push(message.into());
     }
 
     /// The messages, oldest first.
     pub fn messages(&self) -> &[Arc<Message>] {
-        &self.0
+        &self.0.list
+    }
+
+    /// Appends all messages in one wire format to `out`, with commas between them; a message whose encoding is empty is
+    /// left out.
+    ///
+    /// `encode` runs once for each message that is new since the same format was asked for last, so the cost of a step
+    /// is one copy of bytes and the step's own messages. For `format` see [`Message::encoded`].
+    pub fn encode_into(&self, out: &mut Vec<u8>, format: &str, encode: impl Fn(&Message) -> Vec<u8>) {
+        self.0.wire.append(out, format, &self.0.list, |message| message.encoded(format, &encode));
     }
 
     /// The newest message.
     pub fn last(&self) -> Option<&Message> {
-        self.0.last().map(|message| &**message)
+        self.0.list.last().map(|message| &**message)
     }
 
     /// How many messages there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.list.len()
     }
 
     /// Whether there is no message yet.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.list.is_empty()
     }
 
     /// The ids of tool calls that have no result, and of results that answer no call: empty for every conversation a
@@ -348,7 +371,7 @@ impl Conversation {
     pub fn open_calls(&self) -> Vec<&str> {
         let mut open: Vec<&str> = Vec::new();
         let mut stray: Vec<&str> = Vec::new();
-        for message in self.0.iter() {
+        for message in &self.0.list {
             for call in message.tool_calls() {
                 open.push(&call.id);
             }
@@ -366,9 +389,15 @@ impl Conversation {
     }
 }
 
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Conversation").field(&self.0.list).finish()
+    }
+}
+
 impl<M: Into<Arc<Message>>> FromIterator<M> for Conversation {
     fn from_iter<I: IntoIterator<Item = M>>(messages: I) -> Self {
-        Self(Arc::new(messages.into_iter().map(Into::into).collect()))
+        Self(Arc::new(Messages { list: messages.into_iter().map(Into::into).collect(), wire: ListCache::default() }))
     }
 }
 

@@ -1,6 +1,7 @@
-//! One slot for the bytes of a value in the wire format that was asked for last.
+//! The bytes of a value, or of a growing list of values, in the wire format that was asked for last.
 //!
-//! It exists so that a long conversation is encoded once, not at every step. It never decides what the bytes are.
+//! They are kept so that a long conversation is encoded once, not at every step. What the bytes are is never decided
+//! here.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,5 +40,77 @@ impl Clone for WireCache {
 impl fmt::Debug for WireCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WireCache")
+    }
+}
+
+/// The bytes of a list that only grows, joined by commas.
+#[derive(Default)]
+pub(crate) struct ListCache {
+    slot: Mutex<Joined>,
+}
+
+#[derive(Default)]
+struct Joined {
+    format: Box<str>,
+    /// How many items of the list are in the bytes.
+    items: usize,
+    bytes: Vec<u8>,
+}
+
+impl ListCache {
+    /// Appends the whole list to `out`; only items that were not there the last time are encoded.
+    pub(crate) fn append<T>(&self, out: &mut Vec<u8>, format: &str, list: &[T], encode: impl Fn(&T) -> Arc<[u8]>) {
+        let mut joined = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if *joined.format != *format {
+            *joined = Joined { format: format.into(), ..Joined::default() };
+        }
+        for item in &list[joined.items..] {
+            let bytes = encode(item);
+            if !bytes.is_empty() {
+                if !joined.bytes.is_empty() {
+                    joined.bytes.push(b',');
+                }
+                joined.bytes.extend_from_slice(&bytes);
+            }
+            joined.items += 1;
+        }
+        // What mostly follows the list fits too, so that a long one is not moved again for it.
+        out.reserve(joined.bytes.len() + 4096);
+        out.extend_from_slice(&joined.bytes);
+    }
+}
+
+/// A clone starts empty: its list may change in other ways.
+impl Clone for ListCache {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use super::ListCache;
+
+    #[test]
+    fn each_item_is_encoded_once_for_a_format() {
+        let (cache, encoded) = (ListCache::default(), Cell::new(0));
+        let joined = |format: &str, list: &[&str]| {
+            let mut out = vec![b'['];
+            cache.append(&mut out, format, list, |item| {
+                encoded.set(encoded.get() + 1);
+                Arc::from(format!("{item}{}", if item.is_empty() { "" } else { format }).into_bytes())
+            });
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(joined("1", &["a", ""]), "[a1");
+        assert_eq!(joined("1", &["a", "", "b"]), "[a1,b1");
+        assert_eq!(encoded.get(), 3);
+        assert_eq!(joined("1", &["a", "", "b"]), "[a1,b1");
+        assert_eq!(encoded.get(), 3);
+        assert_eq!(joined("2", &["", "a", "b"]), "[a2,b2");
+        assert_eq!(encoded.get(), 6);
     }
 }

@@ -1,5 +1,6 @@
 //! The Chat Completions adapter over real sockets: time-outs, retries, broken connections, recorded traffic.
 #![cfg(feature = "openai-chat")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod support;
 
@@ -244,6 +245,19 @@ async fn every_wait_has_its_limit() {
         assert!(began.elapsed() >= short, "{kind:?}");
         assert_eq!(server.received().len(), 1);
     }
+}
+
+/// A test owns the time: five minutes of silence pass at once.
+#[tokio::test]
+async fn the_limits_follow_a_paused_clock() {
+    let server = Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
+    let mut stream = model(&server, HttpSettings::default()).stream(streamed());
+    stream.next().await.expect("a piece").expect("no error");
+    let began = Instant::now();
+    tokio::time::pause();
+    let error = stream.next().await.expect("an end").expect_err("silence");
+    assert_eq!(error.kind(), ModelErrorKind::Timeout(TimeoutKind::Idle));
+    assert!(began.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]

@@ -188,7 +188,8 @@ async fn check_case(case: &Path, name: &str) -> usize {
             let mut script = vec![Act::Write(recorded_head(head))];
             script.extend(bytes.chunks(size).map(|piece| Act::Chunk(piece.to_vec())));
             script.push(Act::End);
-            let server = Server::start(vec![script; 2]).await;
+            // An error of which nothing was handed on is retried.
+            let server = Server::start(vec![script; 6]).await;
             let model = model(&server);
             for stream in [true, false] {
                 let request = if stream { streamed() } else { ModelRequest::new("hi") };

@@ -1,1 +1,28 @@
+//! What the tests share: processes that end with the test, the tools of others in folders of their own, recorded
+//! traffic. Nothing here asserts anything about agentflow.
 //!
+//! A test whose means are absent (no Python, no network, no recorded traffic) says `skipped: why` on standard error and
+//! passes. With `AGENTFLOW_NO_SKIP=1` it fails instead.
+
+mod agentwf;
+mod http;
+mod install;
+mod process;
+mod wire_cases;
+
+use std::io::Write;
+
+pub use self::agentwf::{Agentwf, Ended};
+pub use self::http::{Answer, get, post};
+pub use self::install::{Python, node_package, python_with};
+pub use self::process::{Process, free_port, interrupt, target_folder};
+pub use self::wire_cases::{Replay, WireCase, WireTurn, wire_cases};
+
+/// Says why a test does nothing. Past the capture of test output, so that nobody takes a skipped test for a passed one.
+///
+/// # Panics
+/// With `AGENTFLOW_NO_SKIP=1`.
+pub fn skipped(why: impl std::fmt::Display) {
+    assert!(std::env::var_os("AGENTFLOW_NO_SKIP").is_none(), "skipped although AGENTFLOW_NO_SKIP is set: {why}");
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}

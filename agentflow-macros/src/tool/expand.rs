@@ -32,7 +32,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
         #vis struct #ident {}
 
-        #[allow(deprecated)]
+        #[allow(deprecated, clippy::needless_update)]
         const _: () = {
             impl #private::#trait_of_arity for #ident {
                 #(#types)*
@@ -85,11 +85,12 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     let owned = (tool.options.blocking.is_some() && tool.context.is_some())
         .then(|| quote!(let #cx = #private::Clone::clone(#cx);));
     let unused = tool.context.is_none().then(|| quote!(#[allow(unused_variables)]));
+    let answer = quote_spanned!(ident.span()=> #private::ToolFuture::#future(#body));
     quote! {
         #unused
         fn call(#cx: &#private::Context, (#(#idents,)*): (#(#types,)*)) -> #private::ToolFuture<'_> {
             #owned
-            #private::ToolFuture::#future(#body)
+            #answer
         }
     }
 }

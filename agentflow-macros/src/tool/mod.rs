@@ -26,10 +26,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
-    let tool = model::tool(options, &mut function, &mut errors);
-    validate::tool(&tool, &function, &mut errors);
-    if errors.is_empty() {
-        return expand::tool(&tool, &function);
+    // With a wrong option the tool is still written, so that the compiler judges its types at the same time.
+    let mut shape = Errors::default();
+    let tool = model::tool(options, &mut function, &mut errors, &mut shape);
+    validate::tool(&tool, &function, &mut errors, &mut shape);
+    if shape.is_empty() {
+        let tool = expand::tool(&tool, &function);
+        return quote!(#tool #errors);
     }
     // Within an `impl` there cannot be a struct.
     let stub = function
@@ -37,5 +40,5 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         .receiver()
         .is_none()
         .then(|| fallback::tool_stub(&tool.krate, &function.vis, &function.signature.ident));
-    quote!(#function #errors #stub)
+    quote!(#function #errors #shape #stub)
 }

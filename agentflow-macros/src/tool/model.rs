@@ -34,7 +34,9 @@ pub(super) struct Param {
 }
 
 /// Takes our attributes off the parameters; the function is left as the compiler is to see it.
-pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &mut Errors) -> Tool {
+///
+/// `shape` gets what leaves a function that cannot be a tool at all.
+pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &mut Errors, shape: &mut Errors) -> Tool {
     let krate = options.krate();
     let mut context = None;
     let mut params = Vec::new();
@@ -47,7 +49,7 @@ pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &m
                 attrs.refuse_for_context(errors);
                 context = Some((*reference.elem).clone());
             }
-            _ => params.extend(param(input, attrs, params.len(), errors)),
+            _ => params.extend(param(input, attrs, params.len(), shape)),
         }
     }
     let ident = &function.signature.ident;

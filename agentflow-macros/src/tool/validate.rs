@@ -14,18 +14,18 @@ const MAX_PARAMS: usize = 16;
 const BORROWED: &str = "a tool cannot borrow a parameter from the model's arguments; \
     take an owned value, such as `String` for `&str`";
 
-pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors) {
-    signature(function, errors);
+pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape: &mut Errors) {
+    signature(function, shape);
     name(tool, errors);
     if let Some(context) = function.signature.inputs.first().filter(|_| tool.context.is_some()) {
-        mutable_context(context, errors);
+        mutable_context(context, shape);
     }
     for (index, param) in tool.params.iter().enumerate() {
-        param_type(&param.ty, errors);
+        param_type(&param.ty, shape);
         param_name(param, &tool.params[..index], errors);
     }
     if let Some(param) = tool.params.get(MAX_PARAMS) {
-        errors.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
+        shape.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
     }
     let options = &tool.options;
     let waits = function.signature.asyncness.is_some();

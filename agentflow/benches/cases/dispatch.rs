@@ -1,11 +1,9 @@
 //! One tool call: JSON text in, a typed call, JSON text out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use agentflow::__private::{LinkedTool, Options, Param, ToolDefinition, ToolFuture, ValueKind as _};
 use agentflow::serde::{Deserialize, Serialize, de::DeserializeOwned};
-use agentflow::{Context, Tool, serde_json};
+use agentflow::{Context, ToolRef, serde_json, tool, tools};
 use futures_util::FutureExt;
 use schemars::JsonSchema;
 
@@ -13,48 +11,9 @@ use super::Case;
 
 const TARGET: f64 = 1.6;
 
-/// What `#[tool]` writes for a plain function, by hand.
-macro_rules! expanded {
-    ($name:ident($($param:ident: $type:ty),*), $doc:literal) => {
-        #[allow(non_camel_case_types, reason = "the tool is named as its function")]
-        pub(crate) struct $name {}
-
-        impl Tool for $name {
-            fn definition(&self) -> &Arc<ToolDefinition> {
-                $name::LINKED.definition()
-            }
-
-            fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
-                ToolFuture::ready($name::LINKED.read::<($($type,)*)>(cx, arguments).and_then(|($($param,)*)| {
-                    let value = $name($($param),*);
-                    (&value).agentflow_kind().finish(value)
-                }))
-            }
-        }
-
-        impl $name {
-            const LINKED: &'static LinkedTool = {
-                static LINKED: LinkedTool = LinkedTool::new(
-                    stringify!($name),
-                    $doc,
-                    (file!(), line!()),
-                    &[$(Param::new::<$type>(stringify!($param), "")),*],
-                    Options::DEFAULT,
-                );
-                &LINKED
-            };
-        }
-    };
-}
-
-expanded!(add(a: i64, b: i64), "Add two integers.");
-expanded!(
-    search(query: String, limit: u32, exact: bool, threshold: Option<f64>, tags: Vec<String>),
-    "Search the documents."
-);
-expanded!(store(document: Document), "Keep a document.");
-
-fn add(a: i64, b: i64) -> i64 {
+/// Add two integers.
+#[tool]
+pub(crate) fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
@@ -64,6 +23,8 @@ struct AddArgs {
     b: i64,
 }
 
+/// Search the documents.
+#[tool]
 fn search(query: String, limit: u32, exact: bool, threshold: Option<f64>, tags: Vec<String>) -> Vec<String> {
     find(query, limit, exact, threshold, tags)
 }
@@ -106,6 +67,8 @@ struct Stored {
     bytes: usize,
 }
 
+/// Keep a document.
+#[tool]
 fn store(document: Document) -> Stored {
     keep(document)
 }
@@ -127,15 +90,15 @@ pub(crate) fn cases() -> Vec<Case> {
         "meta": {"author": "somebody", "labels": {"kind": "note", "state": "draft"}},
     }});
     vec![
-        case("two integers", add {}, r#"{"a": 2, "b": 3}"#.to_owned(), |AddArgs { a, b }| a + b),
+        case("two integers", tools![add], r#"{"a": 2, "b": 3}"#.to_owned(), |AddArgs { a, b }| a + b),
         case(
             "five mixed parameters",
-            search {},
+            tools![search],
             r#"{"query": "late orders", "limit": 20, "exact": false, "threshold": 0.75, "tags": ["order", "late"]}"#
                 .to_owned(),
             |SearchArgs { query, limit, exact, threshold, tags }| find(query, limit, exact, threshold, tags),
         ),
-        case("nested struct with 10 kB of text", store {}, document.to_string(), |StoreArgs { document }| {
+        case("nested struct with 10 kB of text", tools![store], document.to_string(), |StoreArgs { document }| {
             keep(document)
         }),
     ]
@@ -143,7 +106,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 fn case<A: DeserializeOwned, O: Serialize>(
     name: &str,
-    tool: impl Tool + 'static,
+    tools: Vec<ToolRef>,
     arguments: String,
     by_hand: impl Fn(A) -> O + 'static,
 ) -> Case {
@@ -158,7 +121,7 @@ fn case<A: DeserializeOwned, O: Serialize>(
             serde_json::to_string(&output).expect("the output has a JSON form").len()
         }),
         ours: Box::new(move || {
-            let answer = tool.call(&cx, &same).now_or_never().expect("a plain function does not wait");
+            let answer = tools[0].call(&cx, &same).now_or_never().expect("a plain function does not wait");
             answer.expect("the arguments fit").as_json().len()
         }),
     }

@@ -4,6 +4,8 @@
 //! same cases.
 
 pub(crate) mod dispatch;
+#[cfg(feature = "openai-chat")]
+mod http;
 pub(crate) mod step;
 
 /// A piece of work done in two ways.
@@ -25,5 +27,9 @@ pub(crate) type Work = Box<dyn FnMut() -> usize>;
 
 /// All cases, in the order they are shown.
 pub(crate) fn all() -> Vec<Case> {
-    [dispatch::cases(), step::cases()].into_iter().flatten().collect()
+    let mut cases = dispatch::cases();
+    cases.extend(step::cases());
+    #[cfg(feature = "openai-chat")]
+    cases.extend(http::cases());
+    cases
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use agentflow::serde::Deserialize;
 use agentflow::{
     Agent, Conversation, Event, EventSink, FnTool, Limits, Message, Model, ModelEvent, ModelInfo, ModelRequest,
-    ModelResponse, ModelStream, Part, Role, Runtime, Tool, ToolCall, ToolDefinition, ToolManifest, ToolResult,
-    ToolStatus, serde_json,
+    ModelResponse, ModelStream, Part, Role, Runtime, ToolCall, ToolDefinition, ToolManifest, ToolResult, ToolStatus,
+    serde_json, tools,
 };
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -92,7 +92,7 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
 
 /// What is the same in all requests of [`by_hand`].
 pub(crate) fn request() -> ModelRequest {
-    ModelRequest::new("").tools(ToolManifest::from_iter([Arc::clone(dispatch::add {}.definition())]))
+    ModelRequest::new("").tools(ToolManifest::from_iter([Arc::clone(tools![dispatch::add][0].definition())]))
 }
 
 /// Counts what it is shown.
@@ -113,7 +113,7 @@ pub(crate) fn agent(model: impl Model + 'static, tools: usize, runtime: &Runtime
         FnTool::dynamic(definition, |_, arguments| async move { Ok::<_, String>(arguments) })
     });
     Agent::new(model)
-        .tools([dispatch::add {}])
+        .tools(tools![dispatch::add])
         .tools(others)
         .limits(Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX))
         .runtime(runtime)

@@ -77,28 +77,31 @@ impl Run {
     }
 
     /// Runs to the end, whatever it is.
-    pub(super) async fn run_through(mut self) -> Result<RunEnd> {
+    pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
         let span = telemetry::agent_span(&self.plan.name, &self.shared.id);
         let shared = self.shared();
         let limit = self.timeout;
-        let ended = {
-            let driven = tokio::time::timeout(limit, self.drive()).instrument(span);
-            tokio::select! {
-                biased;
-                () = shared.cancellation.cancelled() => None,
-                ended = driven => Some(ended),
-            }
-        };
-        match ended {
-            Some(Ok(result)) => result,
-            Some(Err(_)) => {
-                self.close_steps("the run reached its time limit");
-                Err(self.fail(Error::Timeout { limit }))
-            }
-            None => {
-                let reason = self.shared.cancel_reason();
-                self.close_cancelled(&reason);
-                Err(Error::Cancelled { reason })
+        // A block and not an `async fn`, which would keep room for `self` twice.
+        async move {
+            let ended = {
+                let driven = tokio::time::timeout(limit, self.drive()).instrument(span);
+                tokio::select! {
+                    biased;
+                    () = shared.cancellation.cancelled() => None,
+                    ended = driven => Some(ended),
+                }
+            };
+            match ended {
+                Some(Ok(result)) => result,
+                Some(Err(_)) => {
+                    self.close_steps("the run reached its time limit");
+                    Err(self.fail(Error::Timeout { limit }))
+                }
+                None => {
+                    let reason = self.shared.cancel_reason();
+                    self.close_cancelled(&reason);
+                    Err(Error::Cancelled { reason })
+                }
             }
         }
     }
@@ -107,7 +110,7 @@ impl Run {
         let mut model_error = None;
         loop {
             match self.machine.command() {
-                Command::CallModel { path } => model_error = self.call_model(path).await.err(),
+                Command::CallModel { path } => model_error = self.call_model(&path).await.err(),
                 Command::CallTools(tools) => self.call_tools(tools).await,
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem });
@@ -144,19 +147,19 @@ impl Run {
     }
 
     /// One model call; what it came to is recorded.
-    async fn call_model(&mut self, path: StepPath) -> Result<(), ModelError> {
+    async fn call_model(&mut self, path: &StepPath) -> Result<(), ModelError> {
         let info = self.plan.model.info();
         let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
         let span = telemetry::chat_span(info);
         self.record(path.clone(), started);
-        let outcome = self.read_model(&path).instrument(span).await;
+        let outcome = self.read_model(path).instrument(span).await;
         match outcome {
             Ok(response) => {
-                self.record(path, EventKind::ModelCompleted(Arc::new(response)));
+                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
                 Ok(())
             }
             Err(error) => {
-                self.record(path, EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
+                self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
                 Err(error)
             }
         }
@@ -183,7 +186,7 @@ impl Run {
                 _ if !log.wants_deltas() => continue,
                 ModelEvent::Text(text) => ModelDelta::Text(text),
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
-                ModelEvent::ToolCall(call) => ModelDelta::ToolCall(call),
+                ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
             };
             log.delta(self.shared.clock.now(), path, delta);
         }
@@ -197,7 +200,8 @@ impl Run {
         if waiting.len() == 1 {
             for tool in waiting {
                 if let Some(call) = self.start_tool(tool) {
-                    let ended = call.run().await;
+                    // Boxed, so that a run that waits for its model does not hold the room of a tool call.
+                    let ended = Box::pin(call.run()).await;
                     self.end_tool(ended);
                 }
             }

@@ -223,9 +223,9 @@ impl AgentMachine {
     fn end_tools(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
         let Phase::Tools(calls) = phase else { return };
-        let results = calls.into_iter().filter_map(|state| match state.progress {
-            Progress::Done(result) => Some(result),
-            _ => None,
+        let results = calls.into_iter().map(|state| match state.progress {
+            Progress::Done(result) => result,
+            _ => Arc::new(interrupted(&state.call)),
         });
         let message = Message::tool_results(results);
         for result in message.results() {

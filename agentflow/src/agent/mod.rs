@@ -62,9 +62,9 @@ use crate::tool::ToolRef;
 /// ```
 #[must_use = "an agent does nothing until it is run"]
 pub struct Agent<O = String> {
-    description: Description,
+    description: Arc<Description>,
     output: Output<O>,
-    plan: OnceLock<Result<Arc<Plan>>>,
+    plan: Arc<OnceLock<Result<Arc<Plan>>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Agent {
     /// An agent over a model: its name, such as `"openai-chat/gpt-5-mini"`, or a [`Model`](crate::Model) itself.
     pub fn new(model: impl Into<ModelSource>) -> Self {
         Self {
-            description: Description {
+            description: Arc::new(Description {
                 name: "agent".into(),
                 model: model.into(),
                 instructions: None,
@@ -94,17 +94,17 @@ impl Agent {
                 resources: Resources::default(),
                 scopes: Vec::new(),
                 runtime: Runtime::default(),
-            },
+            }),
             output: Output::text(),
-            plan: OnceLock::new(),
+            plan: Arc::default(),
         }
     }
 }
 
 impl<O> Agent<O> {
     fn with(mut self, change: impl FnOnce(&mut Description)) -> Self {
-        self.plan = OnceLock::new();
-        change(&mut self.description);
+        self.plan = Arc::default();
+        change(Arc::make_mut(&mut self.description));
         self
     }
 
@@ -176,7 +176,7 @@ impl<O> Agent<O> {
     /// # }
     /// ```
     pub fn output<T: DeserializeOwned + JsonSchema>(self) -> Agent<T> {
-        Agent { description: self.description, output: Output::json(), plan: OnceLock::new() }
+        Agent { description: self.description, output: Output::json(), plan: Arc::default() }
     }
 
     /// Checks the description now and not at the first run.
@@ -234,7 +234,7 @@ impl<O> Agent<O> {
 
 impl<O> Clone for Agent<O> {
     fn clone(&self) -> Self {
-        Self { description: self.description.clone(), output: self.output.clone(), plan: self.plan.clone() }
+        Self { description: Arc::clone(&self.description), output: self.output.clone(), plan: Arc::clone(&self.plan) }
     }
 }
 

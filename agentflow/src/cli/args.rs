@@ -61,13 +61,16 @@ pub(super) struct ModelArgs {
     /// A further field of the request, such as temperature=0.2; a value that is no JSON counts as text
     #[arg(long = "setting", value_name = "KEY=JSON", value_parser = setting)]
     pub(super) settings: Vec<(String, Value)>,
-    /// The longest one model call may take, such as 90s, 2m or 500ms
+    /// The longest one model call may take, retries included, such as 90s, 2m or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
+    /// The longest wait for the first byte of an answer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) first_byte_timeout: Option<Duration>,
     /// The longest wait between two pieces of an answer
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) idle_timeout: Option<Duration>,
-    /// How often a model call that failed before its first piece is made again
+    /// How often a model call that failed before its first piece is made again [default: 2]
     #[arg(long, value_name = "N")]
     pub(super) max_retries: Option<u32>,
 }

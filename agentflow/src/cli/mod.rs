@@ -45,6 +45,7 @@
 
 mod args;
 mod call;
+mod ctrl_c;
 mod model;
 mod output;
 mod progress;

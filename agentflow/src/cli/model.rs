@@ -7,14 +7,33 @@ use serde_json::{Value, json};
 
 use super::args::ModelArgs;
 use super::output::Stop;
-use crate::model::{Model, ModelRef, ModelSettings};
+use crate::model::openai_chat::{self, OpenAiChat};
+use crate::model::{HttpSettings, Model, ModelRef, ModelSettings};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
 
 /// The model that `--model` names, where `--base-url` says.
 pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
     let reference: ModelRef = args.model.parse()?;
-    Ok(Runtime::default().model(&reference)?)
+    if reference.provider() != openai_chat::PROVIDER {
+        // It says which adapters there are.
+        return Ok(Runtime::default().model(&reference)?);
+    }
+    let mut builder = OpenAiChat::builder(reference.model()).http(http(args));
+    if let Some(url) = &args.base_url {
+        builder = builder.base_url(url.as_str());
+    }
+    let model = builder.build().map_err(|error| Stop::failed(error.kind().as_str(), error.message()))?;
+    Ok(Arc::new(model))
+}
+
+fn http(args: &ModelArgs) -> HttpSettings {
+    let mut http = HttpSettings::default();
+    http.total_timeout = args.timeout.unwrap_or(http.total_timeout);
+    http.first_byte_timeout = args.first_byte_timeout.unwrap_or(http.first_byte_timeout);
+    http.idle_timeout = args.idle_timeout.unwrap_or(http.idle_timeout);
+    http.max_retries = args.max_retries.unwrap_or(http.max_retries);
+    http
 }
 
 /// The settings of every call.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::pin;
 
 use futures_util::StreamExt;
 
 use super::args::RunArgs;
-use super::model;
-use super::output::{DIM, INTERRUPTED, ModelText, Stop, counted, json_line, note};
+use super::output::{DIM, ModelText, Stop, counted, json_line, note};
 use super::progress::Progress;
+use super::{ctrl_c, model};
 use crate::agent::{Agent, Limits, RunStream};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
@@ -51,7 +50,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
         Ok(result) if events => drop(result),
         Ok(result) => {
             let mut text = ModelText::new();
-            text.push(&result.output())?;
+            text.push(result.output())?;
             text.end_line()?;
             note(format_args!("{DIM}{}: {done}{DIM:#}", result.stop_reason().as_str()));
         }
@@ -74,23 +73,17 @@ pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
 /// that fails cancels the run too. Either way the run is waited for.
 async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), Stop>) -> Result<(), Stop> {
     let mut failed = Ok(());
-    let mut interrupted = false;
-    let mut ctrl_c = pin!(tokio::signal::ctrl_c());
+    let mut pressed = false;
+    let mut ctrl_c = ctrl_c::watch();
     loop {
         let event = tokio::select! {
             event = run.next() => event,
-            pressed = &mut ctrl_c, if !interrupted => {
-                interrupted = true;
-                if pressed.is_err() {
-                    // The system gives no such signal; the run goes on without.
-                    continue;
+            told = &mut ctrl_c, if !pressed => {
+                pressed = true;
+                if told.is_ok() {
+                    run.handle().cancel(CTRL_C);
+                    note("stopping; Ctrl-C again does not wait for it");
                 }
-                run.handle().cancel(CTRL_C);
-                tokio::spawn(async {
-                    if tokio::signal::ctrl_c().await.is_ok() {
-                        std::process::exit(INTERRUPTED.into());
-                    }
-                });
                 continue;
             }
         };

@@ -224,8 +224,8 @@ pub enum ModelDelta {
     Text(String),
     /// More readable reasoning.
     Reasoning(String),
-    /// More of a tool call.
-    ToolCall(ToolCallDelta),
+    /// More of a tool call. Boxed, since every record of a journal has the size of the largest kind.
+    ToolCall(Box<ToolCallDelta>),
 }
 
 impl Event {

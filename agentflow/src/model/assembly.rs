@@ -61,11 +61,11 @@ impl Assembly {
 
     /// A call by its number.
     pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
-        let calls = self.pieces.iter_mut().filter_map(|piece| match piece {
+        let mut calls = self.pieces.iter_mut().filter_map(|piece| match piece {
             Piece::Call(call) => Some(call),
             _ => None,
         });
-        calls.skip(number).next()
+        calls.nth(number)
     }
 
     /// More of a call. An id or a name that is known already is not said again.

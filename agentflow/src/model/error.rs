@@ -9,11 +9,10 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// A failed model call.
 ///
-/// It never holds a key: request headers are not part of it.
-#[derive(Debug)]
+/// It never holds a key: request headers are not part of it. Shown with `{:?}` it is the same sentence with the body
+/// and the causes.
 pub struct ModelError(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ModelErrorKind,
     message: String,
@@ -241,6 +240,21 @@ impl fmt::Display for ModelError {
             write!(f, ", request {id}")?;
         }
         write!(f, "): {}", self.0.message)
+    }
+}
+
+impl fmt::Debug for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        if let Some(body) = &self.0.body {
+            write!(f, "\n  body: {body}")?;
+        }
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            write!(f, "\n  because {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 

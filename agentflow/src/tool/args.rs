@@ -245,7 +245,28 @@ pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
     if !definitions.is_empty() {
         root.insert("$defs".to_owned(), definitions.into());
     }
-    Value::Object(root)
+    let mut root = Value::Object(root);
+    without_leading_zeros(&mut root);
+    root
+}
+
+/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"` is
+/// none. What the schema still cannot say is the range of such keys.
+fn without_leading_zeros(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),
+        Value::Object(fields) => {
+            if let Some(Value::Object(patterns)) = fields.get_mut("patternProperties") {
+                for (loose, strict) in [(r"^\d+$", "^(0|[1-9][0-9]*)$"), (r"^-?\d+$", "^(0|-?[1-9][0-9]*)$")] {
+                    if let Some(values) = patterns.remove(loose) {
+                        patterns.insert(strict.to_owned(), values);
+                    }
+                }
+            }
+            fields.values_mut().for_each(without_leading_zeros);
+        }
+        _ => {}
+    }
 }
 
 /// The parameters of one function, as a tuple.
@@ -286,6 +307,7 @@ macro_rules! tuples {
 
             type Slots = ($(Option<$T>,)*);
 
+            #[allow(clippy::unused_unit, reason = "a function without parameters has no slot")]
             fn empty() -> Self::Slots {
                 ($(None::<$T>,)*)
             }

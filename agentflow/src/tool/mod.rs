@@ -168,7 +168,7 @@ impl From<Arc<dyn Tool>> for ToolRef {
 macro_rules! tools {
     ($($tool:path),* $(,)?) => {
         <[$crate::ToolRef]>::into_vec($crate::__private::Box::new([
-            $($crate::__private::linked::<$tool>()),*
+            $($crate::ToolRef::linked(<$tool as $crate::__private::PathTool>::tool())),*
         ]))
     };
 }

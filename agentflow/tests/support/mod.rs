@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 /// What the server does with one request, in order.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Writes bytes as they are.
     Write(Vec<u8>),
     /// Writes bytes as one piece of a chunked body.
@@ -28,16 +28,16 @@ pub enum Act {
 
 /// What the server received.
 #[derive(Clone, Debug)]
-pub struct Received {
-    pub head: String,
-    pub body: String,
-    pub at: Instant,
+pub(crate) struct Received {
+    pub(crate) head: String,
+    pub(crate) body: String,
+    pub(crate) at: Instant,
     /// Which connection, from 0.
-    pub connection: usize,
+    pub(crate) connection: usize,
 }
 
-pub struct Server {
-    pub base_url: String,
+pub(crate) struct Server {
+    pub(crate) base_url: String,
     received: Arc<Mutex<Vec<Received>>>,
     closed: mpsc::UnboundedReceiver<()>,
     task: JoinHandle<()>,
@@ -51,7 +51,7 @@ impl Drop for Server {
 
 impl Server {
     /// Answers the n-th request with the n-th script; further ones with status 410.
-    pub async fn start(scripts: Vec<Vec<Act>>) -> Self {
+    pub(crate) async fn start(scripts: Vec<Vec<Act>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let base_url = format!("http://{}/v1", listener.local_addr().expect("bound"));
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -68,12 +68,12 @@ impl Server {
         Self { base_url, received, closed, task }
     }
 
-    pub fn received(&self) -> Vec<Received> {
+    pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no panic").clone()
     }
 
     /// Waits until the client has closed a connection that [`Act::Stall`] watches.
-    pub async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         self.closed.recv().await.expect("the server runs");
     }
 }
@@ -147,19 +147,19 @@ async fn read_request(socket: &mut TcpStream) -> Option<(String, String)> {
 }
 
 /// A whole response with a length.
-pub fn response(status: u16, kind: &str, body: &str) -> Vec<u8> {
+pub(crate) fn response(status: u16, kind: &str, body: &str) -> Vec<u8> {
     response_with(status, kind, "", body)
 }
 
 /// A whole response with further header lines, each ended by `\r\n`.
-pub fn response_with(status: u16, kind: &str, headers: &str, body: &str) -> Vec<u8> {
+pub(crate) fn response_with(status: u16, kind: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{headers}content-length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 
 /// The head of a chunked response.
-pub fn chunked(kind: &str) -> Act {
+pub(crate) fn chunked(kind: &str) -> Act {
     Act::Write(
         format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nx-request-id: req_1\r\ntransfer-encoding: chunked\r\n\r\n")
             .into_bytes(),
@@ -167,6 +167,6 @@ pub fn chunked(kind: &str) -> Act {
 }
 
 /// One server-sent event as a piece of the body.
-pub fn event(data: &str) -> Act {
+pub(crate) fn event(data: &str) -> Act {
     Act::Chunk(format!("data: {data}\n\n").into_bytes())
 }

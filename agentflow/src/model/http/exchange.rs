@@ -1,8 +1,8 @@
 //! One call over HTTP as a stream: send, wait, try again, read.
 //!
-//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is made again only
-//! while nothing of its answer has arrived, or while all that arrived is the provider's error; a piece that was handed
-//! on is never handed on twice.
+//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is made again when
+//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer. Once
+//! a piece was handed on it is never made again, and neither is one whose answer broke off: that one may have been paid.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ struct Exchange<W: WireFormat> {
 enum Stage<D> {
     New(ModelRequest),
     Send,
-    Read(Reading<D>),
+    Read(Box<Reading<D>>),
     Done,
 }
 
@@ -115,7 +115,7 @@ impl<W: WireFormat> Exchange<W> {
             Ok((response, first)) => {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
-                Ok(Stage::Read(Reading { response, host, first, body, decoder }))
+                Ok(Stage::Read(Box::new(Reading { response, host, first, body, decoder })))
             }
             Err(error) => self.again(error).await,
         }
@@ -134,7 +134,7 @@ impl<W: WireFormat> Exchange<W> {
         Ok(Stage::Send)
     }
 
-    async fn read(&mut self, mut reading: Reading<W::Decoder>) -> Result<Stage<W::Decoder>, ModelError> {
+    async fn read(&mut self, mut reading: Box<Reading<W::Decoder>>) -> Result<Stage<W::Decoder>, ModelError> {
         let settings = self.wire.settings();
         let piece = match reading.first.take() {
             Some(first) => Ok(Some(first)),
@@ -145,7 +145,7 @@ impl<W: WireFormat> Exchange<W> {
                 Ok(Flow::More) => Ok(Stage::Read(reading)),
                 Ok(Flow::End) => {
                     reading.drain().await;
-                    self.complete(reading)
+                    self.complete(&mut reading)
                 }
                 Err(error) if self.handed_on || !self.deltas.is_empty() => Err(reading.signed(error)),
                 // All that came is an error: what a retry would repeat is nothing.
@@ -153,14 +153,14 @@ impl<W: WireFormat> Exchange<W> {
             },
             Ok(None) => {
                 reading.finish(&mut self.deltas)?;
-                self.complete(reading)
+                self.complete(&mut reading)
             }
             // The model had said that it was done: its answer is whole, and only the end of the body is missing.
-            Err(error) => self.complete(reading).map_err(|_| error),
+            Err(error) => self.complete(&mut reading).map_err(|_| error),
         }
     }
 
-    fn complete(&mut self, mut reading: Reading<W::Decoder>) -> Result<Stage<W::Decoder>, ModelError> {
+    fn complete(&mut self, reading: &mut Reading<W::Decoder>) -> Result<Stage<W::Decoder>, ModelError> {
         let Some(response) = reading.decoder.complete() else { return Err(reading.signed(ModelError::truncated())) };
         self.deltas.complete(response);
         Ok(Stage::Done)
@@ -258,7 +258,7 @@ async fn refusal<W: WireFormat>(
     loop {
         let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(deadline);
         match limit.hold(response.chunk()).await {
-            Ok(Ok(Some(piece))) if body.len() + piece.len() <= MAX_REFUSAL => body.extend_from_slice(&piece),
+            Ok(Ok(Some(piece))) if body.len() < MAX_REFUSAL => body.extend_from_slice(&piece),
             _ => break,
         }
     }
@@ -300,8 +300,8 @@ fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
-        // A very short one would be found everywhere, and hides nothing.
-        if secret.expose().len() >= 4 && text.contains(secret.expose()) {
+        // A very short one is no key and would be found everywhere.
+        if secret.expose().len() >= 6 && text.contains(secret.expose()) {
             text = text.replace(secret.expose(), "[hidden]");
         }
     }

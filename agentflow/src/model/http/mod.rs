@@ -46,8 +46,8 @@ pub struct HttpSettings {
     pub total_timeout: Duration,
     /// How often a call is made again. Default 2.
     ///
-    /// Only a call of whose answer nothing has arrived is made again, and only when that can help: never after the
-    /// statuses 400, 401, 403, 404 and 422.
+    /// Only a call that was refused or of whose answer nothing arrived is made again, and only when that can help: never
+    /// after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
     pub max_retries: u32,
     /// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
     /// Default 0.5 s. A provider's own `Retry-After` takes its place.

@@ -25,18 +25,8 @@ pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelReq
     if request.output.is_some() {
         refuse_extra(extra, &["response_format"])?;
     }
-    let mut out = Vec::with_capacity(1024 + 256 * request.messages.len());
-    out.extend_from_slice(b"{\"messages\":[");
-    let first = out.len();
-    for message in request.messages.messages() {
-        let encoded = message.encoded(format, |message| encoded_message(message, model));
-        if !encoded.is_empty() {
-            if out.len() > first {
-                out.push(b',');
-            }
-            out.extend_from_slice(&encoded);
-        }
-    }
+    let mut out = b"{\"messages\":[".to_vec();
+    request.messages.encode_into(&mut out, format, |message| encoded_message(message, model));
     out.push(b']');
     if !request.tools.is_empty() {
         out.extend_from_slice(b",\"tools\":");

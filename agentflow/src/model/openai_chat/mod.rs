@@ -9,6 +9,8 @@
 
 mod decode;
 mod encode;
+#[cfg(test)]
+mod shapes;
 mod wire;
 
 use std::fmt;

@@ -1,0 +1,115 @@
+//! Programs of others that tests run: pinned packages, each set in a folder of its own below the target folder, where it
+//! stays for later runs. Nothing is installed anywhere else.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fs4::FileExt;
+
+use crate::process::target_folder;
+use crate::skipped;
+
+/// A Python with packages.
+#[derive(Clone, Debug)]
+pub struct Python {
+    folder: PathBuf,
+}
+
+impl Python {
+    /// Runs Python.
+    pub fn command(&self) -> Command {
+        self.program("python")
+    }
+
+    /// Runs a program that a package brought.
+    pub fn program(&self, name: &str) -> Command {
+        let bin = if cfg!(windows) { "Scripts" } else { "bin" };
+        Command::new(self.folder.join(bin).join(name))
+    }
+}
+
+/// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
+/// `--no-deps name==version` for one without what it needs. `None`, and said to be skipped, when it cannot be had.
+pub fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
+    let folder = installed("python", name, packages, |folder| {
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        let python = Python { folder: folder.to_owned() };
+        packages.iter().try_for_each(|package| {
+            let words = package.split(' ');
+            run(python.command().args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(words))
+        })
+    })?;
+    Some(Python { folder })
+}
+
+/// The folder of an npm package, as in `node_modules/NAME`, installed once. `None`, and said to be skipped, when it cannot
+/// be had.
+pub fn node_package(name: &str, version: &str) -> Option<PathBuf> {
+    let package = format!("{name}@{version}");
+    let folder = installed("node", &name.replace(['@', '/'], "-"), &[&package], |folder| {
+        run(Command::new("node").arg("--version"))?;
+        fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        // Without a manifest of its own npm would look for one in the folders above.
+        fs::write(folder.join("package.json"), r#"{"private": true}"#).map_err(|error| error.to_string())?;
+        let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
+        run(Command::new(npm)
+            .current_dir(folder)
+            .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
+            .arg(&package))
+    })?;
+    Some(folder.join("node_modules").join(name))
+}
+
+/// Installs once, whichever test and process comes first; the others wait for it.
+fn installed(
+    kind: &str,
+    name: &str,
+    packages: &[&str],
+    install: impl FnOnce(&Path) -> Result<(), String>,
+) -> Option<PathBuf> {
+    match try_installed(kind, name, packages, install) {
+        Ok(folder) => Some(folder),
+        Err(problem) => {
+            skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")));
+            None
+        }
+    }
+}
+
+fn try_installed(
+    kind: &str,
+    name: &str,
+    packages: &[&str],
+    install: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let base = target_folder().join("test-installs").join(kind);
+    let folder = base.join(name);
+    fs::create_dir_all(&base).map_err(text)?;
+    let lock = File::create(base.join(format!("{name}.lock"))).map_err(text)?;
+    FileExt::lock(&lock).map_err(text)?;
+    let wanted = packages.join("\n");
+    let mark = base.join(format!("{name}.installed"));
+    if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
+        return Ok(folder);
+    }
+    // What is there is half of an installation, or one of other versions.
+    let _ = fs::remove_file(&mark);
+    let _ = fs::remove_dir_all(&folder);
+    install(&folder)?;
+    fs::write(&mark, wanted).map_err(text)?;
+    Ok(folder)
+}
+
+/// Runs a program to its end; its last words are the error.
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Err(format!("{program} ended with {}: {last}", output.status))
+}

@@ -1,0 +1,102 @@
+//! Processes that end with the value that started them, and where they may listen and write.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest that a server may take to be there.
+const STARTUP: Duration = Duration::from_secs(120);
+
+/// A process that is killed, by its own id, when this is dropped.
+///
+/// What it prints goes into a file, and from there into a failing test's output.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    output: tempfile::NamedTempFile,
+}
+
+impl Process {
+    /// Starts a process without input.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let output = tempfile::NamedTempFile::new()?;
+        let file: File = output.reopen()?;
+        let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
+        Ok(Self { child, output })
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far.
+    pub fn output(&self) -> String {
+        fs::read(self.output.path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Asks `ready` until it has an answer.
+    ///
+    /// # Panics
+    /// When the process ends before, or two minutes have passed.
+    pub fn wait_until<T>(&mut self, what: &str, mut ready: impl FnMut(&Self) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(answer) = ready(self) {
+                return answer;
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("it ended with {status} before {what}:\n{}", self.output());
+            }
+            assert!(began.elapsed() < STARTUP, "waited too long for {what}:\n{}", self.output());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    #[expect(clippy::print_stderr, reason = "captured with the output of the test that failed")]
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- what the process {} printed:\n{}", self.child.id(), self.output());
+        }
+    }
+}
+
+/// Presses Ctrl-C in another process.
+///
+/// # Panics
+/// When there is no `kill` to do it with.
+pub fn interrupt(process: u32) {
+    let mut kill = Command::new("kill");
+    // A process that has just ended is no matter.
+    kill.args(["-INT", &process.to_string()]).stderr(Stdio::null()).status().expect("there is a `kill`");
+}
+
+/// A port on loopback that nobody listened on a moment ago.
+///
+/// # Panics
+/// When there is none.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Cargo's target folder: the one that the running test was built into.
+///
+/// # Panics
+/// When the test is not run from a target folder.
+pub fn target_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("a running program has a path");
+    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").exists();
+    test.ancestors().find(is_target).expect("a test runs from cargo's target folder").to_owned()
+}

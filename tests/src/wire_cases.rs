@@ -1,0 +1,177 @@
+//! Recorded traffic of real providers, and the server that plays it back. Both are read where they lie and belong to
+//! nobody's release: `AGENTFLOW_WIRE_CASES`, or `../shared/wire-cases` beside the workspace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::{get, post};
+use crate::install::Python;
+use crate::process::Process;
+use crate::skipped;
+
+/// A recorded conversation.
+#[derive(Clone, Debug)]
+pub struct WireCase {
+    /// Its name.
+    pub id: String,
+    /// Its turns.
+    pub turns: Vec<WireTurn>,
+}
+
+/// One request and its answer.
+#[derive(Clone, Debug)]
+pub struct WireTurn {
+    /// The wire format.
+    pub provider: String,
+    /// The body that was sent; null where it was not recorded.
+    pub request: Value,
+    /// Whether the answer was an event stream.
+    pub streamed: bool,
+    /// The answer's status.
+    pub status: u16,
+    /// The answer's body, byte for byte.
+    pub body: Vec<u8>,
+    /// What the provider's own SDK made of it.
+    pub expected: Value,
+}
+
+/// The folder of recorded traffic. `None`, and said to be skipped, when there is none.
+fn folder() -> Option<PathBuf> {
+    let folder = match std::env::var_os("AGENTFLOW_WIRE_CASES") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/wire-cases"),
+    };
+    if folder.join("replay.py").exists() {
+        return Some(folder);
+    }
+    skipped("no recorded traffic; set AGENTFLOW_WIRE_CASES to its folder");
+    None
+}
+
+/// The recorded conversations whose names begin with `prefix`, by name. `None`, and said to be skipped, when there is no
+/// recorded traffic.
+///
+/// # Panics
+/// When a case cannot be read, or there is none of that name.
+pub fn wire_cases(prefix: &str) -> Option<Vec<WireCase>> {
+    let cases = folder()?.join("cases");
+    let mut names: Vec<String> = fs::read_dir(&cases)
+        .expect("the cases can be listed")
+        .map(|entry| entry.expect("the cases can be listed").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(prefix))
+        .collect();
+    names.sort();
+    assert!(!names.is_empty(), "no case is named {prefix}..");
+    Some(names.iter().map(|name| read(&cases.join(name))).collect())
+}
+
+fn read(folder: &Path) -> WireCase {
+    let json = |name: &str| -> Value {
+        let text = fs::read_to_string(folder.join(name)).expect("a case has its files");
+        serde_json::from_str(&text).expect("a case is JSON")
+    };
+    let (case, expected) = (json("case.json"), json("expected.json"));
+    let turns = case["interactions"].as_array().expect("a case has turns").iter().enumerate();
+    let turns = turns.map(|(at, turn)| {
+        let file = turn["response"]["body_file"].as_str().expect("a turn names its body");
+        WireTurn {
+            provider: turn["provider"].as_str().expect("a turn has a provider").to_owned(),
+            request: turn["request"]["body"].clone(),
+            streamed: turn["response"]["stream"].as_bool().expect("a turn says whether it streams"),
+            status: turn["response"]["status"].as_u64().and_then(|status| status.try_into().ok()).expect("a status"),
+            body: fs::read(folder.join(file)).expect("a turn has its body"),
+            expected: expected["turns"][at].clone(),
+        }
+    });
+    WireCase { id: case["id"].as_str().expect("a case has a name").to_owned(), turns: turns.collect() }
+}
+
+/// The server that plays recorded traffic back. It ends with this value.
+#[derive(Debug)]
+pub struct Replay {
+    process: Process,
+    folder: PathBuf,
+    base: String,
+}
+
+impl Replay {
+    /// Starts it on a port of its own. `None`, and said to be skipped, without Python or recorded traffic.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start() -> Option<Self> {
+        let folder = folder()?;
+        let mut command = Command::new("python3");
+        command.arg(folder.join("replay.py")).arg(folder.join("cases")).args(["--port", "0"]);
+        let mut process = match Process::start(&mut command) {
+            Ok(process) => process,
+            Err(error) => {
+                skipped(format_args!("python3 cannot be started: {error}"));
+                return None;
+            }
+        };
+        let base = process.wait_until("it listens", |process| {
+            let output = process.output();
+            let (_, address) = output.split_once(" on ")?;
+            Some(address.split_once('\n')?.0.to_owned())
+        });
+        Some(Self { process, folder, base })
+    }
+
+    /// The base URL of a key such as `oai-error-404@chunk=1~a`, as OpenAI's SDK takes it.
+    pub fn base_url(&self, key: &str) -> String {
+        format!("{}/{key}/v1", self.base)
+    }
+
+    /// Uses up a turn that is another format's.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub fn skip_turn(&self, key: &str) {
+        let body = json!({"contents": [{"role": "user", "parts": [{"text": "skipped"}]}]});
+        let url = format!("{}/{key}/v1beta/models/skipped:generateContent", self.base);
+        let answer = post(&url, &body).expect("the replay server answers");
+        assert!(answer.status < 410, "there is no turn to skip in {key}: {answer:?}");
+    }
+
+    /// The requests received so far, in order.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    pub fn log(&self) -> Vec<Value> {
+        let answer = get(&format!("{}/__log", self.base)).expect("the replay server answers");
+        match answer.json() {
+            Value::Array(log) => log,
+            other => panic!("the log is no array: {other}"),
+        }
+    }
+
+    /// The requests received so far for one key.
+    pub fn log_of(&self, key: &str) -> Vec<Value> {
+        self.log().into_iter().filter(|entry| entry["key"] == key).collect()
+    }
+
+    /// Checks every request received so far against the parameter types of the official SDKs.
+    ///
+    /// # Panics
+    /// When one does not pass.
+    pub fn validate(&self, python: &Python) {
+        let log = self.log();
+        assert!(!log.is_empty(), "nothing was sent");
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        serde_json::to_writer(&mut file, &log).expect("the log can be written");
+        let output = python.command().arg(self.folder.join("validate_requests.py")).arg(file.path()).output();
+        let output = output.expect("the validator can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(&format!("{} passed, 0 failed", log.len())), "{said}");
+    }
+
+    /// The server's process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}

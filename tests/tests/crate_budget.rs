@@ -1,0 +1,70 @@
+//! How many crates a user pays for, the program included. A new dependency that breaks the budget is a decision to be
+//! taken, not something that happens.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// The library without default features.
+const CORE: usize = 60;
+/// A hello program with default features and tokio; written by hand over reqwest it is 93.
+const HELLO: usize = 115;
+
+#[test]
+fn the_core_keeps_to_its_budget() {
+    check("core", CORE, &crates(&workspace(), &["-p", "agentflow-sdk", "--no-default-features"]));
+}
+
+#[test]
+fn a_hello_program_keeps_to_its_budget() {
+    let hello = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hello");
+    let workspace = workspace();
+    std::fs::create_dir_all(hello.join("src")).unwrap();
+    std::fs::write(hello.join("src/main.rs"), "fn main() {}\n").unwrap();
+    std::fs::copy(workspace.join("Cargo.lock"), hello.join("Cargo.lock")).unwrap();
+    let library = workspace.join("agentflow");
+    let manifest = format!(
+        r#"
+[package]
+name = "hello"
+edition = "2024"
+
+[dependencies]
+agentflow = {{ package = "agentflow-sdk", path = '{}' }}
+tokio = {{ version = "1", features = ["macros", "rt-multi-thread"] }}
+
+[workspace]
+"#,
+        library.display()
+    );
+    std::fs::write(hello.join("Cargo.toml"), manifest).unwrap();
+    check("hello", HELLO, &crates(&hello, &[]));
+}
+
+fn workspace() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// What is compiled for the program itself, build scripts and tests left out: `name vVERSION` of each crate.
+fn crates(folder: &Path, options: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--offline"])
+        .args(options)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    tree.lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+#[expect(clippy::print_stdout, reason = "the count is worth seeing")]
+fn check(what: &str, budget: usize, crates: &BTreeSet<String>) {
+    println!("{what}: {} crates of {budget}", crates.len());
+    let list = crates.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(crates.contains(&format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION"))), "this is no list:\n{list}");
+    assert!(crates.len() <= budget, "{what} has {} crates, its budget is {budget}:\n{list}", crates.len());
+}

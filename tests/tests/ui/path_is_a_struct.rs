@@ -1,0 +1,9 @@
+#![allow(unused)]
+
+use agentflow::tools;
+
+struct Calculator;
+
+fn main() {
+    tools![Calculator];
+}

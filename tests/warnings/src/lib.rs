@@ -1,0 +1,201 @@
+//! Every feature of the macros in a crate that takes no warning at all. `cargo check` and `cargo clippy` are the test.
+
+#![deny(
+    warnings,
+    missing_docs,
+    missing_debug_implementations,
+    missing_copy_implementations,
+    unreachable_pub,
+    unused_qualifications,
+    unused_lifetimes,
+    single_use_lifetimes,
+    elided_lifetimes_in_paths,
+    trivial_casts,
+    trivial_numeric_casts,
+    let_underscore_drop,
+    non_ascii_idents,
+    unit_bindings,
+    variant_size_differences,
+    clippy::all,
+    clippy::pedantic
+)]
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use agentflow::schemars::JsonSchema;
+use agentflow::serde::{Deserialize, Serialize};
+use agentflow::{Context, Inject, ToolRef, tool, tools};
+
+/// How hot it is.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+pub enum Unit {
+    /// Water freezes at zero.
+    #[default]
+    Celsius,
+    /// Water freezes at 32.
+    Fahrenheit,
+}
+
+/// Not every error type is an `Error`.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused")
+    }
+}
+
+type Answer<T> = Result<T, Refused>;
+
+/// A number others name like our own things.
+pub const TOOL: u32 = 3;
+
+/// Plain values in, a plain value out.
+#[tool]
+#[must_use]
+pub fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+/// A parameter may be called what the function is called.
+#[tool]
+#[must_use]
+pub fn value(value: String, cx: u8, call: bool, p0: i8) -> usize {
+    value.len() + usize::from(cx) + usize::from(call) + usize::from(p0.unsigned_abs())
+}
+
+/// The text is only looked at, but a tool owns its arguments.
+#[tool]
+#[must_use]
+pub fn length(text: String) -> usize {
+    text.len()
+}
+
+/// Nothing in, nothing out.
+#[tool]
+pub fn nothing() {}
+
+/// An old one.
+#[deprecated]
+#[tool]
+pub fn old(a: i64) {
+    let _ = a;
+}
+
+/// All options.
+///
+/// # Errors
+/// When it is refused.
+#[tool(
+    name = "all-options",
+    description = "Has all options.",
+    timeout = "5s",
+    retry = 3,
+    idempotent,
+    effects = "read",
+    approve,
+    scopes(read, "billing:write"),
+    blocking,
+    max_output = 1024,
+    crate = ::agentflow
+)]
+pub fn all_options(
+    cx: &Context,
+    numbers: Inject<Vec<u32>>,
+    /// What it is called.
+    ///
+    /// In two lines.
+    #[tool(default = "none".to_owned())]
+    #[tool(rename = "type")]
+    kind: String,
+    #[tool(default)] unit: Unit,
+    #[tool(default = TOOL)] mut count: u32,
+) -> Answer<BTreeMap<String, u32>> {
+    if cx.is_cancelled() {
+        return Err(Refused);
+    }
+    count += numbers.iter().sum::<u32>() + u32::from(matches!(unit, Unit::Celsius));
+    Ok(BTreeMap::from([(kind, count)]))
+}
+
+/// Waits.
+///
+/// # Errors
+/// Never.
+#[tool(timeout = "1m")]
+pub async fn wait(cx: &Context, r#type: Option<String>) -> Answer<()> {
+    std::future::ready(()).await;
+    drop((cx.now(), r#type));
+    Ok(())
+}
+
+/// Keywords are names too.
+#[tool]
+pub async fn r#match(list: Vec<(u8, char)>) -> String {
+    std::future::ready(list.into_iter().map(|(_, c)| c).collect()).await
+}
+
+/// Kept at home.
+#[tool]
+pub(crate) const fn at_home(a: bool) -> bool {
+    !a
+}
+
+mod inner {
+    use agentflow::tool;
+
+    /// Private to the module above.
+    #[tool]
+    pub(super) fn inner_tool(a: bool) -> bool {
+        !a
+    }
+
+    /// Used by nobody but the model.
+    #[tool]
+    fn alone(a: bool) -> bool {
+        !a
+    }
+}
+
+macro_rules! tool_of {
+    ($name:ident, $ty:ty, $cx:ty) => {
+        /// Made by a macro.
+        #[tool]
+        #[must_use]
+        pub fn $name(_cx: $cx, a: $ty) -> $ty {
+            a
+        }
+    };
+}
+
+tool_of!(same_text, String, &Context);
+tool_of!(same_number, u64, &Context);
+
+/// All tools of this crate.
+#[must_use]
+pub fn all() -> Vec<ToolRef> {
+    /// Lives in a function.
+    #[tool]
+    fn local(a: u8) -> u8 {
+        a
+    }
+    tools![
+        add,
+        value,
+        length,
+        nothing,
+        all_options,
+        wait,
+        r#match,
+        at_home,
+        inner::inner_tool,
+        local,
+        same_text,
+        same_number
+    ]
+}
