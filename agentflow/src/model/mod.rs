@@ -3,7 +3,7 @@
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. This module does no I/O: the
 //! adapters beside it do, each behind its own cargo feature.
 
-#[cfg(feature = "http")]
+#[cfg(feature = "openai-chat")]
 mod assembly;
 mod error;
 #[cfg(feature = "http")]
@@ -384,8 +384,8 @@ impl Usage {
     }
 }
 
-/// The adapters of this build.
-const BUILT_IN: &[&str] = &[
+/// The adapters of this build, by the name in a [`ModelRef`].
+const ADAPTERS: &[&str] = &[
     #[cfg(feature = "openai-chat")]
     openai_chat::PROVIDER,
     #[cfg(feature = "openai-responses")]
@@ -393,29 +393,30 @@ const BUILT_IN: &[&str] = &[
 ];
 
 /// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
-#[cfg_attr(
-    not(any(feature = "openai-chat", feature = "openai-responses")),
-    expect(unused_variables, reason = "no adapter is switched on")
-)]
+#[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "no adapter is switched on"))]
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
-    #[cfg(feature = "http")]
-    fn erased<M: Model + 'static>(model: Result<M, ModelError>) -> Result<Arc<dyn Model>, String> {
-        model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
-    }
     match model.provider() {
         #[cfg(feature = "openai-chat")]
-        openai_chat::PROVIDER => erased(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
+        openai_chat::PROVIDER => shared(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
         #[cfg(feature = "openai-responses")]
         openai_responses::PROVIDER => {
-            erased(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
+            shared(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
         }
-        provider => Err(format!(
-            "no adapter is called `{provider}`; {} (see the cargo features); a host adds its own with \
-             `Runtime::builder().model_provider(..)`",
-            match BUILT_IN {
-                [] => "this build has none".to_owned(),
-                names => format!("this build has `{}`", names.join("`, `")),
-            }
-        )),
+        provider => {
+            let there = match ADAPTERS {
+                [] => "is none in this build (see the cargo features)".to_owned(),
+                [one] => format!("is `{one}`"),
+                all => format!("are `{}`", all.join("`, `")),
+            };
+            Err(format!(
+                "no adapter is called `{provider}`; there {there}; a host adds its own with \
+                 `Runtime::builder().model_provider(..)`"
+            ))
+        }
     }
+}
+
+#[cfg(feature = "http")]
+fn shared(model: Result<impl Model + 'static, ModelError>) -> Result<Arc<dyn Model>, String> {
+    model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
 }
