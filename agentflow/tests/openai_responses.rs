@@ -3,6 +3,7 @@
 //! Time-outs, retries and broken connections are the business of the code that the adapters share; the tests of the
 //! Chat adapter are its tests.
 #![cfg(feature = "openai-responses")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod support;
 

@@ -282,32 +282,30 @@ fn result_text(result: &ToolResult) -> Cow<'_, str> {
 /// The text and, where they are allowed, the files of a message; `None` when it has neither.
 fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
-        Part::Text { text } => Some(WirePart::InputText { text: Cow::Borrowed(text) }),
+        Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
         Part::Media(file) if media => Some(wire_media(file)),
-        Part::Media(file) => Some(WirePart::InputText { text: Cow::Owned(format!("[{} left out]", file.mime_type)) }),
+        Part::Media(file) => Some(WirePart::Text { text: Cow::Owned(format!("[{} left out]", file.mime_type)) }),
         _ => None,
     });
     let first = parts.next()?;
     match (first, parts.next()) {
-        (WirePart::InputText { text: Cow::Borrowed(text) }, None) => Some(Content::Text(text)),
+        (WirePart::Text { text: Cow::Borrowed(text) }, None) => Some(Content::Text(text)),
         (first, second) => Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect())),
     }
 }
 
 fn wire_media(file: &Media) -> WirePart<'_> {
     if file.mime_type.starts_with("image/") {
-        return WirePart::InputImage { image_url: &file.url, detail: "auto" };
+        return WirePart::Image { image_url: &file.url, detail: "auto" };
     }
     let filename = file.name.as_deref();
     match file.url.starts_with("data:") {
         // A file by content must have a name.
-        true => WirePart::InputFile {
-            file_data: Some(&file.url),
-            file_url: None,
-            filename: Some(filename.unwrap_or("file")),
-        },
+        true => {
+            WirePart::File { file_data: Some(&file.url), file_url: None, filename: Some(filename.unwrap_or("file")) }
+        }
         // One by address must have none.
-        false => WirePart::InputFile { file_data: None, file_url: Some(&file.url), filename: None },
+        false => WirePart::File { file_data: None, file_url: Some(&file.url), filename: None },
     }
 }
 
@@ -366,16 +364,14 @@ enum Content<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 enum WirePart<'a> {
-    InputText {
-        text: Cow<'a, str>,
-    },
-    InputImage {
-        image_url: &'a str,
-        detail: &'static str,
-    },
-    InputFile {
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    #[serde(rename = "input_image")]
+    Image { image_url: &'a str, detail: &'static str },
+    #[serde(rename = "input_file")]
+    File {
         #[serde(skip_serializing_if = "Option::is_none")]
         file_data: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
