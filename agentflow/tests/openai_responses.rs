@@ -185,14 +185,16 @@ async fn check_case(case: &Path, name: &str) -> usize {
         let head = &turn["response"];
         let body = std::fs::read(case.join(head["body_file"].as_str().expect("a name"))).expect("recorded");
         let crlf = String::from_utf8(body.clone()).expect("text").replace('\n', "\r\n").into_bytes();
-        for (bytes, size) in [(&body, usize::MAX), (&body, 1), (&body, 7), (&crlf, 1), (&crlf, 5)] {
+        for (bytes, size) in [(&body, usize::MAX), (&body, 1), (&body, 7), (&crlf, 5)] {
             let mut script = vec![Act::Write(recorded_head(head))];
             script.extend(bytes.chunks(size).map(|piece| Act::Chunk(piece.to_vec())));
             script.push(Act::End);
             // An error of which nothing was handed on is retried.
             let server = Server::start(vec![script; 6]).await;
             let model = model(&server);
-            for stream in [true, false] {
+            // How an answer is read is said by the answer, so one way of asking is enough for its splits.
+            let asked = if size == usize::MAX { &[true, false][..] } else { &[true][..] };
+            for &stream in asked {
                 let request = if stream { streamed() } else { ModelRequest::new("hi") };
                 let (events, ended) = read(&model, request).await;
                 let what = format!("{name}, pieces of {size}, stream {stream}");

@@ -188,7 +188,10 @@ impl Walk {
             }
             all.insert(name.clone(), strict);
         }
-        out.insert("required".to_owned(), all.keys().cloned().collect());
+        // In the order that the host gave, the rest after that.
+        let first = required.iter().copied().filter(|name| all.contains_key(*name));
+        let rest = all.keys().map(String::as_str).filter(|name| !required.contains(name));
+        out.insert("required".to_owned(), first.chain(rest).collect());
         out.insert("properties".to_owned(), Value::Object(all));
         out.insert("additionalProperties".to_owned(), Value::Bool(false));
         Ok(())
@@ -398,11 +401,14 @@ mod tests {
             Value::Object(map) => {
                 if let Some(properties) = map.get("properties").and_then(Value::as_object) {
                     assert_eq!(map["additionalProperties"], false, "{schema}");
-                    assert_eq!(map["required"], properties.keys().cloned().collect::<Value>(), "{schema}");
+                    let required = map["required"].as_array().expect("a list");
+                    assert!(properties.keys().all(|name| required.contains(&name.as_str().into())), "{schema}");
+                    assert_eq!(required.len(), properties.len(), "{schema}");
                     properties.values().for_each(check);
                 }
-                for keyword in ["oneOf", "allOf", "const", "default", "not"] {
-                    assert!(map.get(keyword).is_none_or(|value| !value.is_array() && keyword != "const"), "{schema}");
+                for keyword in ["oneOf", "allOf", "const", "default", "format"] {
+                    let known = map.get(keyword).is_some_and(|value| keyword != "format" || value != "date");
+                    assert!(!known, "{schema}");
                 }
                 map.iter()
                     .filter(|(name, _)| *name != "properties" && *name != "enum")
