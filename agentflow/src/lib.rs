@@ -43,6 +43,8 @@ pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, To
 pub use crate::model::HttpSettings;
 #[cfg(feature = "openai-chat")]
 pub use crate::model::openai_chat;
+#[cfg(feature = "openai-responses")]
+pub use crate::model::openai_responses;
 pub use crate::model::{
     BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
     ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,

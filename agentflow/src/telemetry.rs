@@ -74,7 +74,7 @@ pub(crate) fn tool_span(call: &ToolCall) -> Span {
 /// The conventions' name for a wire format of ours.
 fn provider_name(provider: &str) -> &str {
     match provider {
-        "openai-chat" => "openai",
+        "openai-chat" | "openai-responses" => "openai",
         other => other,
     }
 }

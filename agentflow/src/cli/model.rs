@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::args::ModelArgs;
 use super::output::Stop;
 use crate::model::openai_chat::{self, OpenAiChat};
+use crate::model::openai_responses::{self, OpenAiResponses};
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
@@ -15,16 +16,21 @@ use crate::tool::ToolDefinition;
 /// The model that `--model` names, where `--base-url` says.
 pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
     let reference: ModelRef = args.model.parse()?;
-    if reference.provider() != openai_chat::PROVIDER {
+    macro_rules! built {
+        ($builder:expr) => {{
+            let mut builder = $builder.http(http(args));
+            if let Some(url) = &args.base_url {
+                builder = builder.base_url(url.as_str());
+            }
+            Ok(Arc::new(builder.build()?))
+        }};
+    }
+    match reference.provider() {
+        openai_chat::PROVIDER => built!(OpenAiChat::builder(reference.model())),
+        openai_responses::PROVIDER => built!(OpenAiResponses::builder(reference.model())),
         // It says which adapters there are.
-        return Ok(Runtime::default().model(&reference)?);
+        _ => Ok(Runtime::default().model(&reference)?),
     }
-    let mut builder = OpenAiChat::builder(reference.model()).http(http(args));
-    if let Some(url) = &args.base_url {
-        builder = builder.base_url(url.as_str());
-    }
-    let model = builder.build().map_err(|error| Stop::failed(error.kind().as_str(), error.message()))?;
-    Ok(Arc::new(model))
 }
 
 fn http(args: &ModelArgs) -> HttpSettings {

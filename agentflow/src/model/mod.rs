@@ -10,8 +10,15 @@ mod error;
 #[cfg(feature = "http")]
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod http;
+#[cfg(feature = "http")]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+mod loose;
+#[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
+mod openai;
 #[cfg(feature = "openai-chat")]
 pub mod openai_chat;
+#[cfg(feature = "openai-responses")]
+pub mod openai_responses;
 mod output;
 mod reference;
 mod secret;
@@ -380,21 +387,39 @@ impl Usage {
     }
 }
 
+/// The adapters of this build, by the name in a [`ModelRef`].
+const ADAPTERS: &[&str] = &[
+    #[cfg(feature = "openai-chat")]
+    openai_chat::PROVIDER,
+    #[cfg(feature = "openai-responses")]
+    openai_responses::PROVIDER,
+];
+
 /// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
-#[cfg_attr(not(feature = "openai-chat"), expect(unused_variables, reason = "no adapter is switched on"))]
+#[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "no adapter is switched on"))]
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
     match model.provider() {
         #[cfg(feature = "openai-chat")]
-        openai_chat::PROVIDER => openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))
-            .map(|model| Arc::new(model) as Arc<dyn Model>)
-            .map_err(|error| error.message().to_owned()),
-        provider => Err(format!(
-            "no adapter is called `{provider}`; there {}; a host adds its own with `Runtime::builder().model_provider(..)`",
-            if cfg!(feature = "openai-chat") {
-                "is `openai-chat`"
-            } else {
-                "is none in this build (see the cargo features)"
-            }
-        )),
+        openai_chat::PROVIDER => shared(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
+        #[cfg(feature = "openai-responses")]
+        openai_responses::PROVIDER => {
+            shared(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
+        }
+        provider => {
+            let there = match ADAPTERS {
+                [] => "is none in this build (see the cargo features)".to_owned(),
+                [one] => format!("is `{one}`"),
+                all => format!("are `{}`", all.join("`, `")),
+            };
+            Err(format!(
+                "no adapter is called `{provider}`; there {there}; a host adds its own with \
+                 `Runtime::builder().model_provider(..)`"
+            ))
+        }
     }
+}
+
+#[cfg(feature = "http")]
+fn shared(model: Result<impl Model + 'static, ModelError>) -> Result<Arc<dyn Model>, String> {
+    model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
 }

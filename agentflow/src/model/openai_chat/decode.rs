@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::PROVIDER;
 use super::wire::{Call, Chunk, Content, Delta, WireUsage};
-use super::{PROVIDER, problem};
 use crate::message::{Message, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::openai::problem;
 use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
 use crate::text;
 

@@ -6,11 +6,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::PROVIDER;
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
-use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, ToolChoice};
+use crate::model::openai::fields::{Fields, refuse_extra, write};
+use crate::model::openai::strict_schema::strict;
+use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
 use crate::tool::ToolDefinition;
 
 /// Fields that only the request itself may set: other values would make the answer unreadable.
@@ -19,11 +21,9 @@ const OURS: [&str; 3] = ["messages", "stream", "tools"];
 /// The whole body. `format` names what the encoded pieces depend on.
 pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
     let extra = &request.settings.extra;
-    if let Some(name) = OURS.iter().find(|name| extra.contains_key(**name)) {
-        return Err(ModelError::new(
-            ModelErrorKind::BadRequest,
-            format!("`{name}` cannot be set by `ModelSettings::extra`; remove it there"),
-        ));
+    refuse_extra(extra, &OURS)?;
+    if request.output.is_some() {
+        refuse_extra(extra, &["response_format"])?;
     }
     let mut out = b"{\"messages\":[".to_vec();
     request.messages.encode_into(&mut out, format, |message| encoded_message(message, model));
@@ -32,39 +32,25 @@ pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelReq
         out.extend_from_slice(b",\"tools\":");
         out.extend_from_slice(&request.tools.encoded(format, encoded_tools));
     }
-    let mut fields = Fields { out, extra };
+    let mut fields = Fields::new(out, extra);
     if request.stream {
         fields.put("stream", &true);
         fields.put("stream_options", &serde_json::json!({"include_usage": true}));
     }
     fields.put("model", &model);
     settings(&mut fields, &request.settings, official, !request.tools.is_empty());
-    let Fields { mut out, .. } = fields;
-    for (name, value) in extra {
-        out.push(b',');
-        write(&mut out, name);
-        out.push(b':');
-        write(&mut out, value);
+    if let Some(output) = &request.output {
+        fields.put("response_format", &response_format(output)?);
     }
-    out.push(b'}');
-    Ok(out)
+    Ok(fields.finish(&[]))
 }
 
-struct Fields<'a> {
-    out: Vec<u8>,
-    extra: &'a Map<String, Value>,
-}
-
-impl Fields<'_> {
-    /// Writes a field unless the host's own fields have it.
-    fn put(&mut self, name: &str, value: &impl Serialize) {
-        if !self.extra.contains_key(name) {
-            self.out.push(b',');
-            write(&mut self.out, name);
-            self.out.push(b':');
-            write(&mut self.out, value);
-        }
-    }
+fn response_format(output: &OutputSchema) -> Result<Value, ModelError> {
+    let schema = strict(&output.schema).map_err(|problem| ModelError::new(ModelErrorKind::BadRequest, problem))?.schema;
+    Ok(serde_json::json!({
+        "type": "json_schema",
+        "json_schema": {"name": &*output.name, "schema": schema, "strict": true},
+    }))
 }
 
 fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, tools: bool) {
@@ -79,7 +65,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
         // Reasoning models of OpenAI refuse `max_tokens`; most other servers know nothing else.
         let (ours, other) = ("max_completion_tokens", "max_tokens");
         let (ours, other) = if official { (ours, other) } else { (other, ours) };
-        if !fields.extra.contains_key(other) {
+        if !fields.has_extra(other) {
             fields.put(ours, max_tokens);
         }
     }
@@ -100,10 +86,6 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
             }
         }
     }
-}
-
-fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("texts, numbers and JSON values are written into memory without fail");
 }
 
 fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {

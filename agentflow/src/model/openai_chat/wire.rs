@@ -3,13 +3,14 @@
 //! Lenient on purpose: unknown fields are skipped, known ones may be absent or `null`, and where a text is expected a
 //! number or an object is taken as its JSON. What cannot be read at all is an error of the decoder.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor, value};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor, value};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::model::loose::{Loose, LooseVisitor};
 
 /// A chunk of a stream, or a whole answer: they differ in `delta` and `message` only.
 #[derive(Debug, Deserialize)]
@@ -126,18 +127,6 @@ pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-/// A text, taken as it lies in the input where it holds no escapes; absent and `null` are the empty text.
-#[derive(Debug, Default)]
-pub(super) struct Loose<'a>(Cow<'a, str>);
-
-impl std::ops::Deref for Loose<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
 /// A `content`: a text or a list of parts.
 #[derive(Debug)]
 pub(super) enum Content<'a> {
@@ -148,60 +137,6 @@ pub(super) enum Content<'a> {
 impl Default for Content<'_> {
     fn default() -> Self {
         Self::Text(Loose::default())
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
-    }
-}
-
-struct LooseVisitor;
-
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Loose::default())
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Owned(value.to_string())))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Owned(value.to_string())))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Owned(value.to_string())))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Loose(Cow::Owned(value.to_string())))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        let value = Value::deserialize(value::SeqAccessDeserializer::new(seq))?;
-        Ok(Loose(Cow::Owned(value.to_string())))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let value = Value::deserialize(value::MapAccessDeserializer::new(map))?;
-        Ok(Loose(Cow::Owned(value.to_string())))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::model::http::{Refusal, kind_of_status};
 use crate::model::{ModelError, ModelErrorKind};
 
 /// The error of an answer whose status is not 2xx.
-pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
+pub(in crate::model) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let body: Value = serde_json::from_str(refusal.body).unwrap_or_default();
     let problem = Problem::read(&body);
     let (kind, permanent) = problem.class(Some(refusal.status));
@@ -19,7 +19,7 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
 }
 
 /// The error object in the middle of an answer, or in place of one.
-pub(super) fn in_answer(raw: &str) -> ModelError {
+pub(in crate::model) fn in_answer(raw: &str) -> ModelError {
     let value: Value = serde_json::from_str(raw).unwrap_or_default();
     let problem = Problem::read(&value);
     let (kind, permanent) = problem.class(None);
@@ -55,7 +55,9 @@ impl Problem {
             _ => Some(text("message")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("detail")),
         };
         let code = text("code");
-        Self { message, kind: text("type"), number: code.parse().ok(), code }
+        // The type of an event of the Responses API, which says nothing about the error in it.
+        let kind = Some(text("type")).filter(|kind| kind != "error").unwrap_or_default();
+        Self { message, kind, number: code.parse().ok(), code }
     }
 
     /// The class, and whether a retry is of no use whatever the class.
@@ -75,6 +77,10 @@ impl Problem {
         if says("content_filter") || says("content_policy_violation") {
             return (ModelErrorKind::ContentFilter, false);
         }
+        // The Responses API says it with status 400.
+        if says("model_not_found") && status.is_none_or(|status| matches!(status, 400 | 404)) {
+            return (ModelErrorKind::NotFound, false);
+        }
         if let Some(status) = status {
             return (kind_of_status(status), false);
         }
@@ -85,10 +91,11 @@ impl Problem {
             (_, "overloaded_error" | "engine_overloaded" | "unavailable_error" | "service_unavailable") => {
                 ModelErrorKind::Overloaded
             }
+            ("server_is_overloaded" | "slow_down", _) => ModelErrorKind::Overloaded,
             ("invalid_api_key", _) | (_, "authentication_error") => ModelErrorKind::Auth,
-            ("model_not_found", _) | (_, "not_found_error") => ModelErrorKind::NotFound,
+            (_, "not_found_error") => ModelErrorKind::NotFound,
             (_, "permission_error") => ModelErrorKind::Permission,
-            (_, "invalid_request_error" | "BadRequestError") => ModelErrorKind::BadRequest,
+            ("invalid_prompt", _) | (_, "invalid_request_error" | "BadRequestError") => ModelErrorKind::BadRequest,
             _ => ModelErrorKind::Server,
         };
         (kind, false)
@@ -123,6 +130,8 @@ mod tests {
             (error.kind(), error.message(), error.provider_code()),
             (ModelErrorKind::Auth, "Bad key", Some("invalid_api_key"))
         );
+        let error = of(400, r#"{"error":{"message":"x","type":"invalid_request_error","code":"model_not_found"}}"#);
+        assert_eq!(error.kind(), ModelErrorKind::NotFound);
         // llama.cpp: the code is a number.
         let error = of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
         assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContextOverflow, Some("400")));
@@ -153,10 +162,15 @@ mod tests {
             (r#"{"type":"overloaded_error","message":"busy"}"#, ModelErrorKind::Overloaded),
             (r#"{"type":"server_error","message":"oops","code":null}"#, ModelErrorKind::Server),
             (r#"{"type":"invalid_request_error","message":"no"}"#, ModelErrorKind::BadRequest),
+            (r#"{"type":"error","code":"rate_limit_exceeded","message":"slow"}"#, ModelErrorKind::RateLimited),
+            (r#"{"type":"error","error":{"code":"server_is_overloaded","message":"x"}}"#, ModelErrorKind::Overloaded),
+            (r#"{"code":"invalid_prompt","message":"no"}"#, ModelErrorKind::BadRequest),
+            (r#"{"code":"model_not_found","message":"no"}"#, ModelErrorKind::NotFound),
             (r#""just a text""#, ModelErrorKind::Server),
         ] {
             assert_eq!(in_answer(raw).kind(), kind, "{raw}");
         }
         assert_eq!(in_answer(r#""just a text""#).message(), "just a text");
+        assert_eq!(in_answer(r#"{"type":"error","code":null,"message":"x"}"#).provider_code(), None);
     }
 }
