@@ -14,6 +14,7 @@ mod http;
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod loose;
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
+#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
 mod openai;
 #[cfg(feature = "openai-chat")]
 pub mod openai_chat;
@@ -396,7 +397,7 @@ const ADAPTERS: &[&str] = &[
 ];
 
 /// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
-#[cfg_attr(not(feature = "http"), expect(unused_variables, reason = "no adapter is switched on"))]
+#[allow(unused_variables, reason = "a build may have no adapter")]
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
     match model.provider() {
         #[cfg(feature = "openai-chat")]
@@ -420,6 +421,7 @@ pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> R
 }
 
 #[cfg(feature = "http")]
+#[allow(dead_code, reason = "a build may have no adapter")]
 fn shared(model: Result<impl Model + 'static, ModelError>) -> Result<Arc<dyn Model>, String> {
     model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
 }
