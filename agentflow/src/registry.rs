@@ -50,11 +50,7 @@ pub struct Registry {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two tools have one name.
-    #[error(
-        "two tools are named `{name}`: at {} and at {}; rename one or give it `#[tool(name = \"..\")]`",
-        place(first),
-        place(second)
-    )]
+    #[error("{}", duplicate(name, first, second))]
     Duplicate {
         /// The name.
         name: Arc<str>,
@@ -100,6 +96,14 @@ pub enum RegistryError {
         /// Their names.
         names: Vec<String>,
     },
+}
+
+fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {
+    if first.is_some() && first == second {
+        return format!("the tool `{name}` is given twice; name it once");
+    }
+    let (first, second) = (place(first), place(second));
+    format!("two tools are named `{name}`: at {first} and at {second}; rename one or give it `#[tool(name = \"..\")]`")
 }
 
 fn place(location: &Option<SourceLocation>) -> String {

@@ -280,3 +280,11 @@ async fn all_that_is_wrong_with_the_arguments_is_told_at_once() {
     let error = tool.call(&Context::detached(), "").await.unwrap_err();
     assert_eq!(error.message().lines().count(), 3, "{error}");
 }
+
+#[test]
+fn one_tool_given_twice_is_told_as_that() {
+    let mut registry = Registry::new();
+    registry.register(tools![flights].remove(0)).unwrap();
+    let error = registry.register(tools![flights].remove(0)).unwrap_err();
+    assert_eq!(error.to_string(), "the tool `flights` is given twice; name it once");
+}
