@@ -171,10 +171,10 @@ fn failures_are_one_sentence() {
     let nobody = format!("http://127.0.0.1:{}/v1", free_port());
     for (args, said) in [
         (&["run", "--task", "x", "--model", "openai/x", "--tools", "ad"][..], "did you mean `add`?"),
-        (&["run", "--task", "x", "--model", "openai/x", "--tools", "add,add"], "two tools are named `add`"),
+        (&["run", "--task", "x", "--model", "openai/x", "--tools", "add,add"], "the tool `add` is given twice"),
         (&["call", "--model", "mistake", "Hi"], "openai-chat/gpt-5-mini"),
         (&["call", "--model", "acme/x", "Hi"], "no adapter is called `acme`"),
-        (&["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"], "error: the base URL"),
+        (&["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"], "the base URL is no address"),
         (&["call", "--model", "openai/x", "--tool", "no-such-file.json", "Hi"], "no-such-file.json: it cannot be read"),
         (&["call", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0", "Hi"], "transport"),
         (&["run", "--task", "x", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0"], "transport"),
@@ -234,7 +234,11 @@ fn a_tool_call_is_shown_and_answered() {
 
 #[test]
 fn a_scope_is_granted() {
-    for (grant, name) in [(&[][..], "tool.failed"), (&["--grant", "admin"], "tool.completed")] {
+    for (grant, name) in [
+        (&[][..], "tool.failed"),
+        (&["--grant", "admin"], "tool.failed"),
+        (&["--grant", "admin,approve:forget"], "tool.completed"),
+    ] {
         let server = SlowServer::start(vec![call_of("forget", &json!({})), vec![text("Done.")]]);
         let mut run =
             agentwf(&["run", "--events", "jsonl", "--max-steps", "1", "--tools", "forget", "--task", "Forget."]);
