@@ -201,9 +201,9 @@ fn a_conversation_goes_on_with_reasoning_and_results_in_place() {
 fn output(turn: &WireTurn) -> Vec<Value> {
     let body = String::from_utf8(turn.body.clone()).unwrap();
     let whole: Value = if turn.streamed {
-        let last =
+        let mut last =
             body.lines().filter_map(|line| line.strip_prefix("data:")).filter(|data| data.trim().starts_with('{'));
-        serde_json::from_str::<Value>(last.last().unwrap()).unwrap()["response"].take()
+        serde_json::from_str::<Value>(last.next_back().unwrap()).unwrap()["response"].take()
     } else {
         serde_json::from_str(&body).unwrap()
     };
