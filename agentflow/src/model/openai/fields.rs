@@ -16,11 +16,6 @@ impl<'a> Fields<'a> {
         Self { out, extra }
     }
 
-    /// Whether the host sets a field itself.
-    pub(in crate::model) fn has_extra(&self, name: &str) -> bool {
-        self.extra.contains_key(name)
-    }
-
     /// Writes a field unless the host's own fields have it.
     pub(in crate::model) fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         if !self.extra.contains_key(name) {

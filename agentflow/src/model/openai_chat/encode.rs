@@ -65,7 +65,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
         // Reasoning models of OpenAI refuse `max_tokens`; most other servers know nothing else.
         let (ours, other) = ("max_completion_tokens", "max_tokens");
         let (ours, other) = if official { (ours, other) } else { (other, ours) };
-        if !fields.has_extra(other) {
+        if !settings.extra.contains_key(other) {
             fields.put(ours, max_tokens);
         }
     }

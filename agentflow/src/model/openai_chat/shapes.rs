@@ -9,7 +9,8 @@ use super::encode;
 use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
 use crate::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, StopReason, ToolChoice,
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputSchema, StopReason,
+    ToolChoice,
 };
 use crate::tool::{ToolDefinition, ToolManifest};
 
@@ -418,4 +419,24 @@ fn any_piece_of_json_is_taken_or_refused_but_never_panics() {
         let _ = decoder.event(SseEvent { name: b"", data: odd.as_bytes() }, &mut Deltas::new(true));
         assert!(decoder.complete().is_none(), "{odd}");
     }
+}
+
+#[test]
+fn a_typed_answer_is_asked_for_in_strict_form() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let mut request = ModelRequest::new("hi");
+    request.output = Some(Arc::new(OutputSchema::new("A", schema)));
+    let strict = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+        "additionalProperties": false});
+    assert_eq!(
+        body(&request)["response_format"],
+        json!({"type": "json_schema", "json_schema": {"name": "A", "schema": strict, "strict": true}})
+    );
+    request.settings = Arc::new(ModelSettings::default().extra("response_format", json!({"type": "json_object"})));
+    let error = encode::body("m", "openai-chat/m", false, &request).expect_err("two shapes");
+    assert!(error.message().contains("`response_format`"), "{error}");
+    request.settings = Arc::default();
+    request.output = Some(Arc::new(OutputSchema::new("A", json!({"type": "object"}))));
+    let error = encode::body("m", "openai-chat/m", false, &request).expect_err("any object");
+    assert_eq!(error.kind(), ModelErrorKind::BadRequest);
 }
