@@ -268,3 +268,37 @@ async fn many_runs_of_one_agent_at_once() {
         assert_eq!(answer.unwrap(), n.to_string());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_runs_of_three_steps_at_once() {
+    const RUNS: usize = 10_000;
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let model = ScriptedModel::from_fn(|request| {
+        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        let turn = if results < 2 { Turn::call("count", json!({})) } else { Turn::text("3") };
+        turn.after(Duration::from_millis(10))
+    });
+    let count = {
+        let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+        tool("count", move |_, _| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(json!(1))
+            }
+        })
+    };
+    let agent = Agent::new(model).tools([count]);
+    let began = tokio::time::Instant::now();
+    let runs = (0..RUNS).map(|_| {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.run("Count.").await.unwrap().steps() })
+    });
+    let steps = futures_util::future::join_all(runs).await;
+    assert!(steps.into_iter().all(|steps| steps.unwrap() == 3));
+    // They ran at once: all of them took no longer than one, and many were in their tool together.
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(most.load(Ordering::SeqCst) > RUNS / 10, "{most:?}");
+}
