@@ -41,6 +41,10 @@ pub use crate::event::{
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
 pub use crate::model::HttpSettings;
+#[cfg(feature = "anthropic")]
+pub use crate::model::anthropic;
+#[cfg(feature = "gemini")]
+pub use crate::model::gemini;
 #[cfg(feature = "openai-chat")]
 pub use crate::model::openai_chat;
 #[cfg(feature = "openai-responses")]

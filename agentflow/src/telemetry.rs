@@ -75,6 +75,7 @@ pub(crate) fn tool_span(call: &ToolCall) -> Span {
 fn provider_name(provider: &str) -> &str {
     match provider {
         "openai-chat" | "openai-responses" => "openai",
+        "gemini" => "gcp.gemini",
         other => other,
     }
 }

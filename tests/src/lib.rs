@@ -16,7 +16,7 @@ pub use self::agentwf::{Agentwf, Ended};
 pub use self::http::{Answer, get, post};
 pub use self::install::{Python, node_package, python_with};
 pub use self::process::{Process, free_port, interrupt, target_folder};
-pub use self::wire_cases::{Replay, WireCase, WireTurn, wire_cases};
+pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 
 /// Says why a test does nothing. Past the capture of test output, so that nobody takes a skipped test for a passed one.
 ///

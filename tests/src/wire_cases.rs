@@ -1,14 +1,17 @@
 //! Recorded traffic of real providers, and the server that plays it back. Both are read where they lie and belong to
 //! nobody's release: `AGENTFLOW_WIRE_CASES`, or `../shared/wire-cases` beside the workspace.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::http::{get, post};
-use crate::install::Python;
+use crate::install::{Python, python_with};
 use crate::process::Process;
 use crate::skipped;
 
@@ -126,6 +129,11 @@ impl Replay {
         format!("{}/{key}/v1", self.base)
     }
 
+    /// The base URL of a key as the SDKs take it that add the version themselves.
+    pub fn root_url(&self, key: &str) -> String {
+        format!("{}/{key}", self.base)
+    }
+
     /// Uses up a turn that is another format's.
     ///
     /// # Panics
@@ -174,4 +182,41 @@ impl Replay {
     pub fn process(&self) -> &Process {
         &self.process
     }
+}
+
+/// The ways to send the same answer.
+pub const VARIANTS: [&str; 6] = ["", "@chunk=1", "@chunk=7", "@crlf=1", "@comment=1", "@bom=1"];
+
+/// Python with the official SDKs, whose types say what a request may be.
+pub fn sdk_types() -> Option<Python> {
+    python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
+}
+
+/// The fields of what was printed that `expected` speaks of.
+pub fn relevant(printed: &Value, expected: &Value) -> Value {
+    let printed = printed.get("error").unwrap_or(printed);
+    let fields = expected.as_object().into_iter().flatten();
+    fields.map(|(key, _)| (key.clone(), printed[key].clone())).collect()
+}
+
+/// Runs jobs on a few threads; a job that fails does not keep the others from being tried.
+///
+/// # Panics
+/// When a job failed, with all that failed.
+pub fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static) {
+    let (queue, run) = (Arc::new(Mutex::new(VecDeque::from(jobs))), Arc::new(run));
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            let (queue, run) = (Arc::clone(&queue), Arc::clone(&run));
+            thread::spawn(move || {
+                let mut problems = Vec::new();
+                loop {
+                    let Some(job) = queue.lock().expect("no job panics").pop_front() else { return problems };
+                    problems.extend(run(&job).err());
+                }
+            })
+        })
+        .collect();
+    let problems: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().expect("no job panics")).collect();
+    assert!(problems.is_empty(), "{} failed:\n{}", problems.len(), problems.join("\n"));
 }

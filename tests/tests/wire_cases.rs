@@ -1,24 +1,15 @@
 //! `agentwf call` over the recorded traffic of real providers: whatever the bytes' cut, it reads what the provider's own
 //! SDK read, and what is not whole is an error.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 
-use agentflow_tests::{Agentwf, Ended, Python, Replay, WireCase, WireTurn, python_with, wire_cases};
+use agentflow_tests::{Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The ways to send the same answer.
-const VARIANTS: [&str; 6] = ["", "@chunk=1", "@chunk=7", "@crlf=1", "@comment=1", "@bom=1"];
-
 const CHAT: &str = "openai-chat";
-
-fn validator() -> Option<Python> {
-    python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
-}
 
 fn agentwf() -> Agentwf {
     Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
@@ -80,31 +71,6 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     })
 }
 
-/// The fields of what was printed that `expected` speaks of.
-fn relevant(printed: &Value, expected: &Value) -> Value {
-    let printed = printed.get("error").unwrap_or(printed);
-    expected.as_object().unwrap().keys().map(|key| (key.clone(), printed[key].clone())).collect()
-}
-
-/// Runs jobs on a few threads; a job that fails does not keep the others from being tried.
-fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static) {
-    let (queue, run) = (Arc::new(Mutex::new(VecDeque::from(jobs))), Arc::new(run));
-    let workers: Vec<_> = (0..3)
-        .map(|_| {
-            let (queue, run) = (Arc::clone(&queue), Arc::clone(&run));
-            thread::spawn(move || {
-                let mut problems = Vec::new();
-                loop {
-                    let Some(job) = queue.lock().unwrap().pop_front() else { return problems };
-                    problems.extend(run(&job).err());
-                }
-            })
-        })
-        .collect();
-    let problems: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    assert!(problems.is_empty(), "{} failed:\n{}", problems.len(), problems.join("\n"));
-}
-
 /// All turns of a case's conversation in one format, each by a call of its own.
 fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str, streamed: bool) -> Result<(), String> {
     let files = TempDir::new().unwrap();
@@ -135,7 +101,7 @@ fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str, streamed: bool)
 #[test]
 fn every_answer_is_read_as_the_official_sdk_reads_it() {
     let (Some(cases), Some(replay)) = (wire_cases("oai-"), Replay::start()) else { return };
-    let validator = validator();
+    let validator = sdk_types();
     let mut jobs = Vec::new();
     for case in cases {
         for variant in VARIANTS {
@@ -184,7 +150,7 @@ fn a_conversation_goes_on_with_results() {
         assert_eq!(sent[2]["content"], "ok", "{sent}");
     }
     assert!(conversations >= 3, "only {conversations} conversations were found");
-    if let Some(python) = validator() {
+    if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
 }
@@ -248,7 +214,7 @@ fn half_an_answer_is_an_error() {
         }
         Err(format!("{key}: expected {kind}, got {ended:#?}"))
     });
-    if let Some(python) = validator() {
+    if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
 }

@@ -1,25 +1,16 @@
 //! The recorded traffic of the Responses API through `agentwf call`, and typed answers of both OpenAI formats: what is
 //! read is what OpenAI's own SDK read, and what is sent passes its types.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
 
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::openai_responses::OpenAiResponses;
 use agentflow::{Model, ModelRequest, OutputMode, OutputSchema, ToolDefinition};
-use agentflow_tests::{Agentwf, Ended, Python, Replay, WireCase, WireTurn, python_with, wire_cases};
+use agentflow_tests::{Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The ways to send the same answer.
-const VARIANTS: [&str; 6] = ["", "@chunk=1", "@chunk=7", "@crlf=1", "@comment=1", "@bom=1"];
-
 const RESPONSES: &str = "openai-responses";
-
-fn validator() -> Option<Python> {
-    python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
-}
 
 /// A call with the model and the tools of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
@@ -81,12 +72,6 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
     })
 }
 
-/// The fields of what was printed that `expected` speaks of.
-fn relevant(printed: &Value, expected: &Value) -> Value {
-    let printed = printed.get("error").unwrap_or(printed);
-    expected.as_object().unwrap().keys().map(|key| (key.clone(), printed[key].clone())).collect()
-}
-
 /// Every case that has turns of this format, those of a conversation that changed the provider too.
 fn cases() -> Option<Vec<WireCase>> {
     let mut cases = wire_cases("")?;
@@ -116,25 +101,6 @@ fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str) -> Result<(), S
     Ok(())
 }
 
-/// Runs jobs on a few threads; a job that fails does not keep the others from being tried.
-fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static) {
-    let (queue, run) = (Arc::new(Mutex::new(VecDeque::from(jobs))), Arc::new(run));
-    let workers: Vec<_> = (0..3)
-        .map(|_| {
-            let (queue, run) = (Arc::clone(&queue), Arc::clone(&run));
-            thread::spawn(move || {
-                let mut problems = Vec::new();
-                loop {
-                    let Some(job) = queue.lock().unwrap().pop_front() else { return problems };
-                    problems.extend(run(&job).err());
-                }
-            })
-        })
-        .collect();
-    let problems: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    assert!(problems.is_empty(), "{} failed:\n{}", problems.len(), problems.join("\n"));
-}
-
 #[test]
 fn every_answer_is_read_as_the_official_sdk_reads_it() {
     let (Some(cases), Some(replay)) = (cases(), Replay::start()) else { return };
@@ -146,7 +112,7 @@ fn every_answer_is_read_as_the_official_sdk_reads_it() {
     let replay = Arc::new(replay);
     let server = Arc::clone(&replay);
     run_all(jobs, move |(case, variant)| turn_by_turn(&server, case, variant));
-    if let Some(python) = validator() {
+    if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
 }
@@ -192,7 +158,7 @@ fn a_conversation_goes_on_with_reasoning_and_results_in_place() {
         }
     }
     assert!(conversations >= 4, "only {conversations} conversations were found");
-    if let Some(python) = validator() {
+    if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
 }
@@ -283,7 +249,7 @@ async fn a_typed_answer_is_asked_for_as_it_was_recorded() {
         assert_eq!(sent["name"], recorded["name"], "{}", case.id);
     }
     assert!(typed >= 4, "only {typed} typed requests were found");
-    if let Some(python) = validator() {
+    if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
 }

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::args::ModelArgs;
 use super::output::Stop;
+use crate::model::anthropic::{self, Anthropic};
+use crate::model::gemini::{self, Gemini};
 use crate::model::openai_chat::{self, OpenAiChat};
 use crate::model::openai_responses::{self, OpenAiResponses};
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings};
@@ -26,6 +28,8 @@ pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
         }};
     }
     match reference.provider() {
+        anthropic::PROVIDER => built!(Anthropic::builder(reference.model())),
+        gemini::PROVIDER => built!(Gemini::builder(reference.model())),
         openai_chat::PROVIDER => built!(OpenAiChat::builder(reference.model())),
         openai_responses::PROVIDER => built!(OpenAiResponses::builder(reference.model())),
         // It says which adapters there are.

@@ -20,6 +20,9 @@ enum Piece {
     Text(String),
     Reasoning(Reasoning),
     Call(ToolCall),
+    /// What stands for itself: nothing is added to it.
+    #[cfg(feature = "gemini")]
+    Whole(Part),
 }
 
 impl Assembly {
@@ -45,6 +48,13 @@ impl Assembly {
             _ => self.pieces.push(Piece::Reasoning(Reasoning { text: more.to_owned(), ..Reasoning::default() })),
         }
         deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
+    }
+
+    /// A part that is whole already and that nothing joins. What of it is to be seen as it comes is the adapter's to hand
+    /// on.
+    #[cfg(feature = "gemini")]
+    pub(super) fn part(&mut self, part: Part) {
+        self.pieces.push(Piece::Whole(part));
     }
 
     /// A new call; what is known of it may be empty. Returns its number, from 0.
@@ -106,6 +116,8 @@ impl Assembly {
             Piece::Text(text) => Part::Text { text },
             Piece::Reasoning(reasoning) => Part::Reasoning(reasoning),
             Piece::Call(call) => Part::ToolCall(Arc::new(call)),
+            #[cfg(feature = "gemini")]
+            Piece::Whole(part) => part,
         });
         parts.collect()
     }

@@ -3,10 +3,14 @@
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. This module does no I/O: the
 //! adapters beside it do, each behind its own cargo feature.
 
+#[cfg(feature = "anthropic")]
+pub mod anthropic;
 #[cfg(feature = "http")]
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod assembly;
 mod error;
+#[cfg(feature = "gemini")]
+pub mod gemini;
 #[cfg(feature = "http")]
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
 mod http;
@@ -390,6 +394,10 @@ impl Usage {
 
 /// The adapters of this build, by the name in a [`ModelRef`].
 const ADAPTERS: &[&str] = &[
+    #[cfg(feature = "anthropic")]
+    anthropic::PROVIDER,
+    #[cfg(feature = "gemini")]
+    gemini::PROVIDER,
     #[cfg(feature = "openai-chat")]
     openai_chat::PROVIDER,
     #[cfg(feature = "openai-responses")]
@@ -400,6 +408,10 @@ const ADAPTERS: &[&str] = &[
 #[allow(unused_variables, reason = "a build may have no adapter")]
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
     match model.provider() {
+        #[cfg(feature = "anthropic")]
+        anthropic::PROVIDER => shared(anthropic::Anthropic::from_env(model.model(), Arc::clone(secrets))),
+        #[cfg(feature = "gemini")]
+        gemini::PROVIDER => shared(gemini::Gemini::from_env(model.model(), Arc::clone(secrets))),
         #[cfg(feature = "openai-chat")]
         openai_chat::PROVIDER => shared(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
         #[cfg(feature = "openai-responses")]

@@ -24,10 +24,12 @@ pub struct ModelRef {
 }
 
 /// Short names of providers and the wire format each stands for.
-const ALIASES: &[(&str, &str)] = &[("openai", "openai-chat")];
+const ALIASES: &[(&str, &str)] = &[("google", "gemini"), ("openai", "openai-chat")];
 
 /// How the names of models begin, for a name without its provider.
 const PREFIXES: &[(&str, &str)] = &[
+    ("claude-", "anthropic"),
+    ("gemini-", "gemini"),
     ("gpt-", "openai-chat"),
     ("o1", "openai-chat"),
     ("o3", "openai-chat"),

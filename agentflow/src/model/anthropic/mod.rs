@@ -1,0 +1,327 @@
+//! The Anthropic Messages wire format, spoken by Anthropic and by the servers that imitate it.
+//!
+//! - Thinking goes back unchanged and in place to the model it came from: its signature is bound to that model. Blocks
+//!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any model
+//!   of this format.
+//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra):
+//!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
+//!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
+//!   beside the agent's own.
+//! - An answer that the service pauses (`pause_turn`) ends with that as its stop reason; to go on, send the conversation
+//!   with it again.
+
+mod blocks;
+mod decode;
+mod encode;
+mod message;
+mod problem;
+mod schema;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use self::decode::MessagesDecoder;
+use super::http::{HttpSettings, Outgoing, Refusal, WireFormat, exchange};
+use super::{
+    EnvSecrets, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
+    Secret, SecretProvider,
+};
+
+pub(crate) const PROVIDER: &str = "anthropic";
+
+const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
+const BASE_URL_VARIABLE: &str = "ANTHROPIC_BASE_URL";
+const KEY_NAME: &str = "ANTHROPIC_API_KEY";
+const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+const VERSION_HEADER: HeaderName = HeaderName::from_static("anthropic-version");
+const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// How the names of those models begin that do not take a schema for their answer.
+const WITHOUT_SCHEMA: [&str; 7] = [
+    "claude-2",
+    "claude-3",
+    "claude-instant",
+    "claude-opus-4-0",
+    "claude-opus-4-2",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+];
+
+/// A model reached by the Anthropic Messages wire format.
+///
+/// An answer has at most 16,384 tokens, and a `thinking` budget beside them, unless
+/// [`ModelSettings::max_tokens`](crate::ModelSettings::max_tokens) says otherwise: the format wants a limit in every
+/// call. A seed is not sent, since the format knows none. Tools cannot be demanded while `thinking` is on, so a demand
+/// for any tool is sent as a wish.
+///
+/// Cloning is one reference count. Dropping a call's stream closes its connection.
+///
+/// ```
+/// use agentflow::anthropic::Anthropic;
+///
+/// let model = Anthropic::builder("claude-sonnet-4-5").build()?;
+/// # let _ = model;
+/// # Ok::<(), agentflow::ModelError>(())
+/// ```
+#[derive(Clone)]
+pub struct Anthropic {
+    wire: Arc<Messages>,
+}
+
+/// What one model's calls have in common.
+struct Messages {
+    info: ModelInfo,
+    /// Names everything that an encoded message depends on.
+    format: String,
+    url: Url,
+    headers: HeaderMap,
+    /// The values of the host's own headers: they may be keys.
+    hidden: Vec<Secret>,
+    key: Key,
+    output_mode: OutputMode,
+    /// Whether the server is Anthropic itself.
+    official: bool,
+    http: HttpSettings,
+}
+
+enum Key {
+    Fixed(Secret),
+    Named { name: String, secrets: Arc<dyn SecretProvider> },
+}
+
+impl Anthropic {
+    /// A model by the name its server knows it by.
+    pub fn builder(model: impl Into<Arc<str>>) -> AnthropicBuilder {
+        AnthropicBuilder {
+            model: model.into(),
+            base_url: None,
+            key: None,
+            key_name: KEY_NAME.to_owned(),
+            secrets: Arc::new(EnvSecrets),
+            headers: Vec::new(),
+            output_mode: None,
+            http: HttpSettings::default(),
+        }
+    }
+
+    /// A model with everything else taken from the environment: the address from `ANTHROPIC_BASE_URL`, the key
+    /// `ANTHROPIC_API_KEY` from `secrets` before each call.
+    ///
+    /// # Errors
+    /// When `ANTHROPIC_BASE_URL` is no address.
+    pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
+        Self::builder(model).secrets(secrets).build()
+    }
+}
+
+impl Model for Anthropic {
+    fn info(&self) -> &ModelInfo {
+        &self.wire.info
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        exchange(Arc::clone(&self.wire), request)
+    }
+
+    fn output_mode(&self, schema: &OutputSchema, _: bool) -> Result<OutputMode, String> {
+        if self.wire.output_mode == OutputMode::Native {
+            schema::strict(&schema.schema)?;
+        }
+        Ok(self.wire.output_mode)
+    }
+}
+
+/// Shows neither keys nor the values of headers.
+impl fmt::Debug for Anthropic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Messages { info, url, headers, http, .. } = &*self.wire;
+        f.debug_struct("Anthropic")
+            .field("model", &info.model)
+            .field("host", &url.host_str())
+            .field("headers", &headers.keys())
+            .field("http", http)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WireFormat for Messages {
+    type Decoder = MessagesDecoder;
+
+    fn settings(&self) -> &HttpSettings {
+        &self.http
+    }
+
+    async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, MessagesDecoder), ModelError> {
+        let mut headers = self.headers.clone();
+        let mut hidden = self.hidden.clone();
+        if !headers.contains_key(KEY_HEADER)
+            && !headers.contains_key(AUTHORIZATION)
+            && let Some(key) = self.key().await?
+        {
+            headers.insert(KEY_HEADER, secret_value(key.expose())?);
+            hidden.push(key);
+        }
+        let body = encode::body(&self.info.model, &self.format, &request)?;
+        let outgoing = Outgoing { url: self.url.clone(), headers, body: body.into(), stream: request.stream, hidden };
+        Ok((outgoing, MessagesDecoder::new(Arc::clone(&self.info.model))))
+    }
+
+    fn refused(&self, refusal: &Refusal<'_>) -> ModelError {
+        problem::refused(refusal)
+    }
+}
+
+impl Messages {
+    async fn key(&self) -> Result<Option<Secret>, ModelError> {
+        let (name, secrets) = match &self.key {
+            Key::Fixed(key) => return Ok(Some(key.clone())),
+            Key::Named { name, secrets } => (name, secrets),
+        };
+        match secrets.secret(name).await {
+            Some(key) => Ok(Some(key)),
+            None if self.official => Err(ModelError::new(
+                ModelErrorKind::Auth,
+                format!("there is no key for {DEFAULT_BASE_URL}: set {name}, or {BASE_URL_VARIABLE} to another server"),
+            )),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Describes an [`Anthropic`].
+#[must_use]
+pub struct AnthropicBuilder {
+    model: Arc<str>,
+    base_url: Option<String>,
+    key: Option<Secret>,
+    key_name: String,
+    secrets: Arc<dyn SecretProvider>,
+    headers: Vec<(String, String)>,
+    output_mode: Option<OutputMode>,
+    http: HttpSettings,
+}
+
+impl AnthropicBuilder {
+    /// The server's address as Anthropic's own clients take it: without `/v1`. Default: the environment variable
+    /// `ANTHROPIC_BASE_URL`, else `https://api.anthropic.com`. A query is kept.
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// The key to send as `x-api-key`. Default: asked for by name before each call.
+    pub fn api_key(mut self, key: Secret) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// The name by which the key is asked for. Default `ANTHROPIC_API_KEY`. A server other than Anthropic's is called
+    /// without a key when there is none of that name.
+    pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
+        self.key_name = name.into();
+        self
+    }
+
+    /// Where the key is asked for. Default: the environment.
+    pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Sends a header with every call, such as `anthropic-beta`. It replaces one of ours of the same name; an
+    /// `Authorization` given here is sent in place of the key. Values are never shown.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// How the model is brought to answer in a given shape. Default: [`OutputMode::Native`] for Claude models that take
+    /// a schema (all since Opus 4.1 and Sonnet 4.5), [`OutputMode::Tool`] for older ones and for all other names.
+    pub fn output_mode(mut self, mode: OutputMode) -> Self {
+        self.output_mode = Some(mode);
+        self
+    }
+
+    /// Time-outs and retries.
+    pub fn http(mut self, settings: HttpSettings) -> Self {
+        self.http = settings;
+        self
+    }
+
+    /// The model. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the base URL is no `http` or `https` address, or a header cannot be sent.
+    pub fn build(self) -> Result<Anthropic, ModelError> {
+        let Self { model, base_url, key, key_name, secrets, headers: given, output_mode, http } = self;
+        let base_url = base_url
+            .or_else(|| std::env::var(BASE_URL_VARIABLE).ok().filter(|url| !url.trim().is_empty()))
+            .unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
+        let url = endpoint(base_url.trim())?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(VERSION_HEADER, VERSION);
+        let mut hidden = Vec::new();
+        for (name, value) in given {
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
+            headers.insert(name, secret_value(&value)?);
+            hidden.push(Secret::new(value));
+        }
+        let key = match key {
+            Some(key) => Key::Fixed(key),
+            None => Key::Named { name: key_name, secrets },
+        };
+        let output_mode = output_mode.unwrap_or_else(|| default_output_mode(&model));
+        let official = url.host_str() == Some("api.anthropic.com");
+        let format = format!("{PROVIDER}/{model}");
+        let info = ModelInfo::new(PROVIDER, model);
+        let wire = Messages { info, format, url, headers, hidden, key, output_mode, official, http };
+        Ok(Anthropic { wire: Arc::new(wire) })
+    }
+}
+
+/// Shows neither keys nor the values of headers, nor the address, which may hold a key.
+impl fmt::Debug for AnthropicBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnthropicBuilder").field("model", &self.model).field("http", &self.http).finish_non_exhaustive()
+    }
+}
+
+fn default_output_mode(model: &str) -> OutputMode {
+    let older = WITHOUT_SCHEMA.iter().any(|prefix| model.starts_with(prefix));
+    match model.starts_with("claude-") && !older {
+        true => OutputMode::Native,
+        false => OutputMode::Tool,
+    }
+}
+
+fn unusable(problem: String) -> ModelError {
+    ModelError::new(ModelErrorKind::BadRequest, problem)
+}
+
+/// The address of the one endpoint below a base URL.
+fn endpoint(base_url: &str) -> Result<Url, ModelError> {
+    let mut url = Url::parse(base_url)
+        .map_err(|error| unusable(format!("the base URL is no address ({error}); give one like {DEFAULT_BASE_URL}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));
+    }
+    let path = format!("{}/v1/messages", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// A header's value that is not shown by anybody.
+fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,245 @@
+//! From the bytes of an answer to its pieces and the whole.
+//!
+//! An answer is finished only by a `finishReason`; more pieces and usage may follow it until the end of the body.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::wire::{Answer, Call, Candidate, WirePart, WireUsage};
+use super::{MADE_ID, PROVIDER, problem};
+use crate::message::{Media, Message, Part, Reasoning, Role};
+use crate::model::assembly::Assembly;
+use crate::model::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::loose::Loose;
+use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason, Usage};
+use crate::text;
+
+#[derive(Clone, Debug)]
+pub(super) struct GeminiDecoder {
+    /// The model that was asked for: what its signatures go back to.
+    asked: Arc<str>,
+    /// The length of the conversation, for the ids of calls that have none.
+    turn: usize,
+    answer: Assembly,
+    finish_reason: Option<Box<str>>,
+    usage: Option<Box<str>>,
+    id: String,
+    model: String,
+}
+
+impl Decode for GeminiDecoder {
+    fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        match event.data.trim_ascii() {
+            // Google says neither; some servers in between do.
+            b"[DONE]" => return Ok(Flow::End),
+            b"" => return Ok(Flow::More),
+            _ => {}
+        }
+        self.piece(event.data, deltas, "an event of the answer")?;
+        Ok(Flow::More)
+    }
+
+    fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
+        // What a streamed answer comes as when the server does not know `alt=sse`.
+        if body.trim_ascii_start().starts_with(b"[") {
+            let pieces: Vec<&RawValue> =
+                serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
+            for piece in pieces {
+                self.piece(piece.get().as_bytes(), deltas, "a piece of the answer")?;
+            }
+            return Ok(());
+        }
+        if !self.piece(body, deltas, "the answer")? {
+            return Err(unreadable("the answer", "it has no candidates; check the base URL", body));
+        }
+        // A whole document is an end in itself: some servers leave the reason out.
+        self.finish_reason.get_or_insert_default();
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Option<ModelResponse> {
+        let reason = self.finish_reason.take()?;
+        self.answer.keep_reasoning(PROVIDER, &self.asked, None);
+        let stop_reason = stop_reason(&reason, self.answer.calls() > 0);
+        let message = Message::new(Role::Assistant, std::mem::take(&mut self.answer).into_parts());
+        let mut response = ModelResponse::new(message);
+        response.stop_reason = stop_reason;
+        response.usage = self.usage.take().map(|raw| usage(&raw)).unwrap_or_default();
+        response.id = std::mem::take(&mut self.id);
+        response.model = std::mem::take(&mut self.model);
+        Some(response)
+    }
+}
+
+impl GeminiDecoder {
+    pub(super) fn new(asked: Arc<str>, turn: usize) -> Self {
+        Self {
+            asked,
+            turn,
+            answer: Assembly::default(),
+            finish_reason: None,
+            usage: None,
+            id: String::new(),
+            model: String::new(),
+        }
+    }
+
+    /// Reads one object; says whether it had the candidate that is read, the first.
+    fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
+        let piece: Answer<'_> = serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
+        if piece.error.is_some() {
+            return Err(problem::in_answer(&String::from_utf8_lossy(data)));
+        }
+        for (known, said) in [(&mut self.id, &piece.response_id), (&mut self.model, &piece.model_version)] {
+            if known.is_empty() {
+                known.push_str(said);
+            }
+        }
+        // It counts from the beginning each time, so the last one is the whole.
+        if let Some(usage) = piece.usage_metadata {
+            self.usage = Some(usage.get().into());
+        }
+        if let Some(feedback) = piece.prompt_feedback.filter(|feedback| !feedback.block_reason.is_empty()) {
+            return Err(problem::blocked(&feedback.block_reason, &feedback.block_reason_message, data));
+        }
+        let mut candidates = piece.candidates.unwrap_or_default().into_iter();
+        let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) else { return Ok(false) };
+        self.candidate(candidate, deltas, data)?;
+        Ok(true)
+    }
+
+    fn candidate(&mut self, candidate: Candidate<'_>, deltas: &mut Deltas, data: &[u8]) -> Result<(), ModelError> {
+        for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+            self.part(part, deltas);
+        }
+        if !candidate.finish_reason.is_empty() {
+            if self.answer.calls() == 0
+                && let Some(error) = problem::unusable(&candidate.finish_reason, &candidate.finish_message)
+            {
+                return Err(error.with_body(String::from_utf8_lossy(data)));
+            }
+            self.finish_reason = Some((*candidate.finish_reason).into());
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: WirePart<'_>, deltas: &mut Deltas) {
+        let WirePart { text, thought, signature, call, inline, file, rest } = part;
+        if let Some(call) = call {
+            return self.call(&call, &signature, deltas);
+        }
+        let media =
+            inline.map(|inline| (format!("data:{};base64,{}", &*inline.mime_type, &*inline.data), inline.mime_type));
+        let media = media.or_else(|| file.map(|file| (file.file_uri.to_string(), file.mime_type)));
+        match (text.filter(|text| !text.is_empty()), media) {
+            (Some(text), _) if thought => self.thought(&text, &signature, deltas),
+            (Some(text), _) if signature.is_empty() => self.answer.text(&text, deltas),
+            (Some(text), _) => {
+                self.sign_next(&signature);
+                deltas.push(|| ModelEvent::Text(text.to_string()));
+                self.answer.part(Part::Text { text: text.to_string() });
+            }
+            (None, Some((url, mime_type))) => {
+                self.sign_next(&signature);
+                self.answer.part(Part::Media(Media { mime_type: mime_type.to_string(), url, name: None }));
+            }
+            // An empty text that carries a signature, the code that Google ran, and what is yet to come.
+            (None, None) if !signature.is_empty() || !rest.is_empty() => {
+                let mut whole = rest;
+                if !signature.is_empty() {
+                    whole.entry("text").or_insert_with(|| "".into());
+                    whole.insert("thoughtSignature".to_owned(), (*signature).into());
+                }
+                if thought {
+                    whole.insert("thought".to_owned(), true.into());
+                }
+                self.keep(String::new(), json!({"part": whole}));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn thought(&mut self, text: &str, signature: &str, deltas: &mut Deltas) {
+        if signature.is_empty() {
+            return self.answer.reasoning(text, deltas);
+        }
+        deltas.push(|| ModelEvent::Reasoning(text.to_owned()));
+        self.keep(text.to_owned(), json!({"thoughtSignature": signature}));
+    }
+
+    /// A text or a file has no place for a signature of its own; a part before it holds it.
+    fn sign_next(&mut self, signature: &Loose<'_>) {
+        if !signature.is_empty() {
+            self.keep(String::new(), json!({"next": {"thoughtSignature": &**signature}}));
+        }
+    }
+
+    fn keep(&mut self, text: String, opaque: Value) {
+        let (provider, model) = (PROVIDER.to_owned(), self.asked.to_string());
+        self.answer.part(Part::Reasoning(Reasoning { text, provider, model, opaque: Some(Box::new(opaque)) }));
+    }
+
+    fn call(&mut self, call: &Call<'_>, signature: &str, deltas: &mut Deltas) {
+        let number = self.answer.begin_call();
+        let made = format!("{MADE_ID}{}_{number}", self.turn);
+        let id = if call.id.is_empty() { &made } else { &*call.id };
+        let arguments = call.args.map(RawValue::get).filter(|args| *args != "null").unwrap_or("{}");
+        self.answer.call(number, id, &call.name, arguments, deltas);
+        if !signature.is_empty()
+            && let Some(known) = self.answer.call_mut(number)
+        {
+            let opaque = json!({"provider": PROVIDER, "model": &*self.asked, "thoughtSignature": signature});
+            known.opaque = Some(Box::new(opaque));
+        }
+    }
+}
+
+fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
+    match error.is_eof() {
+        true => ModelError::truncated().with_source(error),
+        false => unreadable(what, &error.to_string(), data).with_source(error),
+    }
+}
+
+fn unreadable(what: &str, problem: &str, data: &[u8]) -> ModelError {
+    let data = String::from_utf8_lossy(data);
+    let shown = text::head(data.trim(), 200);
+    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
+        .with_body(data)
+}
+
+fn stop_reason(reason: &str, calls: bool) -> StopReason {
+    match reason {
+        // Some servers in between say that the model called a function, in words of their own.
+        "STOP" | "" if calls => StopReason::ToolCalls,
+        "STOP" | "" => StopReason::Stop,
+        "MAX_TOKENS" | "CONTINUATION" => StopReason::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "ESCALATION"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => StopReason::ContentFilter,
+        _ if calls => StopReason::ToolCalls,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// Counts that cannot be read count as none: an answer is worth more than its bill.
+fn usage(raw: &str) -> Usage {
+    let mut usage = Usage { raw: serde_json::from_str(raw).ok().map(Box::new), ..Usage::default() };
+    if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
+        let count = Option::unwrap_or_default;
+        usage.input_tokens = count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);
+        usage.output_tokens = count(wire.candidates_token_count) + count(wire.thoughts_token_count);
+        usage.cached_tokens = wire.cached_content_token_count;
+        usage.reasoning_tokens = wire.thoughts_token_count;
+    }
+    usage
+}
