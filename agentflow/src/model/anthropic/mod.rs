@@ -22,23 +22,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use self::decode::MessagesDecoder;
-use super::http::{HttpSettings, Outgoing, Refusal, WireFormat, exchange};
+use super::http::{HttpSettings, Outgoing, Provider, Refusal, Server, ServerBuilder, WireFormat, exchange};
 use super::{
-    EnvSecrets, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
-    Secret, SecretProvider,
+    Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
 };
 
 pub(crate) const PROVIDER: &str = "anthropic";
 
-const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
-const BASE_URL_VARIABLE: &str = "ANTHROPIC_BASE_URL";
-const KEY_NAME: &str = "ANTHROPIC_API_KEY";
-const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
-const VERSION_HEADER: HeaderName = HeaderName::from_static("anthropic-version");
-const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+static SERVER: Provider = Provider {
+    base_url: "https://api.anthropic.com",
+    base_url_variable: "ANTHROPIC_BASE_URL",
+    key_names: &["ANTHROPIC_API_KEY"],
+    key_header: Some("x-api-key"),
+    headers: &[("anthropic-version", "2023-06-01")],
+};
 
 /// How the names of those models begin that do not take a schema for their answer.
 const WITHOUT_SCHEMA: [&str; 7] = [
@@ -77,35 +76,15 @@ struct Messages {
     info: ModelInfo,
     /// Names everything that an encoded message depends on.
     format: String,
+    server: Server,
     url: Url,
-    headers: HeaderMap,
-    /// The values of the host's own headers: they may be keys.
-    hidden: Vec<Secret>,
-    key: Key,
     output_mode: OutputMode,
-    /// Whether the server is Anthropic itself.
-    official: bool,
-    http: HttpSettings,
-}
-
-enum Key {
-    Fixed(Secret),
-    Named { name: String, secrets: Arc<dyn SecretProvider> },
 }
 
 impl Anthropic {
     /// A model by the name its server knows it by.
     pub fn builder(model: impl Into<Arc<str>>) -> AnthropicBuilder {
-        AnthropicBuilder {
-            model: model.into(),
-            base_url: None,
-            key: None,
-            key_name: KEY_NAME.to_owned(),
-            secrets: Arc::new(EnvSecrets),
-            headers: Vec::new(),
-            output_mode: None,
-            http: HttpSettings::default(),
-        }
+        AnthropicBuilder { model: model.into(), server: ServerBuilder::new(&SERVER), output_mode: None }
     }
 
     /// A model with everything else taken from the environment: the address from `ANTHROPIC_BASE_URL`, the key
@@ -138,7 +117,7 @@ impl Model for Anthropic {
 /// Shows neither keys nor the values of headers.
 impl fmt::Debug for Anthropic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Messages { info, url, headers, http, .. } = &*self.wire;
+        let Messages { info, server: Server { url, headers, http, .. }, .. } = &*self.wire;
         f.debug_struct("Anthropic")
             .field("model", &info.model)
             .field("host", &url.host_str())
@@ -152,19 +131,11 @@ impl WireFormat for Messages {
     type Decoder = MessagesDecoder;
 
     fn settings(&self) -> &HttpSettings {
-        &self.http
+        &self.server.http
     }
 
     async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, MessagesDecoder), ModelError> {
-        let mut headers = self.headers.clone();
-        let mut hidden = self.hidden.clone();
-        if !headers.contains_key(KEY_HEADER)
-            && !headers.contains_key(AUTHORIZATION)
-            && let Some(key) = self.key().await?
-        {
-            headers.insert(KEY_HEADER, secret_value(key.expose())?);
-            hidden.push(key);
-        }
+        let (headers, hidden) = self.server.headers().await?;
         let body = encode::body(&self.info.model, &self.format, &request)?;
         let outgoing = Outgoing { url: self.url.clone(), headers, body: body.into(), stream: request.stream, hidden };
         Ok((outgoing, MessagesDecoder::new(Arc::clone(&self.info.model))))
@@ -175,67 +146,45 @@ impl WireFormat for Messages {
     }
 }
 
-impl Messages {
-    async fn key(&self) -> Result<Option<Secret>, ModelError> {
-        let (name, secrets) = match &self.key {
-            Key::Fixed(key) => return Ok(Some(key.clone())),
-            Key::Named { name, secrets } => (name, secrets),
-        };
-        match secrets.secret(name).await {
-            Some(key) => Ok(Some(key)),
-            None if self.official => Err(ModelError::new(
-                ModelErrorKind::Auth,
-                format!("there is no key for {DEFAULT_BASE_URL}: set {name}, or {BASE_URL_VARIABLE} to another server"),
-            )),
-            None => Ok(None),
-        }
-    }
-}
-
 /// Describes an [`Anthropic`].
 #[must_use]
 pub struct AnthropicBuilder {
     model: Arc<str>,
-    base_url: Option<String>,
-    key: Option<Secret>,
-    key_name: String,
-    secrets: Arc<dyn SecretProvider>,
-    headers: Vec<(String, String)>,
+    server: ServerBuilder,
     output_mode: Option<OutputMode>,
-    http: HttpSettings,
 }
 
 impl AnthropicBuilder {
     /// The server's address as Anthropic's own clients take it: without `/v1`. Default: the environment variable
     /// `ANTHROPIC_BASE_URL`, else `https://api.anthropic.com`. A query is kept.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
+        self.server.base_url = Some(url.into());
         self
     }
 
     /// The key to send as `x-api-key`. Default: asked for by name before each call.
     pub fn api_key(mut self, key: Secret) -> Self {
-        self.key = Some(key);
+        self.server.key = Some(key);
         self
     }
 
     /// The name by which the key is asked for. Default `ANTHROPIC_API_KEY`. A server other than Anthropic's is called
     /// without a key when there is none of that name.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.key_name = name.into();
+        self.server.key_name = Some(name.into());
         self
     }
 
     /// Where the key is asked for. Default: the environment.
     pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
-        self.secrets = secrets;
+        self.server.secrets = secrets;
         self
     }
 
     /// Sends a header with every call, such as `anthropic-beta`. It replaces one of ours of the same name; an
     /// `Authorization` given here is sent in place of the key. Values are never shown.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
+        self.server.headers.push((name.into(), value.into()));
         self
     }
 
@@ -248,7 +197,7 @@ impl AnthropicBuilder {
 
     /// Time-outs and retries.
     pub fn http(mut self, settings: HttpSettings) -> Self {
-        self.http = settings;
+        self.server.http = settings;
         self
     }
 
@@ -257,38 +206,23 @@ impl AnthropicBuilder {
     /// # Errors
     /// When the base URL is no `http` or `https` address, or a header cannot be sent.
     pub fn build(self) -> Result<Anthropic, ModelError> {
-        let Self { model, base_url, key, key_name, secrets, headers: given, output_mode, http } = self;
-        let base_url = base_url
-            .or_else(|| std::env::var(BASE_URL_VARIABLE).ok().filter(|url| !url.trim().is_empty()))
-            .unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
-        let url = endpoint(base_url.trim())?;
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION_HEADER, VERSION);
-        let mut hidden = Vec::new();
-        for (name, value) in given {
-            let name = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
-            headers.insert(name, secret_value(&value)?);
-            hidden.push(Secret::new(value));
-        }
-        let key = match key {
-            Some(key) => Key::Fixed(key),
-            None => Key::Named { name: key_name, secrets },
-        };
+        let Self { model, server, output_mode } = self;
+        let server = server.build()?;
+        let url = server.endpoint("v1/messages");
         let output_mode = output_mode.unwrap_or_else(|| default_output_mode(&model));
-        let official = url.host_str() == Some("api.anthropic.com");
         let format = format!("{PROVIDER}/{model}");
         let info = ModelInfo::new(PROVIDER, model);
-        let wire = Messages { info, format, url, headers, hidden, key, output_mode, official, http };
-        Ok(Anthropic { wire: Arc::new(wire) })
+        Ok(Anthropic { wire: Arc::new(Messages { info, format, server, url, output_mode }) })
     }
 }
 
 /// Shows neither keys nor the values of headers, nor the address, which may hold a key.
 impl fmt::Debug for AnthropicBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnthropicBuilder").field("model", &self.model).field("http", &self.http).finish_non_exhaustive()
+        f.debug_struct("AnthropicBuilder")
+            .field("model", &self.model)
+            .field("http", &self.server.http)
+            .finish_non_exhaustive()
     }
 }
 
@@ -298,30 +232,4 @@ fn default_output_mode(model: &str) -> OutputMode {
         true => OutputMode::Native,
         false => OutputMode::Tool,
     }
-}
-
-fn unusable(problem: String) -> ModelError {
-    ModelError::new(ModelErrorKind::BadRequest, problem)
-}
-
-/// The address of the one endpoint below a base URL.
-fn endpoint(base_url: &str) -> Result<Url, ModelError> {
-    let mut url = Url::parse(base_url)
-        .map_err(|error| unusable(format!("the base URL is no address ({error}); give one like {DEFAULT_BASE_URL}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));
-    }
-    let path = format!("{}/v1/messages", url.path().trim_end_matches('/'));
-    url.set_path(&path);
-    url.set_fragment(None);
-    Ok(url)
-}
-
-/// A header's value that is not shown by anybody.
-fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| {
-        ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }

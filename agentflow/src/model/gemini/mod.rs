@@ -24,23 +24,25 @@ use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use self::decode::GeminiDecoder;
-use super::http::{HttpSettings, Outgoing, Refusal, WireFormat, exchange};
+use super::http::{HttpSettings, Outgoing, Provider, Refusal, Server, ServerBuilder, WireFormat, exchange};
 use super::{
-    EnvSecrets, Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
-    Secret, SecretProvider,
+    Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
 };
 
 pub(crate) const PROVIDER: &str = "gemini";
 
-const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com";
-const BASE_URL_VARIABLE: &str = "GOOGLE_GEMINI_BASE_URL";
-const VERSION: &str = "v1beta";
-/// In the order in which Google's own clients ask for them.
-const KEY_NAMES: [&str; 2] = ["GOOGLE_API_KEY", "GEMINI_API_KEY"];
-const KEY_HEADER: HeaderName = HeaderName::from_static("x-goog-api-key");
+static SERVER: Provider = Provider {
+    base_url: "https://generativelanguage.googleapis.com",
+    base_url_variable: "GOOGLE_GEMINI_BASE_URL",
+    // In the order in which Google's own clients ask for them.
+    key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+    key_header: Some("x-goog-api-key"),
+    headers: &[],
+};
+/// Added to an address that names no version.
+const VERSION: &str = "v1beta/";
 /// How the ids of calls begin that came without one.
 const MADE_ID: &str = "gemini_call_";
 
@@ -65,36 +67,16 @@ struct GenerateContent {
     info: ModelInfo,
     /// Names everything that an encoded message depends on.
     format: String,
+    server: Server,
     url: Url,
     stream_url: Url,
-    headers: HeaderMap,
-    /// The values of the host's own headers: they may be keys.
-    hidden: Vec<Secret>,
-    key: Key,
     output_mode: Option<OutputMode>,
-    /// Whether the server is the Gemini API itself.
-    official: bool,
-    http: HttpSettings,
-}
-
-enum Key {
-    Fixed(Secret),
-    Named { names: Vec<String>, secrets: Arc<dyn SecretProvider> },
 }
 
 impl Gemini {
     /// A model by the name its server knows it by, such as `gemini-2.5-flash` or `tunedModels/mine`.
     pub fn builder(model: impl Into<Arc<str>>) -> GeminiBuilder {
-        GeminiBuilder {
-            model: model.into(),
-            base_url: None,
-            key: None,
-            key_name: None,
-            secrets: Arc::new(EnvSecrets),
-            headers: Vec::new(),
-            output_mode: None,
-            http: HttpSettings::default(),
-        }
+        GeminiBuilder { model: model.into(), server: ServerBuilder::new(&SERVER), output_mode: None }
     }
 
     /// A model with everything else taken from the environment: the address from `GOOGLE_GEMINI_BASE_URL`, the key
@@ -148,7 +130,7 @@ fn generation(model: &str) -> Option<f32> {
 /// Shows neither keys nor the values of headers.
 impl fmt::Debug for Gemini {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GenerateContent { info, url, headers, http, .. } = &*self.wire;
+        let GenerateContent { info, server: Server { url, headers, http, .. }, .. } = &*self.wire;
         f.debug_struct("Gemini")
             .field("model", &info.model)
             .field("host", &url.host_str())
@@ -162,19 +144,11 @@ impl WireFormat for GenerateContent {
     type Decoder = GeminiDecoder;
 
     fn settings(&self) -> &HttpSettings {
-        &self.http
+        &self.server.http
     }
 
     async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, GeminiDecoder), ModelError> {
-        let mut headers = self.headers.clone();
-        let mut hidden = self.hidden.clone();
-        if !headers.contains_key(KEY_HEADER)
-            && !headers.contains_key(AUTHORIZATION)
-            && let Some(key) = self.key().await?
-        {
-            headers.insert(KEY_HEADER, secret_value(key.expose())?);
-            hidden.push(key);
-        }
+        let (headers, hidden) = self.server.headers().await?;
         let body = encode::body(&self.info.model, &self.format, &request)?;
         let url = if request.stream { &self.stream_url } else { &self.url };
         let outgoing = Outgoing { url: url.clone(), headers, body: body.into(), stream: request.stream, hidden };
@@ -186,41 +160,12 @@ impl WireFormat for GenerateContent {
     }
 }
 
-impl GenerateContent {
-    async fn key(&self) -> Result<Option<Secret>, ModelError> {
-        let (names, secrets) = match &self.key {
-            Key::Fixed(key) => return Ok(Some(key.clone())),
-            Key::Named { names, secrets } => (names, secrets),
-        };
-        for name in names {
-            if let Some(key) = secrets.secret(name).await {
-                return Ok(Some(key));
-            }
-        }
-        match self.official {
-            true => Err(ModelError::new(
-                ModelErrorKind::Auth,
-                format!(
-                    "there is no key for {DEFAULT_BASE_URL}: set {}, or {BASE_URL_VARIABLE} to another server",
-                    names.join(" or ")
-                ),
-            )),
-            false => Ok(None),
-        }
-    }
-}
-
 /// Describes a [`Gemini`].
 #[must_use]
 pub struct GeminiBuilder {
     model: Arc<str>,
-    base_url: Option<String>,
-    key: Option<Secret>,
-    key_name: Option<String>,
-    secrets: Arc<dyn SecretProvider>,
-    headers: Vec<(String, String)>,
+    server: ServerBuilder,
     output_mode: Option<OutputMode>,
-    http: HttpSettings,
 }
 
 impl GeminiBuilder {
@@ -229,33 +174,33 @@ impl GeminiBuilder {
     /// give it an `Authorization` header). Default: the environment variable `GOOGLE_GEMINI_BASE_URL`, else
     /// `https://generativelanguage.googleapis.com`. A query is kept.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
+        self.server.base_url = Some(url.into());
         self
     }
 
     /// The key to send. Default: asked for by name before each call.
     pub fn api_key(mut self, key: Secret) -> Self {
-        self.key = Some(key);
+        self.server.key = Some(key);
         self
     }
 
     /// The name by which the key is asked for. Default `GOOGLE_API_KEY`, and `GEMINI_API_KEY` when there is none of that
     /// name. A server other than Google's is called without a key when there is none.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.key_name = Some(name.into());
+        self.server.key_name = Some(name.into());
         self
     }
 
     /// Where the key is asked for. Default: the environment.
     pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
-        self.secrets = secrets;
+        self.server.secrets = secrets;
         self
     }
 
     /// Sends a header with every call. It replaces one of ours of the same name; an `x-goog-api-key` or `Authorization`
     /// given here is sent in place of the key. Values are never shown.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.headers.push((name.into(), value.into()));
+        self.server.headers.push((name.into(), value.into()));
         self
     }
 
@@ -268,7 +213,7 @@ impl GeminiBuilder {
 
     /// Time-outs and retries.
     pub fn http(mut self, settings: HttpSettings) -> Self {
-        self.http = settings;
+        self.server.http = settings;
         self
     }
 
@@ -277,31 +222,14 @@ impl GeminiBuilder {
     /// # Errors
     /// When the base URL is no `http` or `https` address, or a header cannot be sent.
     pub fn build(self) -> Result<Gemini, ModelError> {
-        let Self { model, base_url, key, key_name, secrets, headers: given, output_mode, http } = self;
-        let base_url = base_url
-            .or_else(|| std::env::var(BASE_URL_VARIABLE).ok().filter(|url| !url.trim().is_empty()))
-            .unwrap_or_else(|| DEFAULT_BASE_URL.to_owned());
-        let url = endpoint(base_url.trim(), &model, "generateContent")?;
-        let mut stream_url = endpoint(base_url.trim(), &model, "streamGenerateContent")?;
+        let Self { model, server, output_mode } = self;
+        let server = server.build()?;
+        let url = endpoint(&server, &model, "generateContent");
+        let mut stream_url = endpoint(&server, &model, "streamGenerateContent");
         stream_url.query_pairs_mut().append_pair("alt", "sse");
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let mut hidden = Vec::new();
-        for (name, value) in given {
-            let name = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
-            headers.insert(name, secret_value(&value)?);
-            hidden.push(Secret::new(value));
-        }
-        let key = match (key, key_name) {
-            (Some(key), _) => Key::Fixed(key),
-            (None, Some(name)) => Key::Named { names: vec![name], secrets },
-            (None, None) => Key::Named { names: KEY_NAMES.map(str::to_owned).into(), secrets },
-        };
-        let official = url.host_str() == Some("generativelanguage.googleapis.com");
         let format = format!("{PROVIDER}/{model}");
         let info = ModelInfo::new(PROVIDER, model);
-        let wire = GenerateContent { info, format, url, stream_url, headers, hidden, key, output_mode, official, http };
+        let wire = GenerateContent { info, format, server, url, stream_url, output_mode };
         Ok(Gemini { wire: Arc::new(wire) })
     }
 }
@@ -309,29 +237,18 @@ impl GeminiBuilder {
 /// Shows neither keys nor the values of headers, nor the address, which may hold a key.
 impl fmt::Debug for GeminiBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GeminiBuilder").field("model", &self.model).field("http", &self.http).finish_non_exhaustive()
+        f.debug_struct("GeminiBuilder")
+            .field("model", &self.model)
+            .field("http", &self.server.http)
+            .finish_non_exhaustive()
     }
 }
 
-fn unusable(problem: String) -> ModelError {
-    ModelError::new(ModelErrorKind::BadRequest, problem)
-}
-
-/// The address of a model's method below a base URL.
-fn endpoint(base_url: &str, model: &str, method: &str) -> Result<Url, ModelError> {
-    let mut url = Url::parse(base_url)
-        .map_err(|error| unusable(format!("the base URL is no address ({error}); give one like {DEFAULT_BASE_URL}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));
-    }
-    let mut path = url.path().trim_end_matches('/').to_owned();
-    if !path.split('/').any(is_version) {
-        path = format!("{path}/{VERSION}");
-    }
+/// The address of a model's method.
+fn endpoint(server: &Server, model: &str, method: &str) -> Url {
+    let version = if server.url.path().split('/').any(is_version) { "" } else { VERSION };
     let collection = if model.contains('/') { "" } else { "models/" };
-    url.set_path(&format!("{path}/{collection}{model}:{method}"));
-    url.set_fragment(None);
-    Ok(url)
+    server.endpoint(&format!("{version}{collection}{model}:{method}"))
 }
 
 /// Whether a segment of a path is a version, such as `v1` or `v1beta`.
@@ -340,13 +257,4 @@ fn is_version(segment: &str) -> bool {
     segment.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
         && segment.starts_with('v')
         && (number.is_empty() || number.starts_with("alpha") || number.starts_with("beta"))
-}
-
-/// A header's value that is not shown by anybody.
-fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
-    let mut value = HeaderValue::from_str(text).map_err(|_| {
-        ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }

@@ -7,6 +7,7 @@ mod client;
 mod exchange;
 mod failure;
 mod retry;
+mod server;
 mod sse;
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use reqwest::header::HeaderMap;
 
 pub(crate) use self::exchange::exchange;
 pub(crate) use self::failure::{Refusal, kind_of_status};
+pub(crate) use self::server::{Provider, Server, ServerBuilder};
 pub(crate) use self::sse::SseEvent;
 use super::{ModelError, ModelEvent, ModelRequest, ModelResponse, Secret};
 

@@ -16,10 +16,12 @@ mod wire;
 use std::fmt;
 use std::sync::Arc;
 
+use reqwest::Url;
+
 use self::decode::ChatDecoder;
-use super::http::{HttpSettings, Outgoing, Refusal, WireFormat, exchange};
+use super::http::{HttpSettings, Outgoing, Refusal, Server, ServerBuilder, WireFormat, exchange};
 use super::openai::problem;
-use super::openai::server::{Server, ServerBuilder};
+use super::openai::server::{OPENAI, output_mode};
 use super::openai::strict_schema::strict;
 use super::{
     Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
@@ -49,12 +51,14 @@ struct Chat {
     /// Names everything that an encoded message depends on.
     format: String,
     server: Server,
+    url: Url,
+    output_mode: Option<OutputMode>,
 }
 
 impl OpenAiChat {
     /// A model by the name its server knows it by.
     pub fn builder(model: impl Into<Arc<str>>) -> OpenAiChatBuilder {
-        OpenAiChatBuilder { model: model.into(), server: ServerBuilder::default() }
+        OpenAiChatBuilder { model: model.into(), server: ServerBuilder::new(&OPENAI), output_mode: None }
     }
 
     /// A model with everything else taken from the environment: the address from `OPENAI_BASE_URL`, the key
@@ -79,7 +83,7 @@ impl Model for OpenAiChat {
     /// The answer is asked for as a strict `response_format`; beside tools only where that is known to work, else as a
     /// tool call. [`OpenAiChatBuilder::output_mode`] decides otherwise.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
-        let mode = self.wire.server.output_mode(with_tools);
+        let mode = self.wire.output_mode.unwrap_or_else(|| output_mode(&self.wire.server, with_tools));
         if mode == OutputMode::Native {
             strict(&schema.schema)?;
         }
@@ -108,10 +112,9 @@ impl WireFormat for Chat {
     }
 
     async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, ChatDecoder), ModelError> {
-        let Server { url, official, .. } = &self.server;
         let (headers, hidden) = self.server.headers().await?;
-        let body = encode::body(&self.info.model, &self.format, *official, &request)?;
-        let outgoing = Outgoing { url: url.clone(), headers, body: body.into(), stream: request.stream, hidden };
+        let body = encode::body(&self.info.model, &self.format, self.server.official, &request)?;
+        let outgoing = Outgoing { url: self.url.clone(), headers, body: body.into(), stream: request.stream, hidden };
         Ok((outgoing, ChatDecoder::new(Arc::clone(&self.info.model), request.messages.len())))
     }
 
@@ -125,6 +128,7 @@ impl WireFormat for Chat {
 pub struct OpenAiChatBuilder {
     model: Arc<str>,
     server: ServerBuilder,
+    output_mode: Option<OutputMode>,
 }
 
 impl OpenAiChatBuilder {
@@ -144,7 +148,7 @@ impl OpenAiChatBuilder {
     /// The name by which the key is asked for. Default `OPENAI_API_KEY`. A server other than OpenAI's is called without
     /// a key when there is none of that name.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.server.key_name = name.into();
+        self.server.key_name = Some(name.into());
         self
     }
 
@@ -170,7 +174,7 @@ impl OpenAiChatBuilder {
     /// How a typed answer is asked for. Default: [`OutputMode::Native`], except beside tools on a server other than
     /// OpenAI's and Azure's, since many then let the model call no tool.
     pub fn output_mode(mut self, mode: OutputMode) -> Self {
-        self.server.output_mode = Some(mode);
+        self.output_mode = Some(mode);
         self
     }
 
@@ -179,10 +183,12 @@ impl OpenAiChatBuilder {
     /// # Errors
     /// When the base URL is no `http` or `https` address, or a header cannot be sent.
     pub fn build(self) -> Result<OpenAiChat, ModelError> {
-        let Self { model, server } = self;
-        let server = server.build("chat/completions")?;
+        let Self { model, server, output_mode } = self;
+        let server = server.build()?;
+        let url = server.endpoint("chat/completions");
         let format = format!("{PROVIDER}/{model}");
-        Ok(OpenAiChat { wire: Arc::new(Chat { info: ModelInfo::new(PROVIDER, model), format, server }) })
+        let info = ModelInfo::new(PROVIDER, model);
+        Ok(OpenAiChat { wire: Arc::new(Chat { info, format, server, url, output_mode }) })
     }
 }
 

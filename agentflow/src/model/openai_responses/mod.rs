@@ -15,11 +15,13 @@ mod wire;
 use std::fmt;
 use std::sync::Arc;
 
+use reqwest::Url;
+
 use self::decode::ResponsesDecoder;
 use self::encode::Format;
-use super::http::{HttpSettings, Outgoing, Refusal, WireFormat, exchange};
+use super::http::{HttpSettings, Outgoing, Refusal, Server, ServerBuilder, WireFormat, exchange};
 use super::openai::problem;
-use super::openai::server::{Server, ServerBuilder};
+use super::openai::server::{OPENAI, output_mode};
 use super::openai::strict_schema::strict;
 use super::{
     Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
@@ -48,12 +50,14 @@ struct Responses {
     info: ModelInfo,
     format: Format,
     server: Server,
+    url: Url,
+    output_mode: Option<OutputMode>,
 }
 
 impl OpenAiResponses {
     /// A model by the name its server knows it by.
     pub fn builder(model: impl Into<Arc<str>>) -> OpenAiResponsesBuilder {
-        OpenAiResponsesBuilder { model: model.into(), server: ServerBuilder::default() }
+        OpenAiResponsesBuilder { model: model.into(), server: ServerBuilder::new(&OPENAI), output_mode: None }
     }
 
     /// A model with everything else taken from the environment: the address from `OPENAI_BASE_URL`, the key
@@ -78,7 +82,7 @@ impl Model for OpenAiResponses {
     /// The answer is asked for as a strict `text.format`; beside tools only where that is known to work, else as a tool
     /// call. [`OpenAiResponsesBuilder::output_mode`] decides otherwise.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
-        let mode = self.wire.server.output_mode(with_tools);
+        let mode = self.wire.output_mode.unwrap_or_else(|| output_mode(&self.wire.server, with_tools));
         if mode == OutputMode::Native {
             strict(&schema.schema)?;
         }
@@ -109,7 +113,7 @@ impl WireFormat for Responses {
     async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, ResponsesDecoder), ModelError> {
         let (headers, hidden) = self.server.headers().await?;
         let body = encode::body(&self.format, &request)?;
-        let url = self.server.url.clone();
+        let url = self.url.clone();
         let outgoing = Outgoing { url, headers, body: body.into(), stream: request.stream, hidden };
         Ok((outgoing, ResponsesDecoder::new(Arc::clone(&self.info.model), request.messages.len())))
     }
@@ -124,6 +128,7 @@ impl WireFormat for Responses {
 pub struct OpenAiResponsesBuilder {
     model: Arc<str>,
     server: ServerBuilder,
+    output_mode: Option<OutputMode>,
 }
 
 impl OpenAiResponsesBuilder {
@@ -143,7 +148,7 @@ impl OpenAiResponsesBuilder {
     /// The name by which the key is asked for. Default `OPENAI_API_KEY`. A server other than OpenAI's is called without
     /// a key when there is none of that name.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.server.key_name = name.into();
+        self.server.key_name = Some(name.into());
         self
     }
 
@@ -169,7 +174,7 @@ impl OpenAiResponsesBuilder {
     /// How a typed answer is asked for. Default: [`OutputMode::Native`], except beside tools on a server other than
     /// OpenAI's and Azure's, since many then let the model call no tool.
     pub fn output_mode(mut self, mode: OutputMode) -> Self {
-        self.server.output_mode = Some(mode);
+        self.output_mode = Some(mode);
         self
     }
 
@@ -178,12 +183,13 @@ impl OpenAiResponsesBuilder {
     /// # Errors
     /// When the base URL is no `http` or `https` address, or a header cannot be sent.
     pub fn build(self) -> Result<OpenAiResponses, ModelError> {
-        let Self { model, server } = self;
-        let server = server.build("responses")?;
+        let Self { model, server, output_mode } = self;
+        let server = server.build()?;
+        let url = server.endpoint("responses");
         let info = ModelInfo::new(PROVIDER, Arc::clone(&model));
         let name = format!("{PROVIDER}/{model}{}", if server.official { "/official" } else { "" });
         let format = Format { name, model, official: server.official };
-        Ok(OpenAiResponses { wire: Arc::new(Responses { info, format, server }) })
+        Ok(OpenAiResponses { wire: Arc::new(Responses { info, format, server, url, output_mode }) })
     }
 }
 

@@ -1,0 +1,227 @@
+//! A provider's server: its address, its key, the headers of every call. Shared by the adapters.
+//!
+//! No key and no header's value is shown by anything here, and nothing here is called.
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use super::HttpSettings;
+use crate::model::{EnvSecrets, ModelError, ModelErrorKind, Secret, SecretProvider};
+
+/// What is the same for all servers of one provider's format.
+pub(crate) struct Provider {
+    /// Where the provider itself is, as its own clients take it.
+    pub(crate) base_url: &'static str,
+    /// The environment variable for another address.
+    pub(crate) base_url_variable: &'static str,
+    /// The names by which a key is asked for, the first one that there is counts.
+    pub(crate) key_names: &'static [&'static str],
+    /// The header that carries the key; `None` for `Authorization: Bearer`.
+    pub(crate) key_header: Option<&'static str>,
+    /// Headers of every call, in lower case.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+}
+
+/// A server, ready to be called.
+pub(crate) struct Server {
+    /// The base URL.
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) http: HttpSettings,
+    /// Whether the server is the provider's own.
+    pub(crate) official: bool,
+    provider: &'static Provider,
+    /// The values of the host's own headers: they may be keys.
+    hidden: Vec<Secret>,
+    key: Key,
+}
+
+enum Key {
+    Fixed(Secret),
+    Named { names: Vec<String>, secrets: Arc<dyn SecretProvider> },
+}
+
+impl Server {
+    /// The address of an endpoint below the base URL. A query of the base URL is kept.
+    pub(crate) fn endpoint(&self, path: &str) -> Url {
+        let mut url = self.url.clone();
+        url.set_path(&format!("{}/{path}", self.url.path().trim_end_matches('/')));
+        url
+    }
+
+    /// The headers of one call, and what in them must not be seen. The key is asked for here.
+    pub(crate) async fn headers(&self) -> Result<(HeaderMap, Vec<Secret>), ModelError> {
+        let (mut headers, mut hidden) = (self.headers.clone(), self.hidden.clone());
+        let name = self.provider.key_header.map_or(AUTHORIZATION, HeaderName::from_static);
+        if !headers.contains_key(&name)
+            && !headers.contains_key(AUTHORIZATION)
+            && let Some(key) = self.key().await?
+        {
+            let value = match self.provider.key_header {
+                Some(_) => secret_value(key.expose())?,
+                None => secret_value(&format!("Bearer {}", key.expose()))?,
+            };
+            headers.insert(name, value);
+            hidden.push(key);
+        }
+        Ok((headers, hidden))
+    }
+
+    async fn key(&self) -> Result<Option<Secret>, ModelError> {
+        let (names, secrets) = match &self.key {
+            Key::Fixed(key) => return Ok(Some(key.clone())),
+            Key::Named { names, secrets } => (names, secrets),
+        };
+        for name in names {
+            if let Some(key) = secrets.secret(name).await {
+                return Ok(Some(key));
+            }
+        }
+        if !self.official {
+            return Ok(None);
+        }
+        let Provider { base_url, base_url_variable, .. } = self.provider;
+        Err(ModelError::new(
+            ModelErrorKind::Auth,
+            format!(
+                "there is no key for {base_url}: set {}, or {base_url_variable} to another server",
+                names.join(" or ")
+            ),
+        ))
+    }
+}
+
+/// What a host says about a server.
+pub(crate) struct ServerBuilder {
+    provider: &'static Provider,
+    pub(crate) base_url: Option<String>,
+    pub(crate) key: Option<Secret>,
+    pub(crate) key_name: Option<String>,
+    pub(crate) secrets: Arc<dyn SecretProvider>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) http: HttpSettings,
+}
+
+impl ServerBuilder {
+    pub(crate) fn new(provider: &'static Provider) -> Self {
+        Self {
+            provider,
+            base_url: None,
+            key: None,
+            key_name: None,
+            secrets: Arc::new(EnvSecrets),
+            headers: Vec::new(),
+            http: HttpSettings::default(),
+        }
+    }
+
+    pub(crate) fn build(self) -> Result<Server, ModelError> {
+        let Self { provider, base_url, key, key_name, secrets, headers: given, http } = self;
+        let base_url = base_url
+            .or_else(|| std::env::var(provider.base_url_variable).ok().filter(|url| !url.trim().is_empty()))
+            .unwrap_or_else(|| provider.base_url.to_owned());
+        let url = address(base_url.trim(), provider)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in provider.headers {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        let mut hidden = Vec::new();
+        for (name, value) in given {
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
+            headers.insert(name, secret_value(&value)?);
+            hidden.push(Secret::new(value));
+        }
+        let key = match (key, key_name) {
+            (Some(key), _) => Key::Fixed(key),
+            (None, Some(name)) => Key::Named { names: vec![name], secrets },
+            (None, None) => Key::Named { names: provider.key_names.iter().map(ToString::to_string).collect(), secrets },
+        };
+        let official = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
+        Ok(Server { url, headers, http, official, provider, hidden, key })
+    }
+}
+
+fn unusable(problem: String) -> ModelError {
+    ModelError::new(ModelErrorKind::BadRequest, problem)
+}
+
+fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
+    let mut url = Url::parse(base_url).map_err(|error| {
+        unusable(format!("the base URL is no address ({error}); give one like {}", provider.base_url))
+    })?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// A header's value that is not shown by anybody.
+fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Provider, Server, ServerBuilder};
+    use crate::model::{ModelErrorKind, Secret};
+
+    static PROVIDER: Provider = Provider {
+        base_url: "https://models.example/v1",
+        base_url_variable: "AGENTFLOW_TEST_NO_SUCH_VARIABLE",
+        key_names: &["AGENTFLOW_TEST_NO_SUCH_KEY", "AGENTFLOW_TEST_NEITHER"],
+        key_header: Some("x-key"),
+        headers: &[("x-version", "7")],
+    };
+
+    fn server(change: impl FnOnce(&mut ServerBuilder)) -> Server {
+        let mut builder = ServerBuilder::new(&PROVIDER);
+        change(&mut builder);
+        builder.build().expect("usable")
+    }
+
+    #[test]
+    fn an_endpoint_is_below_the_base_url() {
+        let of = |base: &str| server(|server| server.base_url = Some(base.to_owned())).endpoint("a/b").to_string();
+        assert_eq!(of("http://h:1/v1"), "http://h:1/v1/a/b");
+        assert_eq!(of("http://h:1/v1/"), "http://h:1/v1/a/b");
+        assert_eq!(of("http://h:1"), "http://h:1/a/b");
+        assert_eq!(of("https://h/d/gpt?api-version=1#x"), "https://h/d/gpt/a/b?api-version=1");
+        for wrong in ["h:1/v1", "/v1", "", "ftp://h/v1"] {
+            let mut builder = ServerBuilder::new(&PROVIDER);
+            builder.base_url = Some(wrong.to_owned());
+            assert_eq!(builder.build().err().expect(wrong).kind(), ModelErrorKind::BadRequest);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_goes_where_the_provider_wants_it_unless_the_host_sends_one() {
+        let sent = server(|server| server.key = Some(Secret::new("k"))).headers().await.expect("a key");
+        assert_eq!((&sent.0["x-key"], &sent.0["x-version"]), (&"k".parse().unwrap(), &"7".parse().unwrap()));
+        assert_eq!(sent.1, [Secret::new("k")]);
+        let own = server(|server| server.headers.push(("Authorization".to_owned(), "Bearer o".to_owned())));
+        let sent = own.headers().await.expect("no key is asked for");
+        assert!(!sent.0.contains_key("x-key"));
+        assert_eq!(sent.1, [Secret::new("Bearer o")]);
+    }
+
+    #[tokio::test]
+    async fn only_the_providers_own_server_needs_a_key() {
+        let error = server(|_| ()).headers().await.expect_err("no key");
+        assert_eq!(
+            error.message(),
+            "there is no key for https://models.example/v1: set AGENTFLOW_TEST_NO_SUCH_KEY or AGENTFLOW_TEST_NEITHER, \
+             or AGENTFLOW_TEST_NO_SUCH_VARIABLE to another server"
+        );
+        let other = server(|server| server.base_url = Some("http://h".to_owned()));
+        assert_eq!(other.headers().await.expect("none is needed").1, []);
+    }
+}
