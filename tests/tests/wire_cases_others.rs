@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agentflow::anthropic::Anthropic;
 use agentflow::gemini::Gemini;
-use agentflow::{Conversation, Message, Model, ModelRequest, Secret, ToolResult, ToolStatus};
+use agentflow::{Conversation, Message, Model, ModelErrorKind, ModelRequest, Secret, ToolResult, ToolStatus};
 use agentflow_tests::{Agentwf, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -218,4 +218,39 @@ async fn what_a_provider_made_goes_back_to_it_as_it_was() {
     if let Some(python) = sdk_types() {
         replay.validate(&python);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_whole_only_by_the_providers_own_sign() {
+    let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };
+    for (id, sign) in [("ant-tools-loop-stream", "event: message_stop"), ("gem-tools-loop-stream", "finishReason")] {
+        let turn = &cases.iter().find(|case| case.id == id).unwrap().turns[0];
+        let body = String::from_utf8(turn.body.clone()).unwrap();
+        let signed = body.find(sign).unwrap();
+        for (option, kind) in [("end", ModelErrorKind::Truncated), ("cut", ModelErrorKind::Transport)] {
+            for at in [signed, signed / 2, signed / 5] {
+                let url = replay.root_url(&format!("{id}@{option}={at}"));
+                let answer = model(&turn.provider, &url).call(ModelRequest::new("Go on.").streamed()).await;
+                let error = answer.expect_err("half an answer");
+                assert_eq!(error.kind(), kind, "{id}@{option}={at}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_key_is_shown() {
+    let (ant, gem) = (Anthropic::builder("m"), Gemini::builder("m"));
+    let shown = format!(
+        "{:?} {:?}",
+        ant.base_url("http://h?key=sk-1").api_key(Secret::new("sk-2")).header("x-a", "sk-3").build().unwrap(),
+        gem.base_url("http://h?key=sk-4").api_key(Secret::new("sk-5")).header("x-a", "sk-6").build().unwrap()
+    );
+    assert!(!shown.contains("sk-"), "{shown}");
+    let shown = format!(
+        "{:?} {:?}",
+        Anthropic::builder("m").api_key(Secret::new("sk-7")),
+        Gemini::builder("m").api_key(Secret::new("sk-8"))
+    );
+    assert!(!shown.contains("sk-"), "{shown}");
 }

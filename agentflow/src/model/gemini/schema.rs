@@ -51,11 +51,10 @@ const FORMATS: &[&str] = &["date-time", "date", "time"];
 /// What cannot be expressed, with the path of the field and what to write instead.
 pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
-    let root: Vec<String> = Vec::new();
     for (name, definition) in definitions(&out) {
         no_endless(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut vec![name.clone()])?;
     }
-    no_endless(&out, &out, &mut vec!["#".to_owned()], &mut root.clone())?;
+    no_endless(&out, &out, &mut vec!["#".to_owned()], &mut Vec::new())?;
     Ok(out)
 }
 
