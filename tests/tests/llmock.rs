@@ -8,10 +8,13 @@ struct Server {
     python: Python,
     _process: Process,
     base: String,
+    /// What is called, and below which path the server speaks that format.
+    model: &'static str,
+    path: &'static str,
 }
 
 impl Server {
-    fn start() -> Option<Self> {
+    fn start(model: &'static str, path: &'static str) -> Option<Self> {
         let python = python_with("llmock", &["llmock==0.2.2"])?;
         let port = free_port().to_string();
         // With a pause between pieces a client that stops reading is seen to stop.
@@ -20,7 +23,7 @@ impl Server {
         let mut process = Process::start(&mut command).expect("llmock can be started");
         let base = format!("http://127.0.0.1:{port}");
         process.wait_until("it answers", |_| get(&format!("{base}/_llmock/scenario")).ok());
-        Some(Self { python, _process: process, base })
+        Some(Self { python, _process: process, base, model, path })
     }
 
     /// What the next requests meet.
@@ -30,12 +33,12 @@ impl Server {
     }
 
     fn call(&self, prompt: &str) -> Agentwf {
-        let base = format!("{}/v1", self.base);
+        let base = format!("{}{}", self.base, self.path);
         Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args([
             "call",
             "--json",
             "--model",
-            "openai-chat/gpt-4o-mini",
+            self.model,
             "--base-url",
             &base,
             prompt,
@@ -43,9 +46,9 @@ impl Server {
     }
 
     fn run(&self, task: &str) -> Agentwf {
-        let base = format!("{}/v1", self.base);
+        let base = format!("{}{}", self.base, self.path);
         Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
-            .args(["run", "--events", "jsonl", "--model", "openai-chat/gpt-4o-mini", "--base-url", &base])
+            .args(["run", "--events", "jsonl", "--model", self.model, "--base-url", &base])
             .args(["--tools", "get_weather", "--task", task])
     }
 
@@ -67,8 +70,28 @@ fn failed(ended: &Ended, kind: &str) {
 }
 
 #[test]
-fn a_server_that_breaks_on_demand_finds_nothing_to_say() {
-    let Some(server) = Server::start() else { return };
+fn a_server_that_breaks_on_demand_finds_nothing_to_say_of_chat() {
+    judged("openai-chat/gpt-4o-mini", "/v1", 3);
+}
+
+#[test]
+fn a_server_that_breaks_on_demand_finds_nothing_to_say_of_responses() {
+    judged("openai-responses/gpt-4o-mini", "/v1", 6);
+}
+
+#[test]
+fn a_server_that_breaks_on_demand_finds_nothing_to_say_of_anthropic() {
+    judged("anthropic/claude-sonnet-4-5", "/anthropic", 5);
+}
+
+#[test]
+fn a_server_that_breaks_on_demand_finds_nothing_to_say_of_gemini() {
+    judged("gemini/gemini-2.5-flash", "/gemini", 3);
+}
+
+/// `after` so many events of an answer the first text has been handed on: what breaks before that is tried again.
+fn judged(model: &'static str, path: &'static str, after: u32) {
+    let Some(server) = Server::start(model, path) else { return };
 
     // What passes is tried again, and the caller hears nothing of it.
     for status in [429, 500, 529] {
@@ -107,7 +130,7 @@ fn a_server_that_breaks_on_demand_finds_nothing_to_say() {
         (json!({"kind": "malformed"}), "truncated"),
         (json!({"kind": "stall", "stall_seconds": 30}), "timeout"),
     ] {
-        let mut behavior = json!({"type": "stream_fault", "after_chunks": 3});
+        let mut behavior = json!({"type": "stream_fault", "after_chunks": after});
         behavior.as_object_mut().unwrap().extend(fault.as_object().unwrap().clone());
         server.will(json!([behavior]));
         let prompt = format!("Write me a story for {fault}.");
