@@ -16,6 +16,8 @@ mod encode;
 mod message;
 mod problem;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::fmt;
