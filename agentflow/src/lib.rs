@@ -6,6 +6,7 @@ mod context;
 mod control;
 mod error;
 mod event;
+mod handle;
 mod message;
 mod model;
 mod path;
@@ -36,14 +37,15 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
+pub use crate::agent::{Agent, Limits, ModelSource, RunRequest, RunResult};
 pub use crate::context::Context;
 pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
+    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
 };
+pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
 pub use crate::model::HttpSettings;
@@ -63,7 +65,7 @@ pub use crate::model::{
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
-pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::runtime::{Recovered, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };

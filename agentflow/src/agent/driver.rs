@@ -45,6 +45,11 @@ impl Run {
         Self::begin(plan, request, shared, StepPath::root())
     }
 
+    /// A run of its own whose journal is in the log already.
+    pub(super) fn resumed(plan: &Arc<Plan>, shared: Arc<RunShared>) -> Self {
+        Self::begin(plan, RunRequest::default(), shared, StepPath::root())
+    }
+
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
@@ -145,6 +150,9 @@ impl Run {
         }
         self.open = false;
         self.commit().await?;
+        if self.base.is_root() {
+            self.shared.log.release().await?;
+        }
         result
     }
 
@@ -358,6 +366,7 @@ impl Drop for Run {
         }
         if self.base.is_root() {
             self.shared.log.close();
+            self.shared.runtime.forget(&self.shared.id);
         }
     }
 }

@@ -2,17 +2,29 @@
 //!
 //! An owned value and no global: two runtimes in one program know nothing of each other.
 
-use std::collections::BTreeMap;
+mod control;
+mod journal;
+mod runs;
+mod state;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+pub use self::runs::Recovered;
+pub(crate) use self::state::{NodeState, RunState};
 
 use crate::context::{Context, RunShared};
+use crate::error::Error;
 use crate::event::{EventSink, Journal, RunId};
 use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, SecretProvider};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::time::{Clock, SystemClock};
+use crate::value::NodeValue;
+use crate::workflow::spec::Spec;
+use crate::workflow::{Inputs, Workflow};
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
 /// given none.
@@ -34,6 +46,9 @@ struct Inner {
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
     store: Option<Arc<dyn Store>>,
+    workflows: BTreeMap<Arc<str>, Arc<Spec>>,
+    /// The runs that go on in this process, by their id.
+    live: Mutex<HashMap<RunId, Weak<RunShared>>>,
 }
 
 type ModelFactory = Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
@@ -72,6 +87,53 @@ impl Runtime {
     /// The journal of a new run, when there is a store.
     pub(crate) fn new_journal(&self) -> Option<Journal> {
         self.0.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.0.store.as_ref()
+    }
+
+    fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.0.store.clone().ok_or_else(control::no_store)
+    }
+
+    /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
+    fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>, Error> {
+        if let Some(spec) = self.0.workflows.get(name) {
+            return Ok(Arc::clone(spec));
+        }
+        let near = crate::text::nearest(name, self.0.workflows.keys().map(|name| &**name));
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(Error::Build {
+            what: "workflow",
+            name: name.into(),
+            problem: format!("this program knows no workflow of this name{hint}"),
+        })
+    }
+
+    fn live_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Weak<RunShared>>> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run that goes on in this process.
+    fn live(&self, run: &RunId) -> Option<Arc<RunShared>> {
+        self.live_runs().get(run)?.upgrade().filter(|shared| !shared.log.is_closed())
+    }
+
+    /// A run goes on here from now on.
+    pub(crate) fn remember(&self, shared: &Arc<RunShared>) {
+        if shared.log.is_durable() {
+            self.live_runs().insert(shared.id.clone(), Arc::downgrade(shared));
+            self.watch_messages(shared);
+        }
+    }
+
+    /// A run goes on here no more.
+    pub(crate) fn forget(&self, run: &RunId) {
+        let mut live = self.live_runs();
+        if !live.is_empty() {
+            live.remove(run);
+        }
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -120,6 +182,7 @@ pub struct RuntimeBuilder {
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
     store: Option<Arc<dyn Store>>,
+    workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
 impl Default for RuntimeBuilder {
@@ -132,6 +195,7 @@ impl Default for RuntimeBuilder {
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
             store: None,
+            workflows: BTreeMap::new(),
         }
     }
 }
@@ -190,10 +254,18 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Makes a workflow known by its name, so that its runs can be taken up by their id. One of the same name takes the
+    /// place of an earlier one, and of one that is linked into the program.
+    pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
+        self.workflows.insert(workflow.name().into(), Arc::clone(workflow.spec()));
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models, store } = self;
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, store }))
+        let Self { clock, ids, resources, sinks, secrets, models, store, workflows } = self;
+        let (sinks, live) = (sinks.into(), Mutex::default());
+        Runtime(Arc::new(Inner { clock, ids, resources, sinks, secrets, models, store, workflows, live }))
     }
 }
 
