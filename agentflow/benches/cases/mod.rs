@@ -6,7 +6,11 @@
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]
 mod http;
+#[cfg(feature = "http")]
+mod server;
 pub(crate) mod step;
+#[cfg(feature = "http")]
+mod stream;
 
 /// A piece of work done in two ways.
 pub(crate) struct Case {
@@ -31,5 +35,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(step::cases());
     #[cfg(feature = "openai-chat")]
     cases.extend(http::cases());
+    #[cfg(feature = "http")]
+    cases.extend(stream::cases());
     cases
 }
