@@ -12,7 +12,7 @@ use super::{MADE_ID, PROVIDER, problem};
 use crate::message::{Media, Message, Part, Reasoning, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::Loose;
+use crate::model::loose::{Loose, from_bytes};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason, Usage};
 use crate::text;
 
@@ -88,7 +88,7 @@ impl GeminiDecoder {
 
     /// Reads one object; says whether it had the candidate that is read, the first.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let piece: Answer<'_> = serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
+        let piece: Answer<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
         if piece.error.is_some() {
             return Err(problem::in_answer(&String::from_utf8_lossy(data)));
         }
