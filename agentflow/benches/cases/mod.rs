@@ -6,10 +6,10 @@
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]
 mod http;
-#[cfg(feature = "http")]
+#[cfg(feature = "openai-chat")]
 mod server;
 pub(crate) mod step;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
 mod stream;
 
 /// A piece of work done in two ways.
@@ -35,7 +35,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(step::cases());
     #[cfg(feature = "openai-chat")]
     cases.extend(http::cases());
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
     cases.extend(stream::cases());
     cases
 }

@@ -42,22 +42,18 @@ struct Shape {
 pub(crate) fn cases() -> Vec<Case> {
     let key = || Secret::new("key");
     vec![
-        #[cfg(feature = "openai-chat")]
         case("openai-chat", &CHAT, |url| {
             let builder = agentflow::openai_chat::OpenAiChat::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
-        #[cfg(feature = "openai-responses")]
         case("openai-responses", &RESPONSES, |url| {
             let builder = agentflow::openai_responses::OpenAiResponses::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
-        #[cfg(feature = "anthropic")]
         case("anthropic", &ANTHROPIC, |url| {
             let builder = agentflow::anthropic::Anthropic::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
-        #[cfg(feature = "gemini")]
         case("gemini", &GEMINI, |url| {
             let builder = agentflow::gemini::Gemini::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))

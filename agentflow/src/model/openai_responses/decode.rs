@@ -213,7 +213,6 @@ mod tests {
     use super::ResponsesDecoder;
     use crate::message::Part;
     use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-    use crate::model::loose::from_bytes;
     use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason};
 
     fn feed(events: &[Value]) -> (Vec<ModelEvent>, Result<Option<ModelResponse>, ModelError>) {
