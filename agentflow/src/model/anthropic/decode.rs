@@ -212,7 +212,7 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
         "end_turn" | "stop_sequence" | "" => StopReason::Stop,
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
         "refusal" => StopReason::Refusal,
-        // Among them `pause_turn` and `compaction`: the server expects to be asked to go on.
+        "pause_turn" => StopReason::PauseTurn,
         other => StopReason::Other(other.to_owned()),
     }
 }
