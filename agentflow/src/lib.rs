@@ -3,6 +3,7 @@
 
 mod agent;
 mod context;
+mod control;
 mod error;
 mod event;
 mod message;
@@ -11,11 +12,14 @@ mod path;
 mod registry;
 mod resource;
 mod runtime;
+mod store;
 mod telemetry;
 mod text;
 mod time;
 mod tool;
+mod value;
 mod wire;
+mod workflow;
 
 #[doc(hidden)]
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -34,9 +38,11 @@ pub use serde_json;
 
 pub use crate::agent::{Agent, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
 pub use crate::context::Context;
+pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
-    Event, EventKind, EventSink, Events, JsonlSink, ModelDelta, RunCompleted, RunId, RunStarted, StdoutSink,
+    AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
+    PauseReason, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
 };
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
@@ -58,10 +64,18 @@ pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::store::{
+    Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
+};
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
     ToolPolicy, ToolRef,
+};
+pub use crate::value::{Encoded, NodeValue};
+pub use crate::workflow::{
+    Approval, Branch, Builder, FailureClass, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind,
+    NodePolicy, NodeSchema, OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
 };
 
 /// What most programs need: `use agentflow::prelude::*;`.

@@ -23,6 +23,7 @@ use self::output::Output;
 pub use self::plan::ModelSource;
 use self::plan::Plan;
 pub use self::request::{RunRequest, RunResult};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::ModelSettings;
 use crate::resource::Resources;
@@ -206,6 +207,22 @@ impl<O> Agent<O> {
         RunResult::new(&self.output, run.run_through().await?)
     }
 
+    /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
+    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that belongs
+    /// to no run, this is [`run`](Self::run).
+    ///
+    /// The request's run id is not used. Dropping the future ends the agent.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+        let run = match cx.is_detached() {
+            true => driver::Run::new(self.plan()?, request.into()),
+            false => driver::Run::within(self.plan()?, request.into(), cx),
+        };
+        RunResult::new(&self.output, run.run_through().await?)
+    }
+
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
     /// cancels the run.
     ///
@@ -246,6 +263,6 @@ impl<O> fmt::Debug for Agent<O> {
 
 impl Description {
     fn build_error(&self, problem: impl Into<String>) -> Error {
-        Error::Build { agent: Arc::clone(&self.name), problem: problem.into() }
+        Error::Build { what: "agent", name: Arc::clone(&self.name), problem: problem.into() }
     }
 }
