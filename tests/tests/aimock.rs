@@ -101,7 +101,7 @@ fn its_events_are_whole_and_in_order() {
         let pieces = events.iter().filter_map(|event| event["payload"]["text"].as_str());
         assert_eq!(pieces.collect::<String>(), ANSWER, "{format}");
         // Before the text there may be reasoning that only its maker can read.
-        let parts = recorded.last().unwrap()["payload"]["message"]["parts"].as_array().unwrap();
+        let parts = recorded.last().unwrap()["payload"]["agent"]["message"]["parts"].as_array().unwrap();
         assert_eq!(parts.last().unwrap(), &json!({"type": "text", "text": ANSWER}), "{format}");
     }
 }

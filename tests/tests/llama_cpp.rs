@@ -126,7 +126,7 @@ fn answers(server: &Server, dialect: &Dialect) {
         .map(|event| event["payload"]["text"].as_str().unwrap())
         .collect();
     assert!(pieces.len() > 3, "{format}: {pieces:?}");
-    assert_eq!(events.last().unwrap()["payload"]["message"]["parts"][0]["text"], pieces.concat(), "{format}");
+    assert_eq!(events.last().unwrap()["payload"]["agent"]["message"]["parts"][0]["text"], pieces.concat(), "{format}");
 
     // A request that the server refuses is its error.
     let refused = server.call(dialect).args(["--setting", r#"temperature="hot""#]).run();
