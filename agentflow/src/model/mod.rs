@@ -329,6 +329,9 @@ pub enum StopReason {
     ContentFilter,
     /// The model declined.
     Refusal,
+    /// The provider paused in the middle of a long turn: it goes on when it is sent the conversation with this answer at
+    /// its end. An agent does so.
+    PauseTurn,
     /// A reason that has no name here, as the provider wrote it.
     Other(String),
 }
@@ -342,6 +345,7 @@ impl StopReason {
             Self::Length => "length",
             Self::ContentFilter => "content_filter",
             Self::Refusal => "refusal",
+            Self::PauseTurn => "pause_turn",
             Self::Other(reason) => reason,
         }
     }

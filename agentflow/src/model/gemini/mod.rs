@@ -39,6 +39,7 @@ static SERVER: Provider = Provider {
     // In the order in which Google's own clients ask for them.
     key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
     key_header: Some("x-goog-api-key"),
+    token_names: &[],
     headers: &[],
 };
 /// Added to an address that names no version.

@@ -20,6 +20,8 @@ pub(crate) struct Provider {
     pub(crate) key_names: &'static [&'static str],
     /// The header that carries the key; `None` for `Authorization: Bearer`.
     pub(crate) key_header: Option<&'static str>,
+    /// The names by which a token is asked for when there is no key. It is sent as `Authorization: Bearer`.
+    pub(crate) token_names: &'static [&'static str],
     /// Headers of every call, in lower case.
     pub(crate) headers: &'static [(&'static str, &'static str)],
 }
@@ -40,7 +42,7 @@ pub(crate) struct Server {
 
 enum Key {
     Fixed(Secret),
-    Named { names: Vec<String>, secrets: Arc<dyn SecretProvider> },
+    Named { names: Vec<String>, tokens: &'static [&'static str], secrets: Arc<dyn SecretProvider> },
 }
 
 impl Server {
@@ -57,11 +59,11 @@ impl Server {
         let name = self.provider.key_header.map_or(AUTHORIZATION, HeaderName::from_static);
         if !headers.contains_key(&name)
             && !headers.contains_key(AUTHORIZATION)
-            && let Some(key) = self.key().await?
+            && let Some((name, key)) = self.key(name).await?
         {
-            let value = match self.provider.key_header {
-                Some(_) => secret_value(key.expose())?,
-                None => secret_value(&format!("Bearer {}", key.expose()))?,
+            let value = match name == AUTHORIZATION {
+                true => secret_value(&format!("Bearer {}", key.expose()))?,
+                false => secret_value(key.expose())?,
             };
             headers.insert(name, value);
             hidden.push(key);
@@ -69,14 +71,20 @@ impl Server {
         Ok((headers, hidden))
     }
 
-    async fn key(&self) -> Result<Option<Secret>, ModelError> {
-        let (names, secrets) = match &self.key {
-            Key::Fixed(key) => return Ok(Some(key.clone())),
-            Key::Named { names, secrets } => (names, secrets),
+    /// The key with the header for it, `header` unless it is a token.
+    async fn key(&self, header: HeaderName) -> Result<Option<(HeaderName, Secret)>, ModelError> {
+        let (names, tokens, secrets) = match &self.key {
+            Key::Fixed(key) => return Ok(Some((header, key.clone()))),
+            Key::Named { names, tokens, secrets } => (names, tokens, secrets),
         };
         for name in names {
             if let Some(key) = secrets.secret(name).await {
-                return Ok(Some(key));
+                return Ok(Some((header, key)));
+            }
+        }
+        for name in *tokens {
+            if let Some(token) = secrets.secret(name).await {
+                return Ok(Some((AUTHORIZATION, token)));
             }
         }
         if !self.official {
@@ -87,7 +95,7 @@ impl Server {
             ModelErrorKind::Auth,
             format!(
                 "there is no key for {base_url}: set {}, or {base_url_variable} to another server",
-                names.join(" or ")
+                names.iter().map(String::as_str).chain(tokens.iter().copied()).collect::<Vec<_>>().join(" or ")
             ),
         ))
     }
@@ -137,8 +145,11 @@ impl ServerBuilder {
         }
         let key = match (key, key_name) {
             (Some(key), _) => Key::Fixed(key),
-            (None, Some(name)) => Key::Named { names: vec![name], secrets },
-            (None, None) => Key::Named { names: provider.key_names.iter().map(ToString::to_string).collect(), secrets },
+            (None, Some(name)) => Key::Named { names: vec![name], tokens: &[], secrets },
+            (None, None) => {
+                let names = provider.key_names.iter().map(ToString::to_string).collect();
+                Key::Named { names, tokens: provider.token_names, secrets }
+            }
         };
         let official = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
         Ok(Server { url, headers, http, official, provider, hidden, key })
@@ -171,14 +182,17 @@ fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::{Provider, Server, ServerBuilder};
-    use crate::model::{ModelErrorKind, Secret};
+    use crate::model::{ModelErrorKind, Secret, SecretProvider};
 
     static PROVIDER: Provider = Provider {
         base_url: "https://models.example/v1",
         base_url_variable: "AGENTFLOW_TEST_NO_SUCH_VARIABLE",
         key_names: &["AGENTFLOW_TEST_NO_SUCH_KEY", "AGENTFLOW_TEST_NEITHER"],
         key_header: Some("x-key"),
+        token_names: &["AGENTFLOW_TEST_NO_SUCH_TOKEN"],
         headers: &[("x-version", "7")],
     };
 
@@ -213,13 +227,43 @@ mod tests {
         assert_eq!(sent.1, [Secret::new("Bearer o")]);
     }
 
+    /// Knows what it was given.
+    struct Known(&'static [(&'static str, &'static str)]);
+
+    #[async_trait::async_trait]
+    impl SecretProvider for Known {
+        async fn secret(&self, name: &str) -> Option<Secret> {
+            self.0.iter().find(|(known, _)| *known == name).map(|(_, secret)| Secret::new(*secret))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_sent_as_one_when_there_is_no_key() {
+        const TOKEN: (&str, &str) = ("AGENTFLOW_TEST_NO_SUCH_TOKEN", "t");
+        const BOTH: &[(&str, &str)] = &[TOKEN, ("AGENTFLOW_TEST_NEITHER", "k")];
+        let sent = async |known: &'static [(&str, &str)], name: Option<&str>| {
+            let server = server(|server| {
+                server.base_url = Some("http://h".to_owned());
+                server.secrets = Arc::new(Known(known));
+                server.key_name = name.map(str::to_owned);
+            });
+            let (headers, hidden) = server.headers().await.expect("headers");
+            let of = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            (of("x-key"), of("authorization"), hidden)
+        };
+        assert_eq!(sent(&[TOKEN], None).await, (None, Some("Bearer t".to_owned()), vec![Secret::new("t")]));
+        assert_eq!(sent(BOTH, None).await, (Some("k".to_owned()), None, vec![Secret::new("k")]));
+        // A name that the host gives is the only one.
+        assert_eq!(sent(&[TOKEN], Some("OTHER")).await, (None, None, vec![]));
+    }
+
     #[tokio::test]
     async fn only_the_providers_own_server_needs_a_key() {
         let error = server(|_| ()).headers().await.expect_err("no key");
         assert_eq!(
             error.message(),
-            "there is no key for https://models.example/v1: set AGENTFLOW_TEST_NO_SUCH_KEY or AGENTFLOW_TEST_NEITHER, \
-             or AGENTFLOW_TEST_NO_SUCH_VARIABLE to another server"
+            "there is no key for https://models.example/v1: set AGENTFLOW_TEST_NO_SUCH_KEY or AGENTFLOW_TEST_NEITHER \
+             or AGENTFLOW_TEST_NO_SUCH_TOKEN, or AGENTFLOW_TEST_NO_SUCH_VARIABLE to another server"
         );
         let other = server(|server| server.base_url = Some("http://h".to_owned()));
         assert_eq!(other.headers().await.expect("none is needed").1, []);
