@@ -50,9 +50,9 @@ pub use crate::model::openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use crate::model::openai_responses;
 pub use crate::model::{
-    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
-    ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
-    StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
+    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelProvider, ModelRef,
+    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::event::{EventSink, RunId};
-use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, SecretProvider};
+use crate::model::{EnvSecrets, Model, ModelProvider, ModelRef, ModelRefError, SecretProvider};
 use crate::resource::Resources;
 use crate::time::{Clock, SystemClock};
 
@@ -56,6 +56,27 @@ impl Runtime {
             },
         };
         Err(ModelRefError::unusable(model, problem))
+    }
+
+    /// The providers that models can be named by, ordered by name: those of this build and the host's own. Each key is
+    /// asked for and none is shown.
+    pub async fn model_providers(&self) -> Vec<ModelProvider> {
+        let mut providers = crate::model::built_in_providers(&self.0.secrets).await;
+        providers.retain(|provider| !self.0.models.contains_key(&*provider.name));
+        providers.extend(self.0.models.keys().map(|name| ModelProvider::of_host(name)));
+        providers.sort_by(|a, b| a.name.cmp(&b.name));
+        providers
+    }
+
+    /// Whether the host itself makes the models of a provider.
+    #[cfg(feature = "cli")]
+    pub(crate) fn makes(&self, provider: &str) -> bool {
+        self.0.models.contains_key(provider)
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn secrets(&self) -> Arc<dyn SecretProvider> {
+        Arc::clone(&self.0.secrets)
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {

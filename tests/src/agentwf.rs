@@ -29,10 +29,13 @@ pub struct Ended {
 }
 
 impl Agentwf {
-    /// The program at `path`, with a key that no server knows and without the caller's proxies and addresses.
+    /// The program at `path`, with a key that no server knows and without the caller's proxies, addresses and keys.
     pub fn new(path: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(path);
-        for name in ["OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
+        let addresses = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
+        let keys = ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+        let others = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"];
+        for name in addresses.into_iter().chain(keys).chain(others) {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
         command.env("OPENAI_API_KEY", "a-key-of-the-tests").stdin(Stdio::null());

@@ -24,6 +24,18 @@ pub(crate) struct Provider {
     pub(crate) headers: &'static [(&'static str, &'static str)],
 }
 
+impl Provider {
+    /// The address that is called when the host names none, without what may be a key: user, password and query.
+    #[allow(dead_code, reason = "a build may have no adapter")]
+    pub(crate) fn shown_url(&'static self) -> Result<String, ModelError> {
+        let mut url = ServerBuilder::new(self).build()?.url;
+        url.set_query(None);
+        // Neither fails for an address of `http` or `https`.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        Ok(url.to_string().trim_end_matches('/').to_owned())
+    }
+}
+
 /// A server, ready to be called.
 pub(crate) struct Server {
     /// The base URL.
