@@ -25,6 +25,9 @@ pub mod cli;
 
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
+#[cfg(feature = "metrics")]
+#[doc(no_inline)]
+pub use opentelemetry;
 #[doc(no_inline)]
 pub use schemars;
 #[doc(no_inline)]
@@ -58,6 +61,8 @@ pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{Runtime, RuntimeBuilder};
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,

@@ -30,6 +30,7 @@ struct Inner {
     sinks: Arc<[Arc<dyn EventSink>]>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    trace_content: bool,
 }
 
 type ModelFactory = Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
@@ -79,6 +80,11 @@ impl Runtime {
         Arc::clone(&self.0.secrets)
     }
 
+    /// Whether spans hold contents.
+    pub(crate) fn traces_content(&self) -> bool {
+        self.0.trace_content
+    }
+
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.0.clock)
     }
@@ -123,6 +129,7 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    trace_content: bool,
 }
 
 impl Default for RuntimeBuilder {
@@ -134,6 +141,7 @@ impl Default for RuntimeBuilder {
             sinks: Vec::new(),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
+            trace_content: false,
         }
     }
 }
@@ -185,10 +193,19 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and the
+    /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
+    /// its whole conversation.
+    pub fn trace_content(mut self, yes: bool) -> Self {
+        self.trace_content = yes;
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models } = self;
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models }))
+        let Self { clock, ids, resources, sinks, secrets, models, trace_content } = self;
+        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, trace_content }))
     }
 }
 
