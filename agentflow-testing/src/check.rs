@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Conversation, Event, EventKind};
+use agentflow::{Conversation, Event, EventKind, StepPath};
 
 /// What is wrong with a list of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
 fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     let mut problem = |text: String| problems.push(format!("{run}: {text}"));
     let (mut seq, mut part, mut time) = (0, 0, None);
-    let mut open: BTreeSet<String> = BTreeSet::new();
+    let mut open: BTreeSet<(String, &str)> = BTreeSet::new();
     let mut paths: BTreeSet<String> = BTreeSet::new();
     let mut ends = 0;
     for event in events {
@@ -80,23 +80,39 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         if paths.is_empty() != matches!(event.kind, EventKind::RunStarted(_)) {
             problem(format!("{what}: the first event, and only the first, is run.started"));
         }
-        if let Some(parent) = event.path.parent()
-            && !parent.is_root()
-            && !paths.contains(&parent.to_string())
+        // An arm of a router has no events of its own; the router before it has.
+        let mut ancestor = event.path.parent();
+        let known = |path: &StepPath| path.is_root() || paths.contains(&path.to_string());
+        let is_call = event.name().starts_with("model.") || event.name().starts_with("tool.");
+        while let Some(path) = &ancestor
+            && !known(path)
         {
-            problem(format!("{what}: its parent `{parent}` is not there before it"));
+            if is_call || path.parent().is_some_and(|above| above.is_root()) {
+                problem(format!("{what}: its parent `{path}` is not there before it"));
+                break;
+            }
+            ancestor = path.parent();
         }
         paths.insert(event.path.to_string());
         if event.kind.ends_run() {
             ends += 1;
-            for step in &open {
+            for (step, _) in &open {
                 problem(format!("`{step}` has no end when the run ends"));
             }
             continue;
         }
-        let step = event.path.to_string();
+        let subject = event.name().rsplit_once('.').map_or("", |(subject, _)| subject);
+        let step = (event.path.to_string(), subject);
         let wrong = match event.name().rsplit_once('.') {
-            Some(("run", _)) => None,
+            Some(("run" | "output" | "approval", _)) => None,
+            // A node fails without a start when it cannot even begin.
+            Some(("workflow.node", "failed")) => {
+                open.remove(&step);
+                None
+            }
+            Some(("workflow.node", "retrying")) => {
+                (!open.remove(&step)).then_some("it is tried again without a first try")
+            }
             Some((_, "started")) => (!open.insert(step)).then_some("it was started before and has no end"),
             Some((_, "completed" | "failed" | "cancelled")) => {
                 (!open.remove(&step)).then_some("it ends without a start")

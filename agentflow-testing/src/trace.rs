@@ -2,7 +2,7 @@
 //!
 //! Only what a reader asks about is in the lines. That the rest is in order is [`check_events`]' business.
 
-use agentflow::{Event, EventKind};
+use agentflow::{AgentStarted, Event, EventKind, RunBody, RunCompleted};
 
 use crate::check::check_events;
 use crate::diff::diff;
@@ -52,6 +52,10 @@ impl<S: Into<String>> TraceLines for Vec<S> {
 ///
 /// Besides these there are `model#1 failed KIND "why"`, `tool#1.add failed STATUS "what the model is told"`,
 /// `run.failed KIND "why"` and `run.cancelled "why"`. `model.started`, `run.step` and deltas have no line.
+///
+/// A node of a workflow is `NAME started`, `NAME completed OUTPUT`, `NAME failed KIND "why"`, `NAME retrying ..`,
+/// `NAME skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
+/// question to a person is `NAME approval.requested "question" PAYLOAD` and `NAME approval.resolved by WHO: ANSWER`.
 pub fn trace(events: impl AsRef<[Event]>) -> Vec<String> {
     events.as_ref().iter().filter_map(line).collect()
 }
@@ -60,18 +64,39 @@ fn line(event: &Event) -> Option<String> {
     let Event { path, kind, .. } = event;
     let name = match path.is_root() {
         true => kind.name().to_owned(),
-        false => format!("{path} {}", kind.name().split_once('.').map_or(kind.name(), |(_, verb)| verb)),
+        false => format!("{path} {}", verb(kind)),
     };
     Some(match kind {
         EventKind::RunStep { .. } | EventKind::ModelStarted { .. } | EventKind::ModelDelta(_) => return None,
-        EventKind::RunStarted(started) => match started.input.last() {
-            Some(message) => format!("{name} {:?}", message.text()),
-            None => name,
+        EventKind::RunStarted(started) => match &started.body {
+            RunBody::Agent(agent) => began(&name, agent),
+            RunBody::Workflow(workflow) => format!("{name} {}", one_line(workflow.input.as_str())),
+            _ => name,
         },
-        EventKind::RunCompleted(completed) => format!("{name} {:?}", completed.message.text()),
-        EventKind::RunFailed { error } | EventKind::ModelFailed { error } => {
-            format!("{name} {} {:?}", error.kind, error.message)
+        EventKind::AgentStarted(agent) => began(&name, agent),
+        EventKind::WorkflowStarted(workflow) => format!("{name} {}", one_line(workflow.input.as_str())),
+        EventKind::RunCompleted(completed) => match &**completed {
+            RunCompleted::Agent(answer) => format!("{name} {:?}", answer.message.text()),
+            RunCompleted::Workflow(workflow) => format!("{name} {}", one_line(workflow.output.as_str())),
+            _ => name,
+        },
+        EventKind::AgentCompleted(answer) => format!("{name} {:?}", answer.message.text()),
+        EventKind::WorkflowCompleted(workflow) => format!("{name} {}", one_line(workflow.output.as_str())),
+        EventKind::RunFailed { error }
+        | EventKind::AgentFailed { error }
+        | EventKind::WorkflowFailed { error }
+        | EventKind::NodeFailed { error, .. }
+        | EventKind::NodeRetrying { error, .. }
+        | EventKind::ModelFailed { error } => format!("{name} {} {:?}", error.kind, error.message),
+        EventKind::NodeStarted { attempt, .. } if *attempt > 1 => format!("{name} attempt {attempt}"),
+        EventKind::NodeCompleted { output, .. } => format!("{name} {}", one_line(output.as_str())),
+        EventKind::NodeSkipped { reason } => format!("{name} {reason:?}"),
+        EventKind::NodeReset { by } => format!("{name} by {by}"),
+        EventKind::RunPaused { reason } => format!("{name} {reason}"),
+        EventKind::ApprovalRequested(request) => {
+            format!("{name} {:?} {}", request.message, one_line(request.payload.as_str()))
         }
+        EventKind::ApprovalResolved { answer, by } => format!("{name} by {by}: {}", one_line(answer.as_str())),
         EventKind::RunCancelled { reason } => format!("{name} {reason:?}"),
         EventKind::ModelCompleted(response) => {
             let text = response.text();
@@ -83,6 +108,23 @@ fn line(event: &Event) -> Option<String> {
         EventKind::ToolFailed { result, .. } => format!("{name} {} {:?}", result.status, result.output),
         _ => name,
     })
+}
+
+/// What a line calls the event: `started`, `completed`, and with its subject where a path may have several.
+fn verb(kind: &EventKind) -> &str {
+    let name = kind.name();
+    match name.strip_prefix("workflow.node.") {
+        Some(verb) => verb,
+        None if name.starts_with("agent.") || name.starts_with("workflow.") || name.starts_with("approval.") => name,
+        None => name.split_once('.').map_or(name, |(_, verb)| verb),
+    }
+}
+
+fn began(name: &str, agent: &AgentStarted) -> String {
+    match agent.input.last() {
+        Some(message) => format!("{name} {:?}", message.text()),
+        None => name.to_owned(),
+    }
 }
 
 /// Checks that a run went as told: its events are well-formed (see [`check_events`]) and its [`trace`] is exactly these

@@ -1,14 +1,16 @@
 //! What a body is given: who it is, what it may use, when to stop.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{EventLog, EventSink, RunId};
+use crate::event::{EventKind, EventLog, Journal, RunId};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::time::{Clock, SystemClock, Timestamp};
+use crate::runtime::Runtime;
+use crate::time::{Clock, Timestamp};
 
 /// What a tool's body is given. Cloning is cheap; a clone may outlive the call, but the run does not wait for it.
 ///
@@ -20,32 +22,49 @@ use crate::time::{Clock, SystemClock, Timestamp};
 pub struct Context {
     run: Arc<RunShared>,
     path: StepPath,
+    attempt: u32,
+    resources: Resources,
 }
 
 /// What all steps of one run share.
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
+    pub(crate) runtime: Runtime,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) resources: Resources,
     pub(crate) cancellation: CancellationToken,
     pub(crate) log: EventLog,
     cancel_reason: OnceLock<Arc<str>>,
+    /// How many agents and workflows were begun at a path by the same attempt at a step.
+    nested: Mutex<HashMap<StepPath, u32>>,
 }
 
 impl RunShared {
-    pub(crate) fn new(
-        id: RunId,
-        clock: Arc<dyn Clock>,
-        resources: Resources,
-        sinks: Arc<[Arc<dyn EventSink>]>,
-    ) -> Self {
+    pub(crate) fn new(id: RunId, runtime: &Runtime, journal: Option<Journal>) -> Self {
         Self {
-            log: EventLog::new(id.clone(), sinks),
+            log: EventLog::new(id.clone(), runtime.sinks(), journal),
             id,
-            clock,
-            resources,
+            clock: runtime.clock(),
+            runtime: runtime.clone(),
             cancellation: CancellationToken::new(),
             cancel_reason: OnceLock::new(),
+            nested: Mutex::default(),
+        }
+    }
+
+    /// Records what happened, now.
+    pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
+        self.log.record(self.clock.now(), path, kind);
+    }
+
+    /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
+    /// the path for itself, so that an agent that is a node is seen as that node.
+    fn claim(&self, path: StepPath) -> StepPath {
+        let mut nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = nested.entry(path.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => path,
+            count => path.child(&format!("call#{count}")),
         }
     }
 
@@ -61,8 +80,13 @@ impl RunShared {
 }
 
 impl Context {
-    pub(crate) fn new(run: Arc<RunShared>, path: StepPath) -> Self {
-        Self { run, path }
+    pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
+        Self { run, path, attempt: 1, resources }
+    }
+
+    /// The same for another attempt at the step.
+    pub(crate) fn with_attempt(self, attempt: u32) -> Self {
+        Self { attempt, ..self }
     }
 
     /// A context that belongs to no run, for calling a tool's function in a test.
@@ -72,8 +96,38 @@ impl Context {
 
     /// Like [`detached`](Self::detached), with resources.
     pub fn detached_with(resources: Resources) -> Self {
-        let shared = RunShared::new(RunId::new("detached"), Arc::new(SystemClock), resources, Arc::default());
-        Self::new(Arc::new(shared), StepPath::root())
+        Self { resources, ..Runtime::default().context() }
+    }
+
+    pub(crate) fn run(&self) -> &Arc<RunShared> {
+        &self.run
+    }
+
+    /// Whether it belongs to no run.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.path.is_root()
+    }
+
+    pub(crate) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// The path below which an agent or a workflow that is begun here records what it does.
+    pub(crate) fn claim(&self) -> StepPath {
+        self.run.claim(match self.attempt {
+            1 => self.path.clone(),
+            attempt => self.path.child(&format!("attempt#{attempt}")),
+        })
+    }
+
+    /// The runtime of the run: agents and workflows that are begun here use it.
+    pub fn runtime(&self) -> &Runtime {
+        &self.run.runtime
+    }
+
+    /// The attempt at this step, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
     }
 
     /// The run this belongs to.
@@ -93,7 +147,7 @@ impl Context {
 
     /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
     pub fn resource<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.run.resources.get::<T>()
+        self.resources.get::<T>()
     }
 
     /// The time by the run's clock; use it instead of the system's so that tests own it.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::registry::RegistryError;
+use crate::store::StoreError;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -90,6 +91,12 @@ pub enum Error {
         /// Who or what stopped it.
         reason: Arc<str>,
     },
+    /// The store could not take or give what it was asked; the run has stopped here and can be taken up again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
+    #[error("{}", .0.message)]
+    Recorded(Arc<Failure>),
     /// Something else went wrong while the run's task was executed.
     #[error("the run's task ended without a result: {reason}")]
     Lost {
@@ -100,7 +107,7 @@ pub enum Error {
 
 impl Error {
     /// The class as a word, as stored in [`Failure::kind`].
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Self::Build { .. } => "build",
             Self::ModelRef(_) => "model_ref",
@@ -113,6 +120,8 @@ impl Error {
             Self::ToolFailures { .. } => "tool_failures",
             Self::Timeout { .. } => "timeout",
             Self::Cancelled { .. } => "cancelled",
+            Self::Store(error) => error.kind().as_str(),
+            Self::Recorded(failure) => &failure.kind,
             Self::Lost { .. } => "lost",
         }
     }
@@ -121,6 +130,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),
+            Self::Recorded(failure) => failure.retryable,
             Self::Timeout { .. } | Self::Lost { .. } => true,
             _ => false,
         }
@@ -175,6 +185,7 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         match error {
             Error::Model(error) => Self::from(&**error),
+            Error::Recorded(failure) => Self::clone(failure),
             other => Self {
                 kind: other.kind().to_owned(),
                 message: other.to_string(),

@@ -11,10 +11,12 @@ mod path;
 mod registry;
 mod resource;
 mod runtime;
+mod store;
 mod telemetry;
 mod text;
 mod time;
 mod tool;
+mod value;
 mod wire;
 
 #[doc(hidden)]
@@ -39,7 +41,8 @@ pub use crate::agent::{Agent, Limits, ModelSource, RunHandle, RunRequest, RunRes
 pub use crate::context::Context;
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
-    Event, EventKind, EventSink, Events, JsonlSink, ModelDelta, RunCompleted, RunId, RunStarted, StdoutSink,
+    AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
+    PauseReason, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
 };
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
@@ -61,6 +64,9 @@ pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::store::{
+    Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
+};
 #[cfg(feature = "metrics")]
 pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
@@ -68,6 +74,7 @@ pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
     ToolPolicy, ToolRef,
 };
+pub use crate::value::{Encoded, NodeValue};
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {

@@ -47,6 +47,37 @@ impl StepPath {
         Self { prefix: self.as_prefix(), step: Step::Tool { turn, name: name.into(), repeat } }
     }
 
+    /// A step of a name below this path, such as a node of a workflow.
+    pub fn child(&self, name: &str) -> Self {
+        let prefix = match self.as_prefix() {
+            Some(prefix) => format!("{prefix}/{name}").into(),
+            None => name.into(),
+        };
+        Self { prefix: Some(prefix), step: Step::Run }
+    }
+
+    /// A path of names alone, none of them `model#..` or `tool#..`.
+    pub(crate) fn of_names(names: Arc<str>) -> Self {
+        Self { prefix: Some(names), step: Step::Run }
+    }
+
+    /// Whether this is `base` or below it.
+    pub fn is_within(&self, base: &Self) -> bool {
+        if base.is_root() || self == base {
+            return true;
+        }
+        if base.step != Step::Run {
+            return self.prefix.as_deref().is_some_and(|prefix| is_below(prefix, &base.to_string()));
+        }
+        let (Some(prefix), Some(base)) = (self.prefix.as_deref(), base.prefix.as_deref()) else { return false };
+        prefix == base || is_below(prefix, base)
+    }
+
+    /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
+    pub(crate) fn is_step_of(&self, base: &Self) -> bool {
+        self == base || (self.step != Step::Run && self.parent().as_ref() == Some(base))
+    }
+
     fn as_prefix(&self) -> Option<Arc<str>> {
         match self.step {
             Step::Run => self.prefix.clone(),
@@ -61,15 +92,19 @@ impl StepPath {
 
     /// The path this is below of; `None` for the run itself.
     pub fn parent(&self) -> Option<Self> {
-        if self.step != Step::Run {
-            return Some(Self { prefix: self.prefix.clone(), step: Step::Run });
-        }
-        let prefix = self.prefix.as_deref()?;
-        Some(match prefix.rsplit_once('/') {
-            Some((parent, _)) => Self { prefix: Some(parent.into()), step: Step::Run },
-            None => Self::root(),
-        })
+        let parent = match self.step {
+            Step::Run => self.prefix.as_deref()?.rsplit_once('/').map(|(parent, _)| parent),
+            _ => self.prefix.as_deref(),
+        };
+        // A prefix may end in a model or tool step: what is below a tool has the tool as its parent.
+        Some(parent.map_or_else(Self::root, |parent| {
+            parent.parse().unwrap_or_else(|_| Self { prefix: Some(parent.into()), step: Step::Run })
+        }))
     }
+}
+
+fn is_below(path: &str, base: &str) -> bool {
+    path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl fmt::Display for StepPath {
@@ -83,8 +118,18 @@ impl fmt::Display for StepPath {
         match &self.step {
             Step::Run => Ok(()),
             Step::Model { turn } => write!(f, "model#{turn}"),
-            Step::Tool { turn, name, repeat: 0 } if !name.ends_with(']') => write!(f, "tool#{turn}.{name}"),
-            Step::Tool { turn, name, repeat } => write!(f, "tool#{turn}.{name}[{repeat}]"),
+            Step::Tool { turn, name, repeat } => {
+                write!(f, "tool#{turn}.")?;
+                // A model may have asked for a tool that does not exist, by any name: a slash in it is no step.
+                match name.contains(['/', '%']) {
+                    true => f.write_str(&name.replace('%', "%25").replace('/', "%2F"))?,
+                    false => f.write_str(name)?,
+                }
+                match repeat {
+                    0 if !name.ends_with(']') => Ok(()),
+                    repeat => write!(f, "[{repeat}]"),
+                }
+            }
         }
     }
 }
@@ -108,19 +153,14 @@ impl FromStr for StepPath {
             return Ok(Self::root());
         }
         let wrong = || StepPathError(text.to_owned());
-        // A model may have called a tool that does not exist by any name, slashes included, so the step is found by
-        // its marker and not by the last slash.
-        let at = ["model#", "tool#"]
-            .iter()
-            .filter_map(|marker| {
-                if text.starts_with(marker) { Some(0) } else { text.find(&format!("/{marker}")).map(|at| at + 1) }
-            })
-            .min();
-        let Some(at) = at else {
-            return Ok(Self { prefix: Some(text.into()), step: Step::Run });
+        let (prefix, last) = match text.rsplit_once('/') {
+            Some((prefix, last)) => (Some(prefix), last),
+            None => (None, text),
         };
-        let prefix = (at > 0).then(|| text[..at - 1].into());
-        let last = &text[at..];
+        if !last.starts_with("model#") && !last.starts_with("tool#") {
+            return Ok(Self { prefix: Some(text.into()), step: Step::Run });
+        }
+        let prefix = prefix.map(Into::into);
         let step = if let Some(turn) = last.strip_prefix("model#") {
             Step::Model { turn: turn.parse().map_err(|_| wrong())? }
         } else {
@@ -129,6 +169,7 @@ impl FromStr for StepPath {
                 Some((name, repeat)) => (name, repeat.parse().map_err(|_| wrong())?),
                 None => (name, 0),
             };
+            let name = name.replace("%2F", "/").replace("%25", "%");
             Step::Tool { turn: turn.parse().map_err(|_| wrong())?, name: name.into(), repeat }
         };
         Ok(Self { prefix, step })
@@ -170,10 +211,27 @@ mod tests {
 
     #[test]
     fn a_tool_of_an_odd_name_is_still_one_step() {
-        for name in ["a/b.c", "a[1]", "tool#1.a", "x/model#2", ""] {
+        for name in ["a/b.c", "a[1]", "tool#1.a", "x/model#2", "", "50%", "%2F", "a/b]"] {
             let path = StepPath::root().tool(1, name, 0);
             assert_eq!(path.to_string().parse::<StepPath>().unwrap(), path);
+            let below = path.model(1);
+            assert_eq!(below.to_string().parse::<StepPath>().unwrap(), below);
+            assert_eq!(below.parent(), Some(path));
         }
+    }
+
+    #[test]
+    fn what_is_within_what() {
+        let path = |text: &str| text.parse::<StepPath>().unwrap();
+        for (inner, outer) in [("a", ""), ("a", "a"), ("a/b", "a"), ("a/model#1", "a"), ("a/tool#1.x/b", "a/tool#1.x")]
+        {
+            assert!(path(inner).is_within(&path(outer)), "{inner} in {outer}");
+        }
+        for (inner, outer) in [("", "a"), ("ab", "a"), ("a[1]", "a"), ("b/a", "a"), ("model#1", "a")] {
+            assert!(!path(inner).is_within(&path(outer)), "{inner} in {outer}");
+        }
+        assert_eq!(path("a").child("b"), path("a/b"));
+        assert_eq!(StepPath::root().child("b"), path("b"));
     }
 
     #[test]

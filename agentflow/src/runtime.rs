@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::event::{EventSink, RunId};
+use crate::context::{Context, RunShared};
+use crate::event::{EventSink, Journal, RunId};
 use crate::model::{EnvSecrets, Model, ModelProvider, ModelRef, ModelRefError, SecretProvider};
+use crate::path::StepPath;
 use crate::resource::Resources;
+use crate::store::Store;
 use crate::time::{Clock, SystemClock};
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
@@ -30,6 +33,7 @@ struct Inner {
     sinks: Arc<[Arc<dyn EventSink>]>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    store: Option<Arc<dyn Store>>,
     trace_content: bool,
 }
 
@@ -85,6 +89,18 @@ impl Runtime {
         self.0.trace_content
     }
 
+    /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
+    /// program's own code. What is begun with it is a run of its own, kept in memory.
+    pub fn context(&self) -> Context {
+        let shared = RunShared::new(RunId::new("detached"), self, None);
+        Context::new(Arc::new(shared), StepPath::root(), self.resources().clone())
+    }
+
+    /// The journal of a new run, when there is a store.
+    pub(crate) fn new_journal(&self) -> Option<Journal> {
+        self.0.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))
+    }
+
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.0.clock)
     }
@@ -116,6 +132,7 @@ impl fmt::Debug for Runtime {
             .field("resources", &self.0.resources)
             .field("sinks", &self.0.sinks.len())
             .field("models", &self.0.models.keys())
+            .field("store", &self.0.store)
             .finish_non_exhaustive()
     }
 }
@@ -129,6 +146,7 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    store: Option<Arc<dyn Store>>,
     trace_content: bool,
 }
 
@@ -141,6 +159,7 @@ impl Default for RuntimeBuilder {
             sinks: Vec::new(),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
+            store: None,
             trace_content: false,
         }
     }
@@ -202,10 +221,17 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
+    /// goes on.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models, trace_content } = self;
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, trace_content }))
+        let Self { clock, ids, resources, sinks, secrets, models, store, trace_content } = self;
+        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, store, trace_content }))
     }
 }
 

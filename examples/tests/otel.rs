@@ -8,8 +8,8 @@ mod telemetry;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use agentflow::serde_json::{self, Value as Json};
-use agentflow::{Agent, MetricsSink, Runtime};
+use agentflow::serde_json::{self, Value as Json, json};
+use agentflow::{Agent, EventSink, MetricsSink, Runtime};
 use agentflow_testing::{ScriptedModel, Turn};
 use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{KeyValue, Value};
@@ -36,6 +36,13 @@ async fn seen(agent: Agent, content: bool) -> Seen {
     assert!(result.is_err() || result.unwrap().output().contains("Yes. It rains in Oslo."));
     drop(guard);
     telemetry.flush().unwrap();
+    let mut spans = spans.get_finished_spans().unwrap();
+    spans.sort_by_key(|span| span.start_time);
+    Seen { spans, metrics: points(&metrics) }
+}
+
+/// What a meter was given, by name and attributes.
+fn points(metrics: &InMemoryMetricExporter) -> BTreeMap<String, (u64, f64)> {
     let mut points = BTreeMap::new();
     for metric in metrics
         .get_finished_metrics()
@@ -57,9 +64,7 @@ async fn seen(agent: Agent, content: bool) -> Seen {
             other => panic!("{other:?}"),
         }
     }
-    let mut spans = spans.get_finished_spans().unwrap();
-    spans.sort_by_key(|span| span.start_time);
-    Seen { spans, metrics: points }
+    points
 }
 
 fn shown<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> Vec<String> {
@@ -78,7 +83,7 @@ fn value<'a>(span: &'a SpanData, key: &str) -> Option<&'a Value> {
     span.attributes.iter().find(|kv| kv.key.as_str() == key).map(|kv| &kv.value)
 }
 
-fn json(span: &SpanData, key: &str) -> Json {
+fn json_of(span: &SpanData, key: &str) -> Json {
     serde_json::from_str(&value(span, key).unwrap().as_str()).unwrap()
 }
 
@@ -118,20 +123,18 @@ async fn spans_are_those_of_the_conventions() {
 async fn contents_are_there_when_they_are_asked_for() {
     let seen = seen(agent::forecaster(), true).await;
     let chats = seen.spans("chat stand-in");
-    assert_eq!(json(chats[0], "gen_ai.system_instructions")[0]["content"], "Look at the weather before you answer.");
-    assert_eq!(json(chats[0], "gen_ai.input.messages")[0]["parts"][0]["content"], "Do I need an umbrella in Oslo?");
-    assert_eq!(json(chats[0], "gen_ai.output.messages")[0]["parts"][0]["arguments"]["city"], "Oslo");
-    assert_eq!(json(chats[1], "gen_ai.input.messages")[2]["parts"][0]["response"], "It rains in Oslo.");
+    assert_eq!(json_of(chats[0], "gen_ai.system_instructions")[0]["content"], "Look at the weather before you answer.");
+    assert_eq!(json_of(chats[0], "gen_ai.input.messages")[0]["parts"][0]["content"], "Do I need an umbrella in Oslo?");
+    assert_eq!(json_of(chats[0], "gen_ai.output.messages")[0]["parts"][0]["arguments"]["city"], "Oslo");
+    assert_eq!(json_of(chats[1], "gen_ai.input.messages")[2]["parts"][0]["response"], "It rains in Oslo.");
     let tool = seen.spans("execute_tool weather")[0];
-    assert_eq!(json(tool, "gen_ai.tool.call.result"), "It rains in Oslo.");
+    assert_eq!(json_of(tool, "gen_ai.tool.call.result"), "It rains in Oslo.");
 }
 
 #[tokio::test]
 async fn failures_are_errors() {
-    let model = ScriptedModel::new([
-        Turn::call("nothing", serde_json::json!({})),
-        Turn::fails(agentflow::ModelErrorKind::Overloaded),
-    ]);
+    let model =
+        ScriptedModel::new([Turn::call("nothing", json!({})), Turn::fails(agentflow::ModelErrorKind::Overloaded)]);
     let seen = seen(Agent::new(model).name("unlucky"), false).await;
     for (span, kind) in [
         (seen.spans("invoke_agent unlucky")[0], "overloaded"),
@@ -180,6 +183,47 @@ async fn metrics_are_those_of_the_conventions() {
     assert_eq!(counts, expected.iter().map(|(name, count)| (name.as_str(), *count)).collect());
     assert_eq!(seen.metrics[&expected[1].0].1, 40.0);
     assert_eq!(seen.metrics[&expected[2].0].1, 10.0);
+}
+
+/// Workflows, agents as steps, a run that is cancelled, and ends whose starts another process saw.
+#[tokio::test]
+async fn every_kind_of_run_is_measured_once() {
+    let metrics = InMemoryMetricExporter::default();
+    let telemetry = Telemetry::new(InMemorySpanExporter::default(), metrics.clone());
+    let sink = MetricsSink::new(&telemetry.meter());
+    let agent = json!({"name": "writer", "input": []});
+    let workflow = json!({"name": "review", "definition": "d", "input": 1});
+    let error = json!({"error": {"kind": "timeout", "message": "too long", "retryable": true}});
+    for (run, seconds, path, name, payload) in [
+        ("a", 0, "", "run.started", json!({"version": 1, "body": {"workflow": workflow}})),
+        ("a", 1, "draft", "agent.started", agent.clone()),
+        ("a", 3, "draft", "agent.failed", error.clone()),
+        ("b", 4, "", "run.started", json!({"version": 1, "body": {"agent": agent}})),
+        ("b", 5, "", "run.cancelled", json!({"reason": "enough"})),
+        ("a", 8, "", "run.failed", error.clone()),
+        ("c", 9, "draft", "agent.failed", error.clone()),
+        ("c", 9, "", "run.failed", error),
+    ] {
+        let event =
+            json!({"run_id": run, "seq": 1, "time": seconds * 1000, "path": path, "name": name, "payload": payload});
+        sink.emit(&serde_json::from_value(event).unwrap());
+    }
+    telemetry.flush().unwrap();
+    let measured: Vec<(String, (u64, f64))> = points(&metrics).into_iter().collect();
+    let agent = "gen_ai.agent.name=writer gen_ai.operation.name=invoke_agent";
+    assert_eq!(
+        measured,
+        [
+            (format!("gen_ai.invoke_agent.duration[s] error.type=cancelled {agent}"), (1, 1.0)),
+            (format!("gen_ai.invoke_agent.duration[s] error.type=timeout {agent}"), (1, 2.0)),
+            (
+                "gen_ai.workflow.duration[s] error.type=timeout gen_ai.operation.name=invoke_workflow \
+                 gen_ai.workflow.name=review"
+                    .to_owned(),
+                (1, 8.0)
+            ),
+        ]
+    );
 }
 
 #[test]

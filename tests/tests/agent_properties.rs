@@ -196,7 +196,7 @@ proptest! {
         match &result {
             Ok(output) => {
                 let EventKind::RunCompleted(completed) = last else { panic!("{last:?}") };
-                prop_assert_eq!(&*completed.message.text(), output.as_str());
+                prop_assert_eq!(completed.agent().unwrap().message.text(), output.as_str());
             }
             Err(Error::Cancelled { .. }) => prop_assert_eq!(last.name(), "run.cancelled"),
             Err(error) => {

@@ -1,8 +1,8 @@
 //! Does what the machine commands and records what happened.
 //!
 //! A run is one future: the model call and the tools of a turn are polled in place, so dropping the run drops them all.
-//! An event is recorded before its effect begins and before anybody sees its outcome. Nothing here decides what comes
-//! next; that is the machine's.
+//! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
+//! committed by then. Nothing here decides what comes next; that is the machine's.
 
 use std::sync::Arc;
 
@@ -15,18 +15,22 @@ use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, Events, ModelDelta, RunStarted};
+use crate::event::{AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted};
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
 
-/// One run, from its request to its end: whatever happens to it, its last event is recorded. Dropped before its end,
-/// it records that it was cancelled.
+/// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
+/// its end, it records that it was cancelled.
+///
+/// It is a run of its own, or a step of another run: then it records below that step, in that run's journal.
 pub(super) struct Run {
     plan: Arc<Plan>,
     shared: Arc<RunShared>,
+    /// Where it records; the root for a run of its own.
+    base: StepPath,
     scopes: Arc<[Arc<str>]>,
     machine: AgentMachine,
     timeout: std::time::Duration,
@@ -34,37 +38,54 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(plan: &Arc<Plan>, request: RunRequest) -> Self {
-        let RunRequest { conversation, run_id, max_steps, timeout, scopes } = request;
+    /// A run of its own.
+    pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Self {
+        let id = request.run_id.take().unwrap_or_else(|| plan.runtime.new_run_id());
+        let shared = Arc::new(RunShared::new(id, &plan.runtime, plan.runtime.new_journal()));
+        Self::begin(plan, request, shared, StepPath::root())
+    }
+
+    /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
+    pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
+        Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
+    }
+
+    fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
+        let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
         let mut limits = plan.limits.clone();
         limits.max_steps = max_steps.unwrap_or(limits.max_steps);
         limits.timeout = timeout.unwrap_or(limits.timeout);
+        let scopes = match scopes.is_empty() {
+            true => Arc::clone(&plan.scopes),
+            false => plan.scopes.iter().cloned().chain(scopes).collect(),
+        };
+        let timeout = limits.timeout;
+        let output = plan.output.as_ref().map(|output| output.rule.clone());
+        let mut machine = AgentMachine::new(base.clone(), limits, output);
+        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
+        let mut run =
+            Self { plan: Arc::clone(plan), shared, base, scopes, machine: machine.clone(), timeout, open: true };
+        if recorded.iter().any(|(_, path, kind)| *path == run.base && kind.begins_agent()) {
+            for (_, path, kind) in &recorded {
+                machine.replay_one(path, kind);
+            }
+            run.machine = machine;
+            return run;
+        }
         let input = match &plan.instructions {
             None => conversation,
             Some(instructions) => {
                 std::iter::once(instructions).chain(conversation.messages()).map(Arc::clone).collect()
             }
         };
-        let scopes = match scopes.is_empty() {
-            true => Arc::clone(&plan.scopes),
-            false => plan.scopes.iter().cloned().chain(scopes).collect(),
-        };
-        let runtime = &plan.runtime;
-        let mut run = Self {
-            plan: Arc::clone(plan),
-            shared: Arc::new(RunShared::new(
-                run_id.unwrap_or_else(|| runtime.new_run_id()),
-                runtime.clock(),
-                plan.resources.clone(),
-                runtime.sinks(),
-            )),
-            scopes,
-            timeout: limits.timeout,
-            machine: AgentMachine::new(limits, plan.output.as_ref().map(|output| output.rule.clone())),
-            open: true,
-        };
-        let started = RunStarted::new(Arc::clone(&plan.name), input);
-        run.record(StepPath::root(), EventKind::RunStarted(Arc::new(started)));
+        let started = AgentStarted::new(Arc::clone(&plan.name), input);
+        run.record(
+            run.base.clone(),
+            match run.base.is_root() {
+                true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Agent(started)))),
+                false => EventKind::AgentStarted(Arc::new(started)),
+            },
+        );
         run
     }
 
@@ -91,11 +112,11 @@ impl Run {
                     ended = driven => Some(ended),
                 }
             };
-            let ended = match ended {
+            let result = match ended {
                 Some(Ok(result)) => result,
                 Some(Err(_)) => {
                     self.close_steps("the run reached its time limit");
-                    Err(self.fail(Error::Timeout { limit }))
+                    Err(Error::Timeout { limit })
                 }
                 None => {
                     let reason = self.shared.cancel_reason();
@@ -103,56 +124,88 @@ impl Run {
                     Err(Error::Cancelled { reason })
                 }
             };
-            telemetry::record_run(&span, ended.as_ref().map(|end| &*end.completed));
+            let ended = self.end(result).await;
+            telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
             ended
         }
+    }
+
+    /// Records a failure, and sees to it that the end is kept.
+    async fn end(&mut self, result: Result<RunEnd>) -> Result<RunEnd> {
+        if let Err(error) = &result
+            && self.open
+            && !matches!(error, Error::Store(_))
+        {
+            let error = Arc::new(Failure::from(error));
+            self.record(
+                self.base.clone(),
+                match self.base.is_root() {
+                    true => EventKind::RunFailed { error },
+                    false => EventKind::AgentFailed { error },
+                },
+            );
+        }
+        self.open = false;
+        self.commit().await?;
+        result
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
         loop {
             match self.machine.command() {
-                Command::CallModel { path } => model_error = self.call_model(&path).await.err(),
-                Command::CallTools(tools) => self.call_tools(tools).await,
+                Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
+                Command::CallTools(tools) => self.call_tools(tools).await?,
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem });
                 }
-                Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step }),
+                Command::EndStep { step } => self.record(self.base.clone(), EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
-                    self.record(StepPath::root(), EventKind::RunCompleted(Arc::clone(&completed)));
-                    self.open = false;
-                    let conversation = self.machine.conversation().clone();
-                    return Ok(RunEnd { completed, conversation, shared: self.shared() });
+                    self.record(
+                        self.base.clone(),
+                        match self.base.is_root() {
+                            true => EventKind::RunCompleted(Arc::new(RunCompleted::Agent(Arc::clone(&completed)))),
+                            false => EventKind::AgentCompleted(Arc::clone(&completed)),
+                        },
+                    );
+                    return Ok(self.completed(completed));
                 }
                 Command::Finish(Outcome::ModelFailed) => {
-                    let error = model_error.take().unwrap_or_else(ModelError::truncated);
-                    return Err(self.fail(error.into()));
+                    return Err(model_error.take().unwrap_or_else(ModelError::truncated).into());
                 }
-                Command::Finish(Outcome::Failed(error)) => return Err(self.fail(error)),
-                Command::Finish(Outcome::Ended) => {
-                    return Err(Error::Lost { reason: "the run had ended before".to_owned() });
+                Command::Finish(Outcome::Failed(error)) => return Err(error),
+                Command::Finish(Outcome::Ended(ended)) => {
+                    self.open = false;
+                    return match ended {
+                        Some(Ok(completed)) => Ok(self.completed(completed)),
+                        Some(Err(failure)) => Err(Error::Recorded(failure)),
+                        None => Err(Error::Lost { reason: "the run had ended before".to_owned() }),
+                    };
                 }
             }
         }
     }
 
-    fn record(&mut self, path: StepPath, kind: EventKind) {
-        self.machine.apply(&path, &kind);
-        self.shared.log.record(self.shared.clock.now(), path, kind);
+    fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
+        self.open = false;
+        RunEnd { completed, conversation: self.machine.conversation().clone(), shared: self.shared() }
     }
 
-    fn fail(&mut self, error: Error) -> Error {
-        let failure = Arc::new(Failure::from(&error));
-        self.record(StepPath::root(), EventKind::RunFailed { error: failure });
-        self.open = false;
-        error
+    fn record(&mut self, path: StepPath, kind: EventKind) {
+        self.machine.apply(&path, &kind);
+        self.shared.record(path, kind);
+    }
+
+    async fn commit(&self) -> Result<()> {
+        Ok(self.shared.log.commit().await?)
     }
 
     /// One model call; what it came to is recorded.
-    async fn call_model(&mut self, path: &StepPath) -> Result<(), ModelError> {
+    async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), ModelError>> {
         let info = self.plan.model.info();
         let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
         self.record(path.clone(), started);
+        self.commit().await?;
         let request = ModelRequest {
             messages: self.machine.conversation().clone(),
             tools: self.plan.manifest.clone(),
@@ -164,7 +217,7 @@ impl Run {
         let span = telemetry::chat_span(self.plan.model.info(), &self.shared.id, &request, content);
         let outcome = self.read_model(path, request).instrument(span.clone()).await;
         telemetry::record_chat(&span, outcome.as_ref(), content);
-        match outcome {
+        Ok(match outcome {
             Ok(response) => {
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
                 Ok(())
@@ -173,7 +226,7 @@ impl Run {
                 self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
                 Err(error)
             }
-        }
+        })
     }
 
     async fn read_model(&self, path: &StepPath, request: ModelRequest) -> Result<ModelResponse, ModelError> {
@@ -201,18 +254,18 @@ impl Run {
     }
 
     /// The tool calls of a turn, at most so many at once as the limit says.
-    async fn call_tools(&mut self, tools: Vec<PendingTool>) {
+    async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.plan.limits.max_parallel_tools.max(1);
         let mut waiting = tools.into_iter();
         if waiting.len() == 1 {
             for tool in waiting {
                 if let Some(call) = self.start_tool(tool) {
                     // Boxed, so that a run that waits for its model does not hold the room of a tool call.
-                    let ended = Box::pin(call.run()).await;
+                    let ended = Box::pin(call.run()).await?;
                     self.end_tool(ended);
                 }
             }
-            return;
+            return Ok(());
         }
         let mut running = FuturesUnordered::new();
         loop {
@@ -224,8 +277,8 @@ impl Run {
                 }
             }
             match running.next().await {
-                Some(ended) => self.end_tool(ended),
-                None if waiting.len() == 0 => return,
+                Some(ended) => self.end_tool(ended?),
+                None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }
         }
@@ -249,7 +302,7 @@ impl Run {
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             scopes: Arc::clone(&self.scopes),
-            cx: Context::new(self.shared(), path),
+            cx: Context::new(self.shared(), path, self.plan.resources.clone()),
             call,
         })
     }
@@ -282,7 +335,16 @@ impl Run {
     fn close_cancelled(&mut self, reason: &Arc<str>) {
         if self.open {
             self.close_steps("the run was cancelled");
-            self.record(StepPath::root(), EventKind::RunCancelled { reason: Arc::clone(reason) });
+            self.record(
+                self.base.clone(),
+                match self.base.is_root() {
+                    true => EventKind::RunCancelled { reason: Arc::clone(reason) },
+                    false => {
+                        let error = Error::Cancelled { reason: Arc::clone(reason) };
+                        EventKind::AgentFailed { error: Arc::new(Failure::from(&error)) }
+                    }
+                },
+            );
             self.open = false;
         }
     }
@@ -290,10 +352,19 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.open {
+        if self.open && self.base.is_root() {
+            // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
             self.shared.cancel("the run's future was dropped");
-            let reason = self.shared.cancel_reason();
+        }
+        if self.open {
+            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
+                true => self.shared.cancel_reason(),
+                false => "the step was dropped".into(),
+            };
             self.close_cancelled(&reason);
+        }
+        if self.base.is_root() {
+            self.shared.log.close();
         }
     }
 }
@@ -313,8 +384,9 @@ struct ToolEnded {
 }
 
 impl ToolRun {
-    async fn run(self) -> ToolEnded {
+    async fn run(self) -> Result<ToolEnded> {
         let Self { plan, scopes, cx, call } = self;
+        cx.run().log.commit().await?;
         let began = cx.now();
         let tool = plan.tools.get(&*call.name);
         let content = plan.runtime.traces_content();
@@ -325,7 +397,7 @@ impl ToolRun {
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms }
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms })
     }
 }
 

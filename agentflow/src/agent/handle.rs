@@ -16,8 +16,9 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Events, RunId};
 use crate::message::Conversation;
 
-/// A run that goes on on its own task. Dropping the handle cancels the run.
-#[must_use = "dropping the handle cancels the run"]
+/// A run that goes on on its own task. Dropping the handle stops it: a run in memory is cancelled, one with a store is
+/// left unfinished and can be taken up again.
+#[must_use = "dropping the handle stops the run"]
 pub struct RunHandle<O = String> {
     shared: Arc<RunShared>,
     output: Output<O>,
@@ -78,8 +79,12 @@ impl<O> RunHandle<O> {
 
 impl<O> Drop for RunHandle<O> {
     fn drop(&mut self) {
-        if !self.task.is_finished() {
-            self.shared.cancel("the run's handle was dropped");
+        if self.task.is_finished() {
+            return;
+        }
+        match self.shared.log.is_durable() {
+            true => self.task.abort(),
+            false => self.shared.cancel("the run's handle was dropped"),
         }
     }
 }

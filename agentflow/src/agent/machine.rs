@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::limits::Limits;
 use super::output::{ANSWER_TOOL, OutputRule, answer_text, repair_text};
-use crate::error::Error;
-use crate::event::{Event, EventKind, RunCompleted};
+use crate::error::{Error, Failure};
+use crate::event::{AgentCompleted, AgentStarted, Event, EventKind, RunCompleted};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
@@ -41,16 +41,18 @@ pub(crate) struct PendingTool {
 /// How a run ends.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    Completed(Arc<RunCompleted>),
+    Completed(Arc<AgentCompleted>),
     /// The model call failed; the driver, or the recorded failure, knows why.
     ModelFailed,
     Failed(Error),
-    /// The run has ended before; there is nothing to record.
-    Ended,
+    /// The run has ended before; there is nothing to record. What it came to, where that is known.
+    Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMachine {
+    /// Where the agent's steps are: the root for a run of its own.
+    base: StepPath,
     limits: Limits,
     output: Option<OutputRule>,
     conversation: Conversation,
@@ -73,7 +75,7 @@ enum Phase {
     StepDone { answer: Option<Answer> },
     Misfit { problem: Arc<str> },
     Answered(Answer),
-    Ended,
+    Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
 #[derive(Clone, Debug)]
@@ -103,8 +105,9 @@ enum Progress {
 }
 
 impl AgentMachine {
-    pub(crate) fn new(limits: Limits, output: Option<OutputRule>) -> Self {
+    pub(crate) fn new(base: StepPath, limits: Limits, output: Option<OutputRule>) -> Self {
         Self {
+            base,
             limits,
             output,
             conversation: Conversation::new(),
@@ -117,15 +120,15 @@ impl AgentMachine {
         }
     }
 
-    /// The machine as it was after these events.
+    /// The machine of a run of its own as it was after these events.
     pub(crate) fn replay<'e>(
         limits: Limits,
         output: Option<OutputRule>,
         events: impl IntoIterator<Item = &'e Event>,
     ) -> Self {
-        let mut machine = Self::new(limits, output);
+        let mut machine = Self::new(StepPath::root(), limits, output);
         for event in events.into_iter().filter(|event| event.is_recorded()) {
-            machine.apply(&event.path, &event.kind);
+            machine.replay_one(&event.path, &event.kind);
         }
         machine
     }
@@ -138,13 +141,22 @@ impl AgentMachine {
         self.turn
     }
 
+    /// Takes in what is recorded, which may be of others than this agent.
+    pub(crate) fn replay_one(&mut self, path: &StepPath, kind: &EventKind) {
+        if path.is_step_of(&self.base) {
+            self.apply(path, kind);
+        }
+    }
+
     /// Takes in what happened. An event that does not fit where the machine is changes nothing.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match (kind, &mut self.phase) {
             (EventKind::RunStarted(started), Phase::NotStarted) => {
-                self.conversation = started.input.clone();
-                self.begin_turn();
+                if let Some(agent) = started.agent() {
+                    self.begin(agent);
+                }
             }
+            (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
             (EventKind::ModelStarted { .. }, Phase::Model { started }) => {
                 *started = true;
                 self.model_calls += 1;
@@ -179,12 +191,29 @@ impl AgentMachine {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
             },
-            (kind, _) if kind.ends_run() => {
-                self.close_calls();
-                self.phase = Phase::Ended;
+            (EventKind::RunCompleted(completed), _) => {
+                let answer = match &**completed {
+                    RunCompleted::Agent(answer) => Some(Ok(Arc::clone(answer))),
+                    RunCompleted::Workflow(_) => None,
+                };
+                self.end(answer);
             }
+            (EventKind::AgentCompleted(answer), _) if *path == self.base => self.end(Some(Ok(Arc::clone(answer)))),
+            (EventKind::RunFailed { error }, _) => self.end(Some(Err(Arc::clone(error)))),
+            (EventKind::AgentFailed { error }, _) if *path == self.base => self.end(Some(Err(Arc::clone(error)))),
+            (EventKind::RunCancelled { .. }, _) => self.end(None),
             _ => {}
         }
+    }
+
+    fn begin(&mut self, started: &AgentStarted) {
+        self.conversation = started.input.clone();
+        self.begin_turn();
+    }
+
+    fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
+        self.close_calls();
+        self.phase = Phase::Ended(outcome);
     }
 
     /// An answer without tool calls: it ends the run when it fits.
@@ -211,7 +240,7 @@ impl AgentMachine {
         for call in message.tool_calls() {
             let repeat = calls.iter().filter(|earlier| earlier.call.name == call.name).count();
             calls.push(CallState {
-                path: StepPath::root().tool(self.turn, &*call.name, u32::try_from(repeat).unwrap_or(u32::MAX)),
+                path: self.base.tool(self.turn, &*call.name, u32::try_from(repeat).unwrap_or(u32::MAX)),
                 call: Arc::clone(call),
                 progress: Progress::Waiting,
             });
@@ -250,13 +279,14 @@ impl AgentMachine {
     /// What is to be done next, from where the machine is.
     pub(crate) fn command(&self) -> Command {
         match &self.phase {
-            Phase::NotStarted | Phase::Ended => Command::Finish(Outcome::Ended),
+            Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
+            Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
             Phase::Model { started } => self.call_model(*started),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => Command::CallTools(calls.iter().filter_map(CallState::pending).collect()),
             Phase::StepDone { .. } => Command::EndStep { step: self.turn },
             Phase::Misfit { problem } => {
-                Command::RejectOutput { path: StepPath::root().model(self.turn), problem: Arc::clone(problem) }
+                Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
             }
             Phase::Answered(answer) => Command::Finish(self.finish(answer)),
         }
@@ -290,25 +320,21 @@ impl AgentMachine {
         if !again && self.model_calls >= limits.max_llm_calls {
             return Command::Finish(Outcome::Failed(Error::LlmCallLimit { calls: limits.max_llm_calls }));
         }
-        Command::CallModel { path: StepPath::root().model(self.turn) }
+        Command::CallModel { path: self.base.model(self.turn) }
     }
 
     fn finish(&self, answer: &Answer) -> Outcome {
         if answer_text(&answer.message).is_empty() || answer.stop_reason == StopReason::ContentFilter {
             return Outcome::Failed(Error::NoAnswer { stop_reason: answer.stop_reason.as_str().to_owned() });
         }
-        Outcome::Completed(Arc::new(RunCompleted {
-            message: Arc::clone(&answer.message),
-            stop_reason: answer.stop_reason.clone(),
-            steps: self.turn,
-            usage: self.usage.clone(),
-        }))
+        let (message, stop_reason) = (Arc::clone(&answer.message), answer.stop_reason.clone());
+        Outcome::Completed(Arc::new(AgentCompleted::new(message, stop_reason, self.turn, self.usage.clone())))
     }
 
     /// The steps that were started and have not ended: a model call, or tool calls.
     pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
         match &self.phase {
-            Phase::Model { started: true } => vec![OpenStep::Model { path: StepPath::root().model(self.turn) }],
+            Phase::Model { started: true } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
             Phase::Tools(calls) => calls
                 .iter()
                 .filter(|state| matches!(state.progress, Progress::Started { .. }))

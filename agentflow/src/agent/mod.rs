@@ -23,6 +23,7 @@ use self::output::Output;
 pub use self::plan::ModelSource;
 use self::plan::Plan;
 pub use self::request::{RunRequest, RunResult};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::ModelSettings;
 use crate::resource::Resources;
@@ -203,6 +204,22 @@ impl<O> Agent<O> {
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let run = driver::Run::new(self.plan()?, request.into());
+        RunResult::new(&self.output, run.run_through().await?)
+    }
+
+    /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
+    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that belongs
+    /// to no run, this is [`run`](Self::run).
+    ///
+    /// The request's run id is not used. Dropping the future ends the agent.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+        let run = match cx.is_detached() {
+            true => driver::Run::new(self.plan()?, request.into()),
+            false => driver::Run::within(self.plan()?, request.into(), cx),
+        };
         RunResult::new(&self.output, run.run_through().await?)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::output::{Output, answer_text};
 use crate::context::RunShared;
 use crate::error::{Error, Result};
-use crate::event::{Event, RunCompleted, RunId};
+use crate::event::{AgentCompleted, Event, RunId};
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
 
@@ -86,7 +86,7 @@ pub struct RunResult<O = String> {
 /// How a run ended well, before the answer became a value.
 #[derive(Clone)]
 pub(super) struct RunEnd {
-    pub(super) completed: Arc<RunCompleted>,
+    pub(super) completed: Arc<AgentCompleted>,
     pub(super) conversation: Conversation,
     pub(super) shared: Arc<RunShared>,
 }

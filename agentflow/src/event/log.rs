@@ -2,20 +2,22 @@
 //!
 //! Recorded events are kept for the life of the run and read by place, so a subscriber that comes late or reads slowly
 //! misses none and holds nobody up. Deltas go into a bounded queue of each subscriber and are lost when it is full: the
-//! recorded `model.completed` has all of their text.
+//! recorded `model.completed` has all of their text. Of a run with a store, nobody sees an event before the store has it.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{self, Poll, Waker};
 
 use futures_util::Stream;
 
 use super::{Event, EventKind, EventSink, ModelDelta, RunId};
 use crate::context::RunShared;
+use crate::model::BoxFuture;
 use crate::path::StepPath;
+use crate::store::{Epoch, Store, StoreError};
 use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
@@ -26,11 +28,16 @@ pub(crate) struct EventLog {
     sinks: Arc<[Arc<dyn EventSink>]>,
     delta_listeners: AtomicUsize,
     state: Mutex<State>,
+    journal: Option<Journal>,
 }
 
 #[derive(Default)]
 struct State {
     records: Vec<Record>,
+    /// How many records may be seen: all of them, or those that the store has.
+    visible: usize,
+    /// Nothing more will be seen.
+    closed: bool,
     deltas: u32,
     subscribers: Vec<Subscriber>,
     next_subscriber: u64,
@@ -43,6 +50,41 @@ struct Record {
     kind: EventKind,
 }
 
+/// Where the records of a run are kept beyond its process.
+pub(crate) struct Journal {
+    store: Arc<dyn Store>,
+    /// The right to write, once the run exists in the store.
+    epoch: Arc<OnceLock<Epoch>>,
+    /// The write that is going on, with the end of the records it covers: one at a time, so that they stay in order.
+    pending: tokio::sync::Mutex<Option<(usize, Write)>>,
+}
+
+type Write = BoxFuture<'static, Result<(), StoreError>>;
+
+impl Journal {
+    /// The journal of a run that the store does not have yet, or that is open there.
+    pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
+        let cell = OnceLock::new();
+        if let Some(epoch) = epoch {
+            // The cell was made here and is empty.
+            let _ = cell.set(epoch);
+        }
+        Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
+    }
+
+    fn write(&self, run: &RunId, after: u64, events: Vec<Event>) -> Write {
+        if let Some(epoch) = self.epoch.get() {
+            return self.store.append(run, *epoch, after, events);
+        }
+        let (created, cell) = (self.store.create(run, events), Arc::clone(&self.epoch));
+        Box::pin(async move {
+            let epoch = created.await?;
+            cell.get_or_init(|| epoch);
+            Ok(())
+        })
+    }
+}
+
 struct Subscriber {
     id: u64,
     deltas: VecDeque<Event>,
@@ -50,34 +92,108 @@ struct Subscriber {
 }
 
 impl EventLog {
-    pub(crate) fn new(run_id: RunId, sinks: Arc<[Arc<dyn EventSink>]>) -> Self {
+    pub(crate) fn new(run_id: RunId, sinks: Arc<[Arc<dyn EventSink>]>, journal: Option<Journal>) -> Self {
         let listeners = sinks.iter().filter(|sink| sink.wants_deltas()).count();
-        Self { run_id, sinks, delta_listeners: AtomicUsize::new(listeners), state: Mutex::default() }
+        Self { run_id, sinks, delta_listeners: AtomicUsize::new(listeners), state: Mutex::default(), journal }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an event and shows it to everybody who listens.
+    /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
         let mut state = self.state();
-        let shown = (!self.sinks.is_empty()).then(|| (path.clone(), kind.clone()));
         state.records.push(Record { time, path, kind });
         state.deltas = 0;
-        let seq = state.records.len() as u64;
-        for subscriber in &mut state.subscribers {
-            if let Some(waker) = subscriber.waker.take() {
-                waker.wake();
+        if self.journal.is_none() {
+            let end = state.records.len();
+            self.show(&mut state, end);
+        }
+    }
+
+    /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
+    pub(crate) fn restore(&self, events: impl IntoIterator<Item = Event>) {
+        let mut state = self.state();
+        let records = events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind });
+        state.records.extend(records);
+        state.visible = state.records.len();
+    }
+
+    /// Shows the records up to `end` to everybody who listens, in their order, under the lock.
+    fn show(&self, state: &mut State, end: usize) {
+        if !self.sinks.is_empty() {
+            for at in state.visible..end {
+                let event = state.event(&self.run_id, at);
+                for sink in self.sinks.iter() {
+                    sink.emit(&event);
+                }
             }
         }
-        if let Some((path, kind)) = shown {
-            // Still under the lock, so that every sink sees the events in their order.
-            let event = Event { run_id: self.run_id.clone(), seq, part: 0, time, path, kind };
-            for sink in self.sinks.iter() {
-                sink.emit(&event);
-            }
+        state.visible = end;
+        state.wake();
+    }
+
+    /// Makes sure that everything recorded so far is in the store. Without one there is nothing to do.
+    ///
+    /// Dropping the future leaves a write that has begun to the next commit.
+    pub(crate) async fn commit(&self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let wanted = self.state().records.len();
+        if self.state().visible >= wanted {
+            return Ok(());
         }
+        let mut pending = journal.pending.lock().await;
+        loop {
+            if let Some((end, write)) = pending.as_mut() {
+                let (end, written) = (*end, write.await);
+                *pending = None;
+                written?;
+                self.show(&mut self.state(), end);
+            }
+            let state = self.state();
+            if state.visible >= wanted {
+                return Ok(());
+            }
+            let events = (state.visible..state.records.len()).map(|at| state.event(&self.run_id, at)).collect();
+            let end = state.records.len();
+            let write = journal.write(&self.run_id, state.visible as u64, events);
+            drop(state);
+            *pending = Some((end, write));
+        }
+    }
+
+    /// The store of the run and the right to write it, once the run exists there.
+    pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
+        self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
+    }
+
+    /// Whether the run has a store.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Ends all subscriptions: nothing more will be seen of this run here.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.wake();
+    }
+
+    /// What is recorded at a path and below it, in order, with the place of each.
+    pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
+        let state = self.state();
+        state
+            .records
+            .iter()
+            .filter(|record| record.path.is_within(base))
+            .map(|record| (record.time, record.path.clone(), record.kind.clone()))
+            .collect()
+    }
+
+    /// Whether anything was recorded before this life of the run.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.state().records.is_empty()
     }
 
     /// Whether anybody would see a delta.
@@ -102,19 +218,17 @@ impl EventLog {
                 subscriber.deltas.pop_front();
             }
             subscriber.deltas.push_back(event.clone());
-            if let Some(waker) = subscriber.waker.take() {
-                waker.wake();
-            }
         }
+        state.wake();
         for sink in self.sinks.iter().filter(|sink| sink.wants_deltas()) {
             sink.emit(&event);
         }
     }
 
-    /// The events recorded so far.
+    /// The events that may be seen so far.
     pub(crate) fn events(&self) -> Vec<Event> {
         let state = self.state();
-        (0..state.records.len()).map(|at| state.event(&self.run_id, at)).collect()
+        (0..state.visible).map(|at| state.event(&self.run_id, at)).collect()
     }
 
     fn subscribe(&self) -> u64 {
@@ -133,6 +247,14 @@ impl EventLog {
 }
 
 impl State {
+    fn wake(&mut self) {
+        for subscriber in &mut self.subscribers {
+            if let Some(waker) = subscriber.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
     fn event(&self, run_id: &RunId, at: usize) -> Event {
         let Record { time, path, kind } = &self.records[at];
         Event {
@@ -173,7 +295,8 @@ impl Stream for Events {
         }
         let log = &this.run.log;
         let mut state = log.state();
-        let recorded = state.records.len();
+        let visible = state.visible;
+        let closed = state.closed;
         let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == this.id) else {
             return Poll::Ready(None);
         };
@@ -181,7 +304,11 @@ impl Stream for Events {
         if subscriber.deltas.front().is_some_and(|delta| delta.seq <= delivered) {
             return Poll::Ready(subscriber.deltas.pop_front());
         }
-        if recorded == this.delivered {
+        if visible == this.delivered {
+            if closed {
+                this.ended = true;
+                return Poll::Ready(None);
+            }
             subscriber.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }

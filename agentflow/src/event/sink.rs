@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::{Event, EventKind, ModelDelta};
-use crate::text::head;
+use super::Event;
+use super::line::Line;
 
 /// Takes the events of runs.
 ///
@@ -38,72 +38,6 @@ impl EventSink for StdoutSink {
     fn emit(&self, event: &Event) {
         // A closed standard output (`| head`) is no reason to stop a run.
         let _ = writeln!(io::stdout().lock(), "{}", Line(event));
-    }
-}
-
-/// An event in one line.
-pub(crate) struct Line<'a>(pub(crate) &'a Event);
-
-impl fmt::Display for Line<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.0;
-        write!(f, "{} {:<15}", event.run_id, event.name())?;
-        if !event.path.is_root() {
-            write!(f, " {}", event.path)?;
-        }
-        match &event.kind {
-            EventKind::RunStarted(started) => {
-                write!(f, " {}", started.agent)?;
-                match started.input.last() {
-                    Some(message) => write!(f, ": {}", Short(&message.text())),
-                    None => Ok(()),
-                }
-            }
-            EventKind::RunStep { step } => write!(f, " {step}"),
-            EventKind::RunCompleted(completed) => write!(
-                f,
-                " after {} steps, {} + {} tokens: {}",
-                completed.steps,
-                completed.usage.input_tokens,
-                completed.usage.output_tokens,
-                Short(&completed.message.text())
-            ),
-            EventKind::RunFailed { error } | EventKind::ModelFailed { error } => {
-                write!(f, " {}: {}", error.kind, Short(&error.message))
-            }
-            EventKind::RunCancelled { reason } => write!(f, " {reason}"),
-            EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
-            EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
-                write!(f, " {}", Short(text))
-            }
-            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => write!(f, " {}", Short(&call.arguments)),
-            EventKind::ModelCompleted(response) => write!(
-                f,
-                " {}, {} + {} tokens",
-                response.stop_reason.as_str(),
-                response.usage.input_tokens,
-                response.usage.output_tokens
-            ),
-            EventKind::OutputRejected { problem } => write!(f, " {}", Short(problem)),
-            EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
-            EventKind::ToolCompleted { result, duration_ms } => {
-                write!(f, " {duration_ms} ms: {}", Short(&result.output))
-            }
-            EventKind::ToolFailed { result, duration_ms } => {
-                write!(f, " {} after {duration_ms} ms: {}", result.status, Short(&result.output))
-            }
-        }
-    }
-}
-
-/// A text in one line of at most 100 bytes.
-struct Short<'a>(&'a str);
-
-impl fmt::Display for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = head(self.0, 100);
-        write!(f, "{head:?}")?;
-        if head.len() < self.0.len() { f.write_str("…") } else { Ok(()) }
     }
 }
 

@@ -11,7 +11,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
 use super::provider_name;
-use crate::event::{Event, EventKind, EventSink, RunId};
+use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
 use crate::model::Usage;
 use crate::path::StepPath;
 use crate::time::Timestamp;
@@ -43,7 +43,8 @@ const TOKENS: [f64; 14] = [
 /// | `gen_ai.client.operation.duration` | each model call, s | operation, provider, request and response model, `error.type` |
 /// | `gen_ai.client.token.usage` | input and output of each answer, {token} | the same, and `gen_ai.token.type` |
 /// | `gen_ai.execute_tool.duration` | each tool call, s | operation, tool, `error.type` |
-/// | `gen_ai.invoke_agent.duration` | each run, s; its count is the number of runs | operation, agent, `error.type` |
+/// | `gen_ai.invoke_agent.duration` | each agent, s; its count is the number of runs | operation, agent, `error.type` |
+/// | `gen_ai.workflow.duration` | each workflow, s | operation, workflow, `error.type` |
 ///
 /// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says nothing
 /// about tokens has no usage. A run that was cancelled has the error type `cancelled`.
@@ -61,22 +62,21 @@ pub struct MetricsSink {
     tokens: Histogram<u64>,
     tool: Histogram<f64>,
     agent: Histogram<f64>,
-    open: Mutex<HashMap<RunId, OpenRun>>,
+    workflow: Histogram<f64>,
+    open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
 }
 
-/// What is known of a run that is going on.
-struct OpenRun {
-    agent: Arc<str>,
-    since: Timestamp,
-    calls: Vec<OpenCall>,
-}
-
-/// A model call that is going on.
-struct OpenCall {
+/// A step that is going on; the run itself is one.
+struct OpenStep {
     path: StepPath,
     since: Timestamp,
-    provider: Arc<str>,
-    model: Arc<str>,
+    what: What,
+}
+
+enum What {
+    Agent(Arc<str>),
+    Workflow(Arc<str>),
+    Model { provider: Arc<str>, model: Arc<str> },
 }
 
 impl MetricsSink {
@@ -88,7 +88,8 @@ impl MetricsSink {
         Self {
             operation: seconds("gen_ai.client.operation.duration", "How long a model call took"),
             tool: seconds("gen_ai.execute_tool.duration", "How long a tool call took"),
-            agent: seconds("gen_ai.invoke_agent.duration", "How long a run of an agent took"),
+            agent: seconds("gen_ai.invoke_agent.duration", "How long an agent took"),
+            workflow: seconds("gen_ai.workflow.duration", "How long a workflow took"),
             tokens: meter
                 .u64_histogram("gen_ai.client.token.usage")
                 .with_unit("{token}")
@@ -99,26 +100,46 @@ impl MetricsSink {
         }
     }
 
-    fn run_ended(&self, event: &Event, error: Option<&str>) {
-        let run = self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&event.run_id);
-        let Some(run) = run else { return };
-        let mut attributes =
-            vec![KeyValue::new("gen_ai.operation.name", "invoke_agent"), KeyValue::new("gen_ai.agent.name", run.agent)];
-        attributes.extend(error_type(error));
-        self.agent.record(seconds(event.time.since(run.since)), &attributes);
+    fn begin(&self, event: &Event, what: What) {
+        let step = OpenStep { path: event.path.clone(), since: event.time, what };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
     }
 
-    fn call_ended(&self, event: &Event, response: Option<(&str, &Usage)>, error: Option<&str>) {
-        let call = {
+    /// Records the end of a step. One whose start was not seen, as after a crash, has no duration.
+    fn end(&self, event: &Event, response: Option<(&str, &Usage)>, error: Option<&str>) {
+        let step = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(run) = open.get_mut(&event.run_id) else { return };
-            let Some(at) = run.calls.iter().position(|call| call.path == event.path) else { return };
-            run.calls.swap_remove(at)
+            let Some(steps) = open.get_mut(&event.run_id) else { return };
+            let step = steps.iter().position(|step| step.path == event.path).map(|at| steps.swap_remove(at));
+            if event.kind.ends_run() {
+                open.remove(&event.run_id);
+            }
+            step
         };
+        let Some(OpenStep { since, what, .. }) = step else { return };
+        let took = seconds(event.time.since(since));
+        let (histogram, operation, key, name) = match what {
+            What::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
+            What::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
+            What::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
+        };
+        let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
+        attributes.extend(error_type(error));
+        histogram.record(took, &attributes);
+    }
+
+    fn call_ended(
+        &self,
+        took: f64,
+        provider: &str,
+        model: Arc<str>,
+        response: Option<(&str, &Usage)>,
+        error: Option<&str>,
+    ) {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "chat"),
-            KeyValue::new("gen_ai.provider.name", provider_name(&call.provider).to_owned()),
-            KeyValue::new("gen_ai.request.model", call.model),
+            KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()),
+            KeyValue::new("gen_ai.request.model", model),
         ];
         if let Some((model, _)) = response.filter(|(model, _)| !model.is_empty()) {
             attributes.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
@@ -131,7 +152,7 @@ impl MetricsSink {
             }
         }
         attributes.extend(error_type(error));
-        self.operation.record(seconds(event.time.since(call.since)), &attributes);
+        self.operation.record(took, &attributes);
     }
 
     fn tool_ended(&self, tool: &str, duration_ms: u64, error: Option<&str>) {
@@ -156,29 +177,31 @@ fn seconds(duration: Duration) -> f64 {
 impl EventSink for MetricsSink {
     fn emit(&self, event: &Event) {
         match &event.kind {
-            EventKind::RunStarted(started) => {
-                let run = OpenRun { agent: Arc::clone(&started.agent), since: event.time, calls: Vec::new() };
-                self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(event.run_id.clone(), run);
-            }
+            EventKind::RunStarted(started) => self.begin(
+                event,
+                match &started.body {
+                    RunBody::Agent(agent) => What::Agent(Arc::clone(&agent.name)),
+                    RunBody::Workflow(workflow) => What::Workflow(Arc::clone(&workflow.name)),
+                },
+            ),
+            EventKind::AgentStarted(agent) => self.begin(event, What::Agent(Arc::clone(&agent.name))),
+            EventKind::WorkflowStarted(workflow) => self.begin(event, What::Workflow(Arc::clone(&workflow.name))),
             EventKind::ModelStarted { provider, model } => {
-                let (provider, model) = (Arc::clone(provider), Arc::clone(model));
-                let call = OpenCall { path: event.path.clone(), since: event.time, provider, model };
-                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(run) = open.get_mut(&event.run_id) {
-                    run.calls.push(call);
-                }
+                self.begin(event, What::Model { provider: Arc::clone(provider), model: Arc::clone(model) });
             }
-            EventKind::ModelCompleted(response) => {
-                self.call_ended(event, Some((&response.model, &response.usage)), None);
+            EventKind::ModelCompleted(response) => self.end(event, Some((&response.model, &response.usage)), None),
+            EventKind::RunCompleted(_) | EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) => {
+                self.end(event, None, None);
             }
-            EventKind::ModelFailed { error } => self.call_ended(event, None, Some(&error.kind)),
+            EventKind::RunFailed { error }
+            | EventKind::AgentFailed { error }
+            | EventKind::WorkflowFailed { error }
+            | EventKind::ModelFailed { error } => self.end(event, None, Some(&error.kind)),
+            EventKind::RunCancelled { .. } => self.end(event, None, Some("cancelled")),
             EventKind::ToolCompleted { result, duration_ms } => self.tool_ended(&result.name, *duration_ms, None),
             EventKind::ToolFailed { result, duration_ms } => {
                 self.tool_ended(&result.name, *duration_ms, Some(result.status.as_str()));
             }
-            EventKind::RunCompleted(_) => self.run_ended(event, None),
-            EventKind::RunFailed { error } => self.run_ended(event, Some(&error.kind)),
-            EventKind::RunCancelled { .. } => self.run_ended(event, Some("cancelled")),
             _ => {}
         }
     }

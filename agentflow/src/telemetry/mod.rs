@@ -19,12 +19,12 @@ use tracing::field::Empty;
 #[cfg(feature = "metrics")]
 pub use self::metrics::MetricsSink;
 use crate::error::Error;
-use crate::event::{RunCompleted, RunId};
+use crate::event::{AgentCompleted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage};
 use crate::tool::ToolDefinition;
 
-/// The span of a run.
+/// The span of an agent, be it a run or a step of one.
 pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
     tracing::info_span!(
         "invoke_agent",
@@ -46,8 +46,8 @@ pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
     )
 }
 
-/// Adds what a run came to.
-pub(crate) fn record_run(span: &Span, ended: Result<&RunCompleted, &Error>) {
+/// Adds what an agent came to.
+pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) {
     if span.is_disabled() {
         return;
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{AgentMachine, Command, Outcome, PendingTool, interrupted};
 use crate::agent::Limits;
 use crate::error::{Error, Failure};
-use crate::event::{Event, EventKind, RunId, RunStarted};
+use crate::event::{AgentStarted, Event, EventKind, RunBody, RunId, RunStarted};
 use crate::message::{Conversation, Message, Part, Role, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelResponse, StopReason};
 use crate::path::StepPath;
@@ -121,7 +121,7 @@ impl Simulation<'_> {
 
     fn run(&mut self) -> Result<Outcome, Crash> {
         if self.events.is_empty() {
-            let started = RunStarted::new("a".into(), Conversation::from("go"));
+            let started = begun();
             self.record(StepPath::root(), EventKind::RunStarted(Arc::new(started)))?;
         }
         loop {
@@ -171,6 +171,10 @@ impl Simulation<'_> {
     }
 }
 
+fn begun() -> RunStarted {
+    RunStarted::new(RunBody::Agent(AgentStarted::new("a".into(), Conversation::from("go"))))
+}
+
 fn limits() -> Limits {
     Limits::default().max_steps(4).max_tool_failures(4)
 }
@@ -180,14 +184,14 @@ fn described(outcome: &Outcome) -> String {
         Outcome::Completed(completed) => format!("{completed:?}"),
         Outcome::Failed(error) => error.to_string(),
         Outcome::ModelFailed => "model failed".to_owned(),
-        Outcome::Ended => "ended".to_owned(),
+        Outcome::Ended(_) => "ended".to_owned(),
     }
 }
 
 fn simulate(turns: &[Turn], order: u64) -> (Vec<Event>, Outcome) {
     let mut world = World { turns: turns.to_vec(), order, effects: BTreeMap::new() };
     let mut simulation = Simulation {
-        machine: AgentMachine::new(limits(), None),
+        machine: AgentMachine::new(StepPath::root(), limits(), None),
         world: &mut world,
         events: Vec::new(),
         stop_after: usize::MAX,
@@ -217,7 +221,7 @@ proptest! {
     #[test]
     fn the_same_events_give_the_same_command(turns in turns(), order: u64) {
         let (events, _) = simulate(&turns, order);
-        let mut live = AgentMachine::new(limits(), None);
+        let mut live = AgentMachine::new(StepPath::root(), limits(), None);
         for (at, event) in events.iter().enumerate() {
             live.apply(&event.path, &event.kind);
             let replayed = AgentMachine::replay(limits(), None, &events[..=at]);
@@ -231,7 +235,7 @@ proptest! {
         for stop_after in 1..events.len() {
             let mut world = World { turns: turns.clone(), order, effects: BTreeMap::new() };
             let mut first = Simulation {
-                machine: AgentMachine::new(limits(), None),
+                machine: AgentMachine::new(StepPath::root(), limits(), None),
                 world: &mut world,
                 events: Vec::new(),
                 stop_after,
@@ -280,9 +284,9 @@ fn the_limits_have_errors_of_their_own() {
 
 #[test]
 fn what_the_provider_withheld_is_no_answer() {
-    let mut machine = AgentMachine::new(limits(), None);
+    let mut machine = AgentMachine::new(StepPath::root(), limits(), None);
     let root = StepPath::root();
-    machine.apply(&root, &EventKind::RunStarted(Arc::new(RunStarted::new("a".into(), Conversation::from("go")))));
+    machine.apply(&root, &EventKind::RunStarted(Arc::new(begun())));
     let mut response = ModelResponse::new(Message::assistant("half a sen"));
     response.stop_reason = StopReason::ContentFilter;
     machine.apply(&root.model(1), &EventKind::ModelCompleted(Arc::new(response)));
@@ -292,7 +296,7 @@ fn what_the_provider_withheld_is_no_answer() {
 
 #[test]
 fn an_event_that_does_not_fit_changes_nothing() {
-    let mut machine = AgentMachine::new(limits(), None);
+    let mut machine = AgentMachine::new(StepPath::root(), limits(), None);
     let before = format!("{machine:?}");
     for kind in [EventKind::RunStep { step: 3 }, EventKind::ModelStarted { provider: "p".into(), model: "m".into() }] {
         machine.apply(&StepPath::root(), &kind);

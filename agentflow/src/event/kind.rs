@@ -1,0 +1,274 @@
+//! The kinds of events, each with its canonical dotted name.
+//!
+//! Names that are written once stay: they are stored, and clients know them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::run::{
+    AgentCompleted, AgentStarted, PauseReason, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+};
+use crate::error::Failure;
+use crate::message::{ToolCall, ToolResult};
+use crate::model::{ModelResponse, ToolCallDelta};
+use crate::tool::Effects;
+use crate::value::Encoded;
+
+/// What happened. The variants' names are the canonical dotted names, such as `tool.completed`.
+///
+/// `run.*` is about the run itself; an agent or a workflow that runs as a step of another has `agent.*` and
+/// `workflow.*` in their place, at its own path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", content = "payload")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A run began.
+    #[serde(rename = "run.started")]
+    RunStarted(Arc<RunStarted>),
+    /// A turn of an agent is over: the model answered and its tools, if any, have results.
+    #[serde(rename = "run.step")]
+    RunStep {
+        /// The turn, from 1.
+        step: u32,
+    },
+    /// A run ended with an answer.
+    #[serde(rename = "run.completed")]
+    RunCompleted(Arc<RunCompleted>),
+    /// A run ended without an answer.
+    #[serde(rename = "run.failed")]
+    RunFailed {
+        /// Why.
+        error: Arc<Failure>,
+    },
+    /// A run was stopped from outside.
+    #[serde(rename = "run.cancelled")]
+    RunCancelled {
+        /// Who or what stopped it.
+        reason: Arc<str>,
+    },
+    /// A run waits: nothing new is started until it is resumed.
+    #[serde(rename = "run.paused")]
+    RunPaused {
+        /// What it waits for.
+        reason: PauseReason,
+    },
+    /// A paused run goes on, or one that was left unfinished by its process was taken up again.
+    #[serde(rename = "run.resumed")]
+    RunResumed {
+        /// Whether it was taken up from its journal.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recovered: bool,
+    },
+    /// An agent began as a step of another run.
+    #[serde(rename = "agent.started")]
+    AgentStarted(Arc<AgentStarted>),
+    /// An agent that is a step ended with an answer.
+    #[serde(rename = "agent.completed")]
+    AgentCompleted(Arc<AgentCompleted>),
+    /// An agent that is a step ended without an answer.
+    #[serde(rename = "agent.failed")]
+    AgentFailed {
+        /// Why.
+        error: Arc<Failure>,
+    },
+    /// A workflow began as a step of another run.
+    #[serde(rename = "workflow.started")]
+    WorkflowStarted(Arc<WorkflowStarted>),
+    /// A workflow that is a step ended with its output.
+    #[serde(rename = "workflow.completed")]
+    WorkflowCompleted(WorkflowCompleted),
+    /// A workflow that is a step ended without an output.
+    #[serde(rename = "workflow.failed")]
+    WorkflowFailed {
+        /// Why.
+        error: Arc<Failure>,
+    },
+    /// An attempt at a node of a workflow began.
+    #[serde(rename = "workflow.node.started")]
+    NodeStarted {
+        /// The attempt, from 1.
+        attempt: u32,
+        /// Whether the node may simply be run again when its process ends in the middle of it.
+        repeatable: bool,
+    },
+    /// A node has its output.
+    #[serde(rename = "workflow.node.completed")]
+    NodeCompleted {
+        /// The output.
+        output: Encoded,
+        /// How long the attempt took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// An attempt at a node failed and another one follows.
+    #[serde(rename = "workflow.node.retrying")]
+    NodeRetrying {
+        /// The attempt that failed.
+        attempt: u32,
+        /// Why it failed.
+        error: Arc<Failure>,
+        /// How long until the next attempt, in milliseconds.
+        delay_ms: u64,
+    },
+    /// A node ended without an output: its last attempt failed, or it was cancelled.
+    #[serde(rename = "workflow.node.failed")]
+    NodeFailed {
+        /// The last attempt; 0 when there was none.
+        attempt: u32,
+        /// Why.
+        error: Arc<Failure>,
+    },
+    /// A node will not run: the way to it was not taken, or what it reads is not there.
+    #[serde(rename = "workflow.node.skipped")]
+    NodeSkipped {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// A failed node was reset by an operator and runs again.
+    #[serde(rename = "workflow.node.reset")]
+    NodeReset {
+        /// Who asked for it.
+        by: Arc<str>,
+    },
+    /// A person is asked; the run goes on elsewhere meanwhile.
+    #[serde(rename = "approval.requested")]
+    ApprovalRequested(Arc<ApprovalRequest>),
+    /// A person answered, or the time for it is over.
+    #[serde(rename = "approval.resolved")]
+    ApprovalResolved {
+        /// The answer, of the type that was asked for.
+        answer: Encoded,
+        /// Who answered.
+        by: Arc<str>,
+    },
+    /// A model call began.
+    #[serde(rename = "model.started")]
+    ModelStarted {
+        /// The wire format or maker.
+        provider: Arc<str>,
+        /// The model's name.
+        model: Arc<str>,
+    },
+    /// A piece of a model's answer; never recorded.
+    #[serde(rename = "model.delta")]
+    ModelDelta(ModelDelta),
+    /// A model answered.
+    #[serde(rename = "model.completed")]
+    ModelCompleted(Arc<ModelResponse>),
+    /// A model call failed.
+    #[serde(rename = "model.failed")]
+    ModelFailed {
+        /// Why.
+        error: Arc<Failure>,
+    },
+    /// A model's answer does not fit the agent's output type; the model is told and asked again.
+    #[serde(rename = "output.rejected")]
+    OutputRejected {
+        /// What does not fit.
+        problem: Arc<str>,
+    },
+    /// A tool call began.
+    #[serde(rename = "tool.started")]
+    ToolStarted {
+        /// What the model asked for.
+        call: Arc<ToolCall>,
+        /// What the tool does to the world, as declared when it started.
+        effects: Effects,
+        /// Whether the tool may simply be called again, as declared when it started.
+        idempotent: bool,
+    },
+    /// A tool answered.
+    #[serde(rename = "tool.completed")]
+    ToolCompleted {
+        /// What it answered.
+        result: Arc<ToolResult>,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// A tool call ended without the tool's answer; the result says why and is what the model sees.
+    #[serde(rename = "tool.failed")]
+    ToolFailed {
+        /// What the model sees.
+        result: Arc<ToolResult>,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+    },
+}
+
+impl EventKind {
+    /// The canonical name, such as `tool.completed`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RunStarted(_) => "run.started",
+            Self::RunStep { .. } => "run.step",
+            Self::RunCompleted(_) => "run.completed",
+            Self::RunFailed { .. } => "run.failed",
+            Self::RunCancelled { .. } => "run.cancelled",
+            Self::RunPaused { .. } => "run.paused",
+            Self::RunResumed { .. } => "run.resumed",
+            Self::AgentStarted(_) => "agent.started",
+            Self::AgentCompleted(_) => "agent.completed",
+            Self::AgentFailed { .. } => "agent.failed",
+            Self::WorkflowStarted(_) => "workflow.started",
+            Self::WorkflowCompleted(_) => "workflow.completed",
+            Self::WorkflowFailed { .. } => "workflow.failed",
+            Self::NodeStarted { .. } => "workflow.node.started",
+            Self::NodeCompleted { .. } => "workflow.node.completed",
+            Self::NodeRetrying { .. } => "workflow.node.retrying",
+            Self::NodeFailed { .. } => "workflow.node.failed",
+            Self::NodeSkipped { .. } => "workflow.node.skipped",
+            Self::NodeReset { .. } => "workflow.node.reset",
+            Self::ApprovalRequested(_) => "approval.requested",
+            Self::ApprovalResolved { .. } => "approval.resolved",
+            Self::ModelStarted { .. } => "model.started",
+            Self::ModelDelta(_) => "model.delta",
+            Self::ModelCompleted(_) => "model.completed",
+            Self::ModelFailed { .. } => "model.failed",
+            Self::OutputRejected { .. } => "output.rejected",
+            Self::ToolStarted { .. } => "tool.started",
+            Self::ToolCompleted { .. } => "tool.completed",
+            Self::ToolFailed { .. } => "tool.failed",
+        }
+    }
+
+    /// Whether an agent begins with this event, as a run or as a step.
+    pub(crate) fn begins_agent(&self) -> bool {
+        match self {
+            Self::RunStarted(started) => started.agent().is_some(),
+            kind => matches!(kind, Self::AgentStarted(_)),
+        }
+    }
+
+    /// Whether this is the last event of a run.
+    pub fn ends_run(&self) -> bool {
+        matches!(self, Self::RunCompleted(_) | Self::RunFailed { .. } | Self::RunCancelled { .. })
+    }
+}
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ApprovalRequest {
+    /// The question, for a person to read.
+    pub message: String,
+    /// What it is about.
+    pub payload: Encoded,
+    /// The JSON Schema of the answer.
+    pub answer: Encoded,
+    /// How long the answer is waited for, in milliseconds; without it, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// A piece of a model's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ModelDelta {
+    /// More text.
+    Text(String),
+    /// More readable reasoning.
+    Reasoning(String),
+    /// More of a tool call. Boxed, since every record of a journal has the size of the largest kind.
+    ToolCall(Box<ToolCallDelta>),
+}

@@ -1,0 +1,113 @@
+//! An event in one line, for a person to read.
+
+use std::fmt;
+
+use super::{AgentCompleted, AgentStarted, Event, EventKind, ModelDelta, RunBody, RunCompleted};
+use crate::text::head;
+
+/// An event in one line.
+pub(crate) struct Line<'a>(pub(crate) &'a Event);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let event = self.0;
+        write!(f, "{} {:<15}", event.run_id, event.name())?;
+        if !event.path.is_root() {
+            write!(f, " {}", event.path)?;
+        }
+        match &event.kind {
+            EventKind::RunStarted(started) => match &started.body {
+                RunBody::Agent(agent) => write!(f, "{}", Began(agent)),
+                RunBody::Workflow(workflow) => write!(f, " {}: {}", workflow.name, Short(workflow.input.as_str())),
+            },
+            EventKind::AgentStarted(agent) => write!(f, "{}", Began(agent)),
+            EventKind::WorkflowStarted(workflow) => {
+                write!(f, " {}: {}", workflow.name, Short(workflow.input.as_str()))
+            }
+            EventKind::RunStep { step } => write!(f, " {step}"),
+            EventKind::RunCompleted(completed) => match &**completed {
+                RunCompleted::Agent(answer) => write!(f, "{}", Answered(answer)),
+                RunCompleted::Workflow(workflow) => write!(f, " {}", Short(workflow.output.as_str())),
+            },
+            EventKind::AgentCompleted(answer) => write!(f, "{}", Answered(answer)),
+            EventKind::WorkflowCompleted(workflow) => write!(f, " {}", Short(workflow.output.as_str())),
+            EventKind::RunFailed { error }
+            | EventKind::AgentFailed { error }
+            | EventKind::WorkflowFailed { error }
+            | EventKind::ModelFailed { error } => write!(f, " {}: {}", error.kind, Short(&error.message)),
+            EventKind::RunPaused { reason } => write!(f, " {reason}"),
+            EventKind::RunResumed { recovered } => f.write_str(if *recovered { " from its journal" } else { "" }),
+            EventKind::NodeStarted { attempt: 1, .. } => Ok(()),
+            EventKind::NodeStarted { attempt, .. } => write!(f, " attempt {attempt}"),
+            EventKind::NodeCompleted { output, duration_ms } => {
+                write!(f, " {duration_ms} ms: {}", Short(output.as_str()))
+            }
+            EventKind::NodeRetrying { attempt, error, delay_ms } => {
+                write!(f, " attempt {attempt}, again in {delay_ms} ms: {}", Short(&error.message))
+            }
+            EventKind::NodeFailed { error, .. } => write!(f, " {}: {}", error.kind, Short(&error.message)),
+            EventKind::NodeSkipped { reason } => write!(f, " {reason}"),
+            EventKind::NodeReset { by } => write!(f, " by {by}"),
+            EventKind::ApprovalRequested(request) => {
+                write!(f, " {}: {}", Short(&request.message), Short(request.payload.as_str()))
+            }
+            EventKind::ApprovalResolved { answer, by } => write!(f, " by {by}: {}", Short(answer.as_str())),
+            EventKind::RunCancelled { reason } => write!(f, " {reason}"),
+            EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
+            EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
+                write!(f, " {}", Short(text))
+            }
+            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => write!(f, " {}", Short(&call.arguments)),
+            EventKind::ModelCompleted(response) => write!(
+                f,
+                " {}, {} + {} tokens",
+                response.stop_reason.as_str(),
+                response.usage.input_tokens,
+                response.usage.output_tokens
+            ),
+            EventKind::OutputRejected { problem } => write!(f, " {}", Short(problem)),
+            EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
+            EventKind::ToolCompleted { result, duration_ms } => {
+                write!(f, " {duration_ms} ms: {}", Short(&result.output))
+            }
+            EventKind::ToolFailed { result, duration_ms } => {
+                write!(f, " {} after {duration_ms} ms: {}", result.status, Short(&result.output))
+            }
+        }
+    }
+}
+
+/// What an agent began with.
+struct Began<'a>(&'a AgentStarted);
+
+impl fmt::Display for Began<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {}", self.0.name)?;
+        match self.0.input.last() {
+            Some(message) => write!(f, ": {}", Short(&message.text())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an agent came to.
+struct Answered<'a>(&'a AgentCompleted);
+
+impl fmt::Display for Answered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AgentCompleted { message, steps, usage, .. } = self.0;
+        let (input, output) = (usage.input_tokens, usage.output_tokens);
+        write!(f, " after {steps} steps, {input} + {output} tokens: {}", Short(&message.text()))
+    }
+}
+
+/// A text in one line of at most 100 bytes.
+struct Short<'a>(&'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = head(self.0, 100);
+        write!(f, "{head:?}")?;
+        if head.len() < self.0.len() { f.write_str("…") } else { Ok(()) }
+    }
+}

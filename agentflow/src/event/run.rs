@@ -1,0 +1,184 @@
+//! What a run, an agent or a workflow begins with and what it comes to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Conversation, Message};
+use crate::model::{StopReason, Usage};
+use crate::value::Encoded;
+
+/// What a run began with: enough to take it up again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunStarted {
+    /// The version of the recorded events, [`RunStarted::VERSION`] when written by this release.
+    pub version: u32,
+    /// What runs, and on what.
+    pub body: RunBody,
+}
+
+/// What a run runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunBody {
+    /// An agent.
+    Agent(AgentStarted),
+    /// A workflow.
+    Workflow(WorkflowStarted),
+}
+
+impl RunStarted {
+    /// The version of the recorded events that this release writes.
+    pub const VERSION: u32 = 1;
+
+    pub(crate) fn new(body: RunBody) -> Self {
+        Self { version: Self::VERSION, body }
+    }
+
+    /// The name of the agent or the workflow.
+    pub fn name(&self) -> &str {
+        match &self.body {
+            RunBody::Agent(agent) => &agent.name,
+            RunBody::Workflow(workflow) => &workflow.name,
+        }
+    }
+
+    /// What the agent began with, when it is an agent.
+    pub fn agent(&self) -> Option<&AgentStarted> {
+        match &self.body {
+            RunBody::Agent(agent) => Some(agent),
+            RunBody::Workflow(_) => None,
+        }
+    }
+
+    /// What the workflow began with, when it is a workflow.
+    pub fn workflow(&self) -> Option<&WorkflowStarted> {
+        match &self.body {
+            RunBody::Workflow(workflow) => Some(workflow),
+            RunBody::Agent(_) => None,
+        }
+    }
+}
+
+/// What an agent began with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentStarted {
+    /// The agent's name.
+    pub name: Arc<str>,
+    /// The conversation it began with, instructions included.
+    pub input: Conversation,
+}
+
+impl AgentStarted {
+    pub(crate) fn new(name: Arc<str>, input: Conversation) -> Self {
+        Self { name, input }
+    }
+}
+
+/// What a workflow began with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkflowStarted {
+    /// The workflow's name.
+    pub name: Arc<str>,
+    /// The hash of its definition; a run is only taken up by a workflow of the same hash, unless told otherwise.
+    pub definition: Arc<str>,
+    /// The input.
+    pub input: Encoded,
+}
+
+impl WorkflowStarted {
+    pub(crate) fn new(name: Arc<str>, definition: Arc<str>, input: Encoded) -> Self {
+        Self { name, definition, input }
+    }
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunCompleted {
+    /// An agent's answer.
+    Agent(Arc<AgentCompleted>),
+    /// A workflow's output.
+    Workflow(WorkflowCompleted),
+}
+
+impl RunCompleted {
+    /// The answer, when an agent gave it.
+    pub fn agent(&self) -> Option<&AgentCompleted> {
+        match self {
+            Self::Agent(agent) => Some(agent),
+            Self::Workflow(_) => None,
+        }
+    }
+
+    /// The output, when a workflow gave it.
+    pub fn workflow(&self) -> Option<&WorkflowCompleted> {
+        match self {
+            Self::Workflow(workflow) => Some(workflow),
+            Self::Agent(_) => None,
+        }
+    }
+}
+
+/// What an agent came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentCompleted {
+    /// The model's last message.
+    pub message: Arc<Message>,
+    /// Why the model stopped there; an answer that was cut off says `length`.
+    pub stop_reason: StopReason,
+    /// How many turns it took.
+    pub steps: u32,
+    /// The tokens of all model calls.
+    pub usage: Usage,
+}
+
+impl AgentCompleted {
+    pub(crate) fn new(message: Arc<Message>, stop_reason: StopReason, steps: u32, usage: Usage) -> Self {
+        Self { message, stop_reason, steps, usage }
+    }
+}
+
+/// What a workflow came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WorkflowCompleted {
+    /// The output.
+    pub output: Encoded,
+}
+
+impl WorkflowCompleted {
+    pub(crate) fn new(output: Encoded) -> Self {
+        Self { output }
+    }
+}
+
+/// What a paused run waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum PauseReason {
+    /// An operator paused it.
+    Operator,
+    /// Nothing is left to do before a person has answered.
+    Approval,
+    /// A step with effects was cut short by the end of its process; an operator decides whether it runs again.
+    Interrupted,
+}
+
+impl fmt::Display for PauseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Operator => "operator",
+            Self::Approval => "approval",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a store could not do what it was asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event::RunId;
+
+/// Why a store could not do what it was asked. Shown with `{}` it says what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    message: String,
+    #[source]
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// The class of a [`StoreError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// There is a run of this id.
+    Exists,
+    /// There is no run of this id.
+    NotFound,
+    /// A living process has the run open.
+    Busy,
+    /// Another writer has opened the run since.
+    Fenced,
+    /// The data cannot be read.
+    Damaged,
+    /// The data was written by a newer release.
+    NewerVersion,
+    /// There is no room left.
+    Full,
+    /// The store is locked by another process for longer than was waited.
+    Locked,
+    /// Anything else: the disk, the network.
+    Io,
+}
+
+impl StoreErrorKind {
+    /// The class as a word, such as `fenced`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exists => "exists",
+            Self::NotFound => "not_found",
+            Self::Busy => "busy",
+            Self::Fenced => "fenced",
+            Self::Damaged => "damaged",
+            Self::NewerVersion => "newer_version",
+            Self::Full => "full",
+            Self::Locked => "locked",
+            Self::Io => "io",
+        }
+    }
+}
+
+impl fmt::Display for StoreErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl StoreError {
+    /// An error of a class, with a sentence.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// Keeps the cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The class.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+
+    /// There is no such run.
+    pub fn not_found(run: &RunId) -> Self {
+        Self::new(StoreErrorKind::NotFound, format!("there is no run `{run}` in this store"))
+    }
+
+    /// There is such a run.
+    pub fn exists(run: &RunId) -> Self {
+        Self::new(
+            StoreErrorKind::Exists,
+            format!("there is a run `{run}` in this store; start under another id, or resume it"),
+        )
+    }
+
+    /// Another writer has the run.
+    pub fn fenced(run: &RunId) -> Self {
+        Self::new(
+            StoreErrorKind::Fenced,
+            format!(
+                "the run `{run}` was taken up by another writer; this one has stopped and has written nothing since"
+            ),
+        )
+    }
+
+    /// A living process has the run open.
+    pub fn busy(run: &RunId, owner: &str) -> Self {
+        Self::new(
+            StoreErrorKind::Busy,
+            format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
+        )
+    }
+}

@@ -1,0 +1,176 @@
+//! Values where they cross a boundary of a run: encoded once, decoded by each reader.
+//!
+//! Nothing here knows a graph or a store; the bound that a value must meet is stated in this one place.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A value as JSON text, shared by all who read it. Cloning is one reference count.
+///
+/// Equal are two with the same text.
+#[derive(Clone)]
+pub struct Encoded(Arc<RawValue>);
+
+impl Encoded {
+    /// Encodes a value.
+    ///
+    /// # Errors
+    /// When the value has no JSON form: a map whose keys are no strings, or a `Serialize` of its own that fails.
+    pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        Ok(Self(serde_json::value::to_raw_value(value)?.into()))
+    }
+
+    /// Takes text that is JSON already.
+    ///
+    /// # Errors
+    /// When it is no JSON.
+    pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
+        Ok(Self(RawValue::from_string(text)?.into()))
+    }
+
+    /// `null`.
+    pub fn null() -> Self {
+        Self(RawValue::NULL.to_owned().into())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Decodes the value.
+    ///
+    /// # Errors
+    /// When the text does not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.as_str())
+    }
+
+    /// The items of a list, each still encoded.
+    ///
+    /// # Errors
+    /// When the text is no list.
+    pub fn items(&self) -> Result<Vec<Self>, serde_json::Error> {
+        let items: Vec<Box<RawValue>> = serde_json::from_str(self.as_str())?;
+        Ok(items.into_iter().map(|item| Self(item.into())).collect())
+    }
+
+    /// A list of these values.
+    pub fn list<'v>(items: impl IntoIterator<Item = &'v Self>) -> Self {
+        let mut text = String::from("[");
+        for (at, item) in items.into_iter().enumerate() {
+            if at > 0 {
+                text.push(',');
+            }
+            text.push_str(item.as_str());
+        }
+        text.push(']');
+        // Values of JSON between brackets are JSON.
+        Self::from_json(text).unwrap_or_else(|_| Self::null())
+    }
+}
+
+impl PartialEq for Encoded {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Encoded {}
+
+impl fmt::Display for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Encoded {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Encoded {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Box::<RawValue>::deserialize(deserializer)?.into()))
+    }
+}
+
+/// What can travel between the nodes of a workflow, into it and out of it: it is recorded, read back after a crash, and
+/// described by a schema. Every type with these four properties is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel between the nodes of a workflow",
+    label = "this value is recorded, so that a run can be taken up after a crash",
+    note = "derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own its \
+            data and be `Send`"
+)]
+pub trait NodeValue: Send + 'static {
+    /// Encodes the value.
+    ///
+    /// # Errors
+    /// When it has no JSON form.
+    fn encode(&self) -> Result<Encoded, serde_json::Error>;
+
+    /// Decodes a value.
+    ///
+    /// # Errors
+    /// When the text does not fit the type.
+    fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error>
+    where
+        Self: Sized;
+
+    /// The JSON Schema of the type.
+    fn schema() -> Value
+    where
+        Self: Sized;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue for T {
+    fn encode(&self) -> Result<Encoded, serde_json::Error> {
+        Encoded::new(self)
+    }
+
+    fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error> {
+        encoded.decode()
+    }
+
+    fn schema() -> Value {
+        schemars::generate::SchemaSettings::draft2020_12()
+            .with(|settings| settings.meta_schema = None)
+            .into_generator()
+            .into_root_schema_for::<Self>()
+            .to_value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Encoded, NodeValue};
+
+    #[test]
+    fn a_list_of_values_and_its_items() {
+        let items = [1.encode().unwrap(), "a".to_owned().encode().unwrap(), Vec::<u8>::new().encode().unwrap()];
+        let list = Encoded::list(&items);
+        assert_eq!(list.as_str(), r#"[1,"a",[]]"#);
+        assert_eq!(list.items().unwrap(), items);
+        assert_eq!(Encoded::list([]).as_str(), "[]");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        assert!(Encoded::from_json("{".to_owned()).is_err());
+    }
+}
