@@ -56,8 +56,27 @@ pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) 
             span.record("gen_ai.response.finish_reasons", completed.stop_reason.as_str());
             record_usage(span, &completed.usage);
         }
-        Err(error) => record_error(span, error.kind()),
+        Err(error) => record_failure(span, error),
     }
+}
+
+/// The span of a workflow, be it a run or a step of one.
+pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
+    tracing::info_span!(
+        "invoke_workflow",
+        otel.name = format_args!("invoke_workflow {workflow}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "invoke_workflow",
+        gen_ai.workflow.name = workflow,
+        gen_ai.conversation.id = run.as_str(),
+    )
+}
+
+/// Adds why a workflow failed.
+pub(crate) fn record_failure(span: &Span, error: &Error) {
+    record_error(span, error.kind());
 }
 
 /// The span of a model call. An adapter adds the server to it.
