@@ -22,7 +22,7 @@ use crate::workflow::Approval;
 /// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store goes on;
 /// it is reached by its id, through its [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
-pub struct RunHandle<T> {
+pub struct RunHandle<T = RunResult> {
     shared: Arc<RunShared>,
     task: JoinHandle<Result<Ended>>,
     ended: Option<Result<Ended>>,

@@ -30,6 +30,9 @@ pub mod cli;
 
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
+#[cfg(feature = "metrics")]
+#[doc(no_inline)]
+pub use opentelemetry;
 #[doc(no_inline)]
 pub use schemars;
 #[doc(no_inline)]
@@ -58,9 +61,9 @@ pub use crate::model::openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use crate::model::openai_responses;
 pub use crate::model::{
-    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
-    ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
-    StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
+    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelProvider, ModelRef,
+    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
@@ -69,6 +72,8 @@ pub use crate::runtime::{Recovered, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,

@@ -25,6 +25,7 @@ pub mod openai_chat;
 #[cfg(feature = "openai-responses")]
 pub mod openai_responses;
 mod output;
+mod provider;
 mod reference;
 mod secret;
 
@@ -38,6 +39,8 @@ pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 #[cfg(feature = "http")]
 pub use self::http::HttpSettings;
 pub use self::output::{OutputMode, OutputSchema};
+pub use self::provider::ModelProvider;
+pub(crate) use self::provider::built_in_providers;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 use crate::message::{Conversation, Message, ToolCall};

@@ -17,7 +17,7 @@ pub(crate) use self::state::{NodeState, RunState};
 use crate::context::{Context, RunShared};
 use crate::error::Error;
 use crate::event::{EventSink, Journal, RunId};
-use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, SecretProvider};
+use crate::model::{EnvSecrets, Model, ModelProvider, ModelRef, ModelRefError, SecretProvider};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{Store, StoreError};
@@ -46,6 +46,7 @@ struct Inner {
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
     store: Option<Arc<dyn Store>>,
+    trace_content: bool,
     workflows: BTreeMap<Arc<str>, Arc<Spec>>,
     /// The runs that go on in this process, by their id.
     live: Mutex<HashMap<RunId, Weak<RunShared>>>,
@@ -75,6 +76,32 @@ impl Runtime {
             },
         };
         Err(ModelRefError::unusable(model, problem))
+    }
+
+    /// The providers that models can be named by, ordered by name: those of this build and the host's own. Each key is
+    /// asked for and none is shown.
+    pub async fn model_providers(&self) -> Vec<ModelProvider> {
+        let mut providers = crate::model::built_in_providers(&self.0.secrets).await;
+        providers.retain(|provider| !self.0.models.contains_key(&*provider.name));
+        providers.extend(self.0.models.keys().map(|name| ModelProvider::of_host(name)));
+        providers.sort_by(|a, b| a.name.cmp(&b.name));
+        providers
+    }
+
+    /// Whether the host itself makes the models of a provider.
+    #[cfg(feature = "cli")]
+    pub(crate) fn makes(&self, provider: &str) -> bool {
+        self.0.models.contains_key(provider)
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn secrets(&self) -> Arc<dyn SecretProvider> {
+        Arc::clone(&self.0.secrets)
+    }
+
+    /// Whether spans hold contents.
+    pub(crate) fn traces_content(&self) -> bool {
+        self.0.trace_content
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
@@ -182,6 +209,7 @@ pub struct RuntimeBuilder {
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
     store: Option<Arc<dyn Store>>,
+    trace_content: bool,
     workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
@@ -195,6 +223,7 @@ impl Default for RuntimeBuilder {
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
             store: None,
+            trace_content: false,
             workflows: BTreeMap::new(),
         }
     }
@@ -247,6 +276,15 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and the
+    /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
+    /// its whole conversation.
+    pub fn trace_content(mut self, yes: bool) -> Self {
+        self.trace_content = yes;
+        self
+    }
+
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// goes on.
     pub fn store(mut self, store: impl Store) -> Self {
@@ -263,9 +301,10 @@ impl RuntimeBuilder {
 
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models, store, workflows } = self;
+        let Self { clock, ids, resources, sinks, secrets, models, store, trace_content, workflows } = self;
         let (sinks, live) = (sinks.into(), Mutex::default());
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks, secrets, models, store, workflows, live }))
+        let inner = Inner { clock, ids, resources, sinks, secrets, models, store, trace_content, workflows, live };
+        Runtime(Arc::new(inner))
     }
 }
 

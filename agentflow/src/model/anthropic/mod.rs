@@ -33,7 +33,7 @@ use super::{
 
 pub(crate) const PROVIDER: &str = "anthropic";
 
-static SERVER: Provider = Provider {
+pub(super) static SERVER: Provider = Provider {
     base_url: "https://api.anthropic.com",
     base_url_variable: "ANTHROPIC_BASE_URL",
     key_names: &["ANTHROPIC_API_KEY"],

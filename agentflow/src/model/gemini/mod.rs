@@ -33,7 +33,7 @@ use super::{
 
 pub(crate) const PROVIDER: &str = "gemini";
 
-static SERVER: Provider = Provider {
+pub(super) static SERVER: Provider = Provider {
     base_url: "https://generativelanguage.googleapis.com",
     base_url_variable: "GOOGLE_GEMINI_BASE_URL",
     // In the order in which Google's own clients ask for them.

@@ -109,7 +109,10 @@ impl<W: WireFormat> Exchange<W> {
 
     async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<W::Decoder>, ModelError> {
         self.deadline = Limit::after(self.wire.settings().total_timeout, TimeoutKind::Total);
-        self.prepared = Some(self.deadline.hold(self.wire.prepare(request)).await??);
+        let prepared = self.deadline.hold(self.wire.prepare(request)).await??;
+        let url = &prepared.0.url;
+        crate::telemetry::record_server(url.host_str().unwrap_or_default(), url.port_or_known_default());
+        self.prepared = Some(prepared);
         Ok(Stage::Send)
     }
 

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
@@ -24,6 +26,18 @@ pub(crate) struct Provider {
     pub(crate) token_names: &'static [&'static str],
     /// Headers of every call, in lower case.
     pub(crate) headers: &'static [(&'static str, &'static str)],
+}
+
+impl Provider {
+    /// The address that is called when the host names none, without what may be a key: user, password and query.
+    #[allow(dead_code, reason = "a build may have no adapter")]
+    pub(crate) fn shown_url(&'static self) -> Result<String, ModelError> {
+        let mut url = ServerBuilder::new(self).build()?.url;
+        url.set_query(None);
+        // Neither fails for an address of `http` or `https`.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        Ok(url.to_string().trim_end_matches('/').to_owned())
+    }
 }
 
 /// A server, ready to be called.
@@ -136,7 +150,7 @@ impl ServerBuilder {
         for (name, value) in provider.headers {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        let mut hidden = Vec::new();
+        let mut hidden = keys_in(&url);
         for (name, value) in given {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
@@ -169,6 +183,30 @@ fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     }
     url.set_fragment(None);
     Ok(url)
+}
+
+/// What in an address may be a key: the password, also as the header that the client makes of it, and the values of the
+/// query but for the version that some want there.
+fn keys_in(url: &Url) -> Vec<Secret> {
+    let mut keys = Vec::new();
+    if let Some(written) = url.password() {
+        let (user, password) = (percent_decoded(url.username()), percent_decoded(written));
+        keys.push(STANDARD.encode(format!("{user}:{password}")));
+        keys.extend((password != written).then(|| written.to_owned()));
+        keys.push(password);
+    }
+    let written = url.query().into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
+    let written = written.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let read = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
+    let values = written.chain(read).filter(|(name, _)| name != "api-version").map(|(_, value)| value);
+    keys.into_iter().chain(values).map(Secret::new).collect()
+}
+
+/// A part of an address as it was meant. The parser of addresses decodes nothing but queries.
+fn percent_decoded(text: &str) -> String {
+    let query = format!("http://h?_={}", text.replace('+', "%2B"));
+    let decoded = Url::parse(&query).ok().and_then(|url| url.query_pairs().next().map(|(_, text)| text.into_owned()));
+    decoded.unwrap_or_else(|| text.to_owned())
 }
 
 /// A header's value that is not shown by anybody.
@@ -255,6 +293,14 @@ mod tests {
         assert_eq!(sent(BOTH, None).await, (Some("k".to_owned()), None, vec![Secret::new("k")]));
         // A name that the host gives is the only one.
         assert_eq!(sent(&[TOKEN], Some("OTHER")).await, (None, None, vec![]));
+    }
+
+    #[tokio::test]
+    async fn keys_in_an_address_are_hidden() {
+        let base_url = Some("http://user:p%40ss+@h/v1?api-version=2026-01-01&sig=a%2Bb".to_owned());
+        let sent = server(|server| server.base_url = base_url).headers().await.expect("no key is asked for");
+        let expected = ["dXNlcjpwQHNzKw==", "p%40ss+", "p@ss+", "a%2Bb", "a+b"];
+        assert_eq!(sent.1, expected.map(Secret::new));
     }
 
     #[tokio::test]

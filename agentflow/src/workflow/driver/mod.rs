@@ -234,23 +234,29 @@ impl WorkflowRun {
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
         let shared = Arc::clone(&self.shared);
         let ended = if self.base.is_root() {
-            let driven = self.drive().instrument(span);
+            let driven = self.drive().instrument(span.clone());
             tokio::select! {
                 biased;
                 () = shared.cancellation.cancelled() => None,
                 ended = driven => Some(ended),
             }
         } else {
-            Some(self.drive().instrument(span).await)
+            Some(self.drive().instrument(span.clone()).await)
         };
         let Some(ended) = ended else {
             let reason = self.shared.cancel_reason();
             self.close_cancelled(&reason);
             self.shared.log.commit().await?;
             self.shared.log.release().await?;
-            return Err(Error::Cancelled { reason }.into());
+            let error = Error::Cancelled { reason };
+            telemetry::record_failure(&span, &error);
+            return Err(error.into());
         };
-        self.end(ended).await
+        let ended = self.end(ended).await;
+        if let Err(failed) = &ended {
+            telemetry::record_failure(&span, &failed.error);
+        }
+        ended
     }
 
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
