@@ -160,3 +160,49 @@ async fn every_prefix_of_a_journal_resumes_to_the_same_result() {
         assert_eq!(store.record(&events[0].run_id).await.unwrap().unwrap().status, RunStatus::Success);
     }
 }
+
+/// Two thousand steps one after another, with a router's arm and a map in between.
+fn long(ran: &Ran) -> Workflow<(u32,), u32> {
+    let ran = ran.clone();
+    Workflow::build("long", ["n"], |b, (n,)| {
+        let mut last = n;
+        for at in 0..2000 {
+            let ran = ran.clone();
+            last = b.node(Node::new(format!("s{at}")), (last,), move |cx, (n,)| {
+                ran.note(&cx);
+                async move { Ok::<_, String>(n + 1) }
+            });
+        }
+        let router = b.route("way", ["on"], (last,), |(_,): (u32,)| Ok::<_, String>(0));
+        let end = b.arm(router, 0, |b| b.node("end", (last,), |_, (n,)| async move { Ok::<_, String>(n + 1) }));
+        b.join(router, [end])
+    })
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_run_is_taken_up_from_its_snapshot() {
+    let store = MemoryStore::new();
+    let mut handle = runtime(&store).start(long(&Ran::default()), 0).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 2001);
+    let events = handle.recorded();
+    let run = events[0].run_id.clone();
+    let snapshot = store.snapshot(&run).await.unwrap().expect("there is a snapshot");
+    assert!(snapshot.seq > 2000 && snapshot.events.len() < usize::try_from(snapshot.seq).unwrap() * 2 / 3);
+
+    // The same run, cut off right after its snapshot and some time later.
+    for more in [0, 1, 500] {
+        let cut = usize::try_from(snapshot.seq).unwrap() + more;
+        let store = store_with(&events[..cut]).await;
+        let epoch = store.open(&run).await.unwrap();
+        store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
+        let ran = Ran::default();
+        let workflow = long(&ran);
+        let mut handle = runtime(&store).resume_as(&run, &workflow).await.unwrap();
+        assert_eq!(handle.result().await.unwrap(), 2001);
+        let done = events[..cut].iter().filter(|event| matches!(event.kind, EventKind::NodeCompleted { .. })).count();
+        assert_eq!(ran.counts().len(), 2000 - done, "{more} after the snapshot");
+        let all = store.read(&run, 0, 10_000).await.unwrap();
+        check_events(&all).unwrap();
+    }
+}

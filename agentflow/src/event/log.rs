@@ -22,6 +22,8 @@ use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
 const DELTA_QUEUE: usize = 1024;
+/// The least number of events from one snapshot to the next.
+const SNAPSHOT_EVERY: usize = 1000;
 
 pub(crate) struct EventLog {
     run_id: RunId,
@@ -41,6 +43,9 @@ struct State {
     visible: usize,
     /// Nothing more will be seen.
     closed: bool,
+    /// How many records the last snapshot stands for, and how many events it has.
+    snapshot_at: usize,
+    snapshot_size: usize,
     deltas: u32,
     subscribers: Vec<Subscriber>,
     next_subscriber: u64,
@@ -124,6 +129,7 @@ impl EventLog {
         };
         let mut state = self.state();
         state.offset = offset;
+        state.snapshot_size = kept.len();
         state.kept = records(kept);
         state.records = records(events);
         state.visible = state.records.len();
@@ -175,6 +181,27 @@ impl EventLog {
     /// The store of the run and the right to write it, once the run exists there.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
+    }
+
+    /// What a snapshot is made of, when enough has happened since the last one: all events the store has, what still
+    /// mattered of earlier ones first, and their number.
+    ///
+    /// Snapshots are taken at growing distances, so that all of them together cost no more than the journal.
+    pub(crate) fn due_for_snapshot(&self) -> Option<(u64, Vec<Event>)> {
+        let mut state = self.state();
+        let since = state.visible.saturating_sub(state.snapshot_at);
+        if since < SNAPSHOT_EVERY.max(state.snapshot_size) {
+            return None;
+        }
+        state.snapshot_at = state.visible;
+        let kept = state.kept.iter().map(|record| state.event_of(&self.run_id, 0, record));
+        let events = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
+        Some((state.offset + state.visible as u64, events))
+    }
+
+    /// How many events the snapshot that was taken last has.
+    pub(crate) fn took_snapshot(&self, size: usize) {
+        self.state().snapshot_size = size;
     }
 
     /// Gives up the right to write the run: it has ended here, and everything is committed.
@@ -288,15 +315,12 @@ impl State {
     }
 
     fn event(&self, run_id: &RunId, at: usize) -> Event {
-        let Record { time, path, kind } = &self.records[at];
-        Event {
-            run_id: run_id.clone(),
-            seq: self.offset + at as u64 + 1,
-            part: 0,
-            time: *time,
-            path: path.clone(),
-            kind: kind.clone(),
-        }
+        self.event_of(run_id, self.offset + at as u64 + 1, &self.records[at])
+    }
+
+    #[expect(clippy::unused_self, reason = "an event is one of this log's")]
+    fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
+        Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
     }
 }
 

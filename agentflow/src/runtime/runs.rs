@@ -277,9 +277,6 @@ impl Runtime {
     /// # Errors
     /// When there is no such run, or its journal cannot be read.
     pub async fn journal(&self, run: &RunId) -> Result<Vec<Event>> {
-        if let Some(live) = self.live(run) {
-            return Ok(live.log.events());
-        }
         Ok(super::journal::read_events(&self.require_store()?, run, 0).await?)
     }
 }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use self::task::{Ended, Task, WithLimit};
+use super::compact::compact;
 use super::failure::StepError;
 use super::machine::{CANCELLED, Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
@@ -30,7 +31,7 @@ use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowComplet
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::store::StoreError;
+use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -314,8 +315,22 @@ impl WorkflowRun {
                 Happened::Committed(committed) => {
                     self.commit = None;
                     committed?;
+                    self.take_snapshot();
                 }
             }
+        }
+    }
+
+    /// Keeps a shorter journal beside the journal, when enough has happened.
+    fn take_snapshot(&mut self) {
+        if !self.base.is_root() {
+            return;
+        }
+        let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
+        let events = compact(self.machine.spec(), events);
+        self.shared.log.took_snapshot(events.len());
+        if let Some((store, Some(epoch))) = self.shared.log.store() {
+            self.commit = Some(store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events)));
         }
     }
 
