@@ -3,6 +3,7 @@
 //! An owned value and no global: two runtimes in one program know nothing of each other.
 
 mod control;
+mod inspect;
 mod journal;
 mod runs;
 mod state;
@@ -11,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::runs::Recovered;
-pub(crate) use self::state::{NodeState, RunState};
 
 use crate::context::{Context, RunShared};
 use crate::error::Error;
@@ -109,6 +110,24 @@ impl Runtime {
     pub fn context(&self) -> Context {
         let shared = RunShared::new(RunId::new("detached"), self, None);
         Context::new(Arc::new(shared), StepPath::root(), self.resources().clone())
+    }
+
+    /// The same runtime over another store.
+    #[must_use]
+    pub fn with_store(&self, store: impl Store) -> Self {
+        let inner = &*self.0;
+        Self(Arc::new(Inner {
+            clock: Arc::clone(&inner.clock),
+            ids: Arc::clone(&inner.ids),
+            resources: inner.resources.clone(),
+            sinks: Arc::clone(&inner.sinks),
+            secrets: Arc::clone(&inner.secrets),
+            models: inner.models.clone(),
+            store: Some(Arc::new(store)),
+            trace_content: inner.trace_content,
+            workflows: inner.workflows.clone(),
+            live: Mutex::default(),
+        }))
     }
 
     /// The journal of a new run, when there is a store.

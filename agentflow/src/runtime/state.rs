@@ -12,19 +12,19 @@ use crate::store::RunStatus;
 use crate::text::nearest;
 
 /// Where a run is.
-pub(crate) struct RunState {
-    pub(crate) workflow: Option<Arc<str>>,
-    pub(crate) status: RunStatus,
-    pub(crate) paused: Option<PauseReason>,
+pub(super) struct RunState {
+    pub(super) workflow: Option<Arc<str>>,
+    pub(super) status: RunStatus,
+    pub(super) paused: Option<PauseReason>,
     /// The nodes, by their path as text.
-    pub(crate) nodes: BTreeMap<String, NodeState>,
+    pub(super) nodes: BTreeMap<String, NodeState>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
 }
 
 /// Where a node is.
 #[derive(Clone, Debug)]
-pub(crate) enum NodeState {
+pub(super) enum NodeState {
     Running { attempt: u32, repeatable: bool },
     Waiting,
     Asking(Arc<ApprovalRequest>),
@@ -44,7 +44,7 @@ enum Open {
 }
 
 impl RunState {
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(super) fn of(events: &[Event]) -> Self {
         let mut state =
             Self { workflow: None, status: RunStatus::Running, paused: None, nodes: BTreeMap::new(), open: Vec::new() };
         events.iter().for_each(|event| state.apply(&event.path, &event.kind));
@@ -181,7 +181,7 @@ impl RunState {
 }
 
 impl NodeState {
-    pub(crate) fn word(&self) -> &'static str {
+    pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Running { .. } => "running",
             Self::Waiting => "waiting for its next attempt",
