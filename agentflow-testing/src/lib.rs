@@ -6,12 +6,14 @@ mod diff;
 mod expect;
 mod model;
 mod show;
+mod store;
 mod time;
 mod trace;
 mod turn;
 
 pub use crate::check::{EventProblems, check_events};
 pub use crate::model::ScriptedModel;
+pub use crate::store::{check_store, check_store_reopened};
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};
 pub use crate::turn::Turn;

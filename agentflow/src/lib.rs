@@ -64,6 +64,8 @@ pub use crate::runtime::{Runtime, RuntimeBuilder};
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
+#[cfg(feature = "sqlite")]
+pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
