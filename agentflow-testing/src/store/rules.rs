@@ -25,7 +25,6 @@ pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
-    t.same(t.ok(t.store.snapshot(&id).await, "asking for its snapshot"), None, "it has no snapshot");
     t.same(t.ok(t.store.definition("none").await, "asking for a definition"), None, "it is not there");
 }
 
@@ -102,7 +101,7 @@ pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
 pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;
-    let failure = json!({"error": {"kind": "tool", "message": "it broke"}});
+    let failure = json!({"error": {"kind": "tool", "message": "it broke", "retryable": false}});
     let steps = [
         (RunStatus::Running, "run.step", json!({"step": 1})),
         (RunStatus::Paused, "run.paused", json!({"reason": "approval"})),
