@@ -1,5 +1,5 @@
 -- A store file of version 1 with one run, beside the tables of `agentflow/src/store/sqlite/schema/1.sql`.
-PRAGMA application_id = 1634170743;
+PRAGMA application_id = 1634166391;
 PRAGMA user_version = 1;
 INSERT INTO runs VALUES (1, 'run one', 1, 'job', 'd1', 'paused', 'approval', NULL, 1700000000001, 3, '4711-00000000deadbeef');
 INSERT INTO events VALUES (4294967297, 1700000000001, '', '{"name":"run.started","payload":{"version":1,"body":{"workflow":{"name":"job","definition":"d1","input":{"n":1}}}}}', -1067859138547020488);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agentflow::{RunFilter, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
+use agentflow_tests::skipped;
 use rusqlite::Connection;
 
 /// An error of this class whose sentence has these words.
@@ -203,7 +204,7 @@ async fn the_disk_is_full() {
         .stderr(Stdio::null())
         .status();
     if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this user cannot make a small disk");
+        skipped("this user cannot make a small disk");
         return;
     }
     let disk = Unmount(folder.path());
@@ -252,7 +253,7 @@ async fn the_file_is_read_only() {
             let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
         }
-        Err(error) => eprintln!("skipped: this test cannot be run as another user: {error}"),
+        Err(error) => skipped(&format!("this test cannot be run as another user: {error}")),
     }
     let store = Connection::open(&path).unwrap();
     let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
