@@ -74,6 +74,8 @@ pub use crate::store::{
 };
 #[cfg(feature = "metrics")]
 pub use crate::telemetry::MetricsSink;
+#[cfg(feature = "sqlite")]
+pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,

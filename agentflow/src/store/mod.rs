@@ -6,12 +6,16 @@
 mod error;
 mod memory;
 mod record;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 
 pub use self::error::{StoreError, StoreErrorKind};
 pub use self::memory::MemoryStore;
 pub use self::record::{RunFilter, RunRecord, RunStatus};
+#[cfg(feature = "sqlite")]
+pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 use crate::event::{Event, RunId};
 use crate::model::BoxFuture;
 
