@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use agentflow::{
-    Context, Error, Inject, ModelSettings, Registry, Resources, Runtime, RuntimeBuilder, agent, tool, tools,
-};
+use agentflow::{Context, Error, Inject, ModelRef, Registry, Runtime, RuntimeBuilder, agent, tool, tools};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -194,9 +192,12 @@ async fn with_options(cx: &Context, service: String) -> agentflow::Result<Risk>;
 
 #[tokio::test]
 async fn tools_and_options_are_the_agents() {
-    let settings = ModelSettings { temperature: Some(0.0), max_tokens: Some(100), ..ModelSettings::default() };
     let (_, model) = scripted([
-        Turn::call("incidents", json!({"service": "api"})).expect_settings(settings).expect_tools(["incidents"]),
+        Turn::call("incidents", json!({"service": "api"}))
+            .check(|request| {
+                assert_eq!((request.settings.temperature, request.settings.max_tokens), (Some(0.0), Some(100)));
+            })
+            .expect_tools(["incidents"]),
         Turn::text(r#"{"level": 8}"#).expect_result("incidents", 8),
         Turn::text("not JSON"),
         Turn::call("incidents", json!({"service": "a"})),
@@ -219,31 +220,27 @@ async fn tools_and_options_are_the_agents() {
 }
 
 #[tokio::test]
-async fn resources_come_from_the_context_too() {
-    let (runtime, model) = scripted([
-        Turn::call("incidents", json!({"service": ""})),
-        Turn::text(r#"{"level": 7}"#).expect_result("incidents", 7),
-    ]);
-    let mut resources = Resources::default();
-    resources.insert(Incidents(7));
+async fn a_missing_resource_is_told_before_the_model_is_asked() {
+    let (runtime, model) = scripted([]);
     let error = with_options(&runtime.context(), "x".into()).await.unwrap_err();
     assert!(error.to_string().contains("these resources are missing: `agent_macro::Incidents`"), "{error}");
-    let cx = runtime.context_with(resources);
-    assert_eq!(with_options(&cx, "x".into()).await.unwrap(), Risk { level: 7 });
     model.finish();
 }
 
 #[tokio::test]
 async fn the_agents_own_model_comes_before_that_of_all_and_that_before_the_attribute() {
     let (all, own) = (ScriptedModel::new([Turn::text("all")]), ScriptedModel::new([Turn::text("own")]));
-    let runtime = test_runtime().model(all.clone()).agent_model("greet", own.clone()).build();
+    let refused = |_: &ModelRef, _: &_| Err("nobody should ask".to_owned());
+    let runtime = test_runtime().model_provider("anthropic", refused);
+    let runtime = runtime.model(all.clone()).agent_model("greet", own.clone()).build();
     assert_eq!(greet(&runtime.context(), "Ada".into()).await.unwrap(), "own");
     assert_eq!(rest(&runtime.context(), change(), 1, Kind::BugFix).await.unwrap(), "all");
     own.finish();
     all.finish();
     // With neither, the attribute's model is looked up, and only when it is called.
-    let error = greet(&test_runtime().build().context(), "Ada".into()).await.unwrap_err();
-    assert!(error.to_string().contains("anthropic/claude-sonnet-4-5"), "{error}");
+    let runtime = test_runtime().model_provider("anthropic", |model, _| Err(format!("looked up {}", model.model())));
+    let error = greet(&runtime.build().context(), "Ada".into()).await.unwrap_err();
+    assert!(error.to_string().ends_with("looked up claude-sonnet-4-5"), "{error}");
     let error = rest(&test_runtime().build().context(), change(), 1, Kind::BugFix).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -301,7 +298,7 @@ async fn ask_judge(cx: &Context, service: String) -> Result<u8, String> {
 #[tokio::test]
 async fn within_a_run_it_is_a_step_of_that_run() {
     let (_, judge) = scripted([Turn::call("incidents", json!({"service": "api"})), Turn::text(r#"{"level": 8}"#)]);
-    let runtime = test_runtime().model(judge.clone()).resource(Incidents(5)).build();
+    let runtime = test_runtime().model(judge.clone()).build();
     let outer = ScriptedModel::new([
         Turn::call("ask_judge", json!({"service": "api"})),
         Turn::text("It is risky.").expect_result("ask_judge", 8),
@@ -309,6 +306,7 @@ async fn within_a_run_it_is_a_step_of_that_run() {
     let result = agentflow::Agent::new(outer.clone())
         .runtime(&runtime)
         .tools(tools![ask_judge])
+        .resource(Incidents(5))
         .run("How risky is the api?")
         .await
         .unwrap();
@@ -316,12 +314,26 @@ async fn within_a_run_it_is_a_step_of_that_run() {
     judge.finish();
     let events = result.events();
     check_events(&events).unwrap();
-    assert_trace(&events, TRACE);
+    assert_trace(
+        &events,
+        r#"
+        run.started "How risky is the api?"
+        model#1 completed tool_calls
+        tool#1.ask_judge started {"service":"api"}
+        tool#1.ask_judge agent.started "Begin."
+        tool#1.ask_judge/model#1 completed tool_calls
+        tool#1.ask_judge/tool#1.incidents started {"service":"api"}
+        tool#1.ask_judge/tool#1.incidents completed 8
+        tool#1.ask_judge/model#2 completed stop "{\"level\": 8}"
+        tool#1.ask_judge agent.completed "{\"level\": 8}"
+        tool#1.ask_judge completed 8
+        model#2 completed stop "It is risky."
+        run.completed "It is risky."
+        "#,
+    );
     let started = events.iter().find(|event| event.name() == "agent.started").expect("the judge began");
     assert_eq!(started.path.to_string(), "tool#1.ask_judge");
 }
-
-const TRACE: &str = "..";
 
 mod one {
     /// One.
