@@ -2,7 +2,7 @@
 //!
 //! The parser goes from comma to comma, so that a mistake in one option does not hide one in the next.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
@@ -300,12 +300,12 @@ fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value
         return Ok(Value::Flag);
     }
     if spec.form == Form::Names {
-        return match input.parse::<proc_macro2::Group>() {
+        return match input.parse::<Group>() {
             Ok(group) if group.stream().is_empty() => Err(syn::Error::new_spanned(
                 group,
                 "name at least one scope, as in `scopes(read)`, or leave the option out",
             )),
-            Ok(group) if group.delimiter() == proc_macro2::Delimiter::Parenthesis => {
+            Ok(group) if group.delimiter() == Delimiter::Parenthesis => {
                 Ok(Value::Names(name_list.parse2(group.stream())?))
             }
             Ok(other) => Err(written(spec, other)),
@@ -339,10 +339,13 @@ fn decimal(literal: Lit) -> syn::Result<Lit> {
 
 /// `[search, orders::find]`
 fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
-    let inside;
-    syn::bracketed!(inside in input);
-    let all = Punctuated::<_, Token![,]>::parse_terminated_with(&inside, Path::parse_mod_style)?;
-    Ok(all.into_iter().collect())
+    let group = input.parse::<Group>()?;
+    if group.delimiter() != Delimiter::Bracket {
+        return Err(syn::Error::new(group.span(), "expected `[`"));
+    }
+    let paths =
+        |input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, Path::parse_mod_style);
+    Ok(paths.parse2(group.stream())?.into_iter().collect())
 }
 
 /// The literal without its suffix, if it is in the range.
@@ -350,7 +353,7 @@ pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     match number.base10_parse::<u32>() {
         Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
         Err(_) => {
-            errors.at(number, "this number is too large; write one from 0 to 4294967295");
+            errors.at(number, "this is not a number from 0 to 4294967295");
             None
         }
     }

@@ -278,6 +278,11 @@ pub const fn agent_definition(
     AgentDefinition::new(name, instruction, place, options)
 }
 
+/// The tools of `#[agent(tools = [..])]`.
+pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
+    tools.map(|tool| ToolRef::linked(tool)).into()
+}
+
 /// Stops the compiler at the name of a model that does not say its provider.
 #[track_caller]
 pub const fn known_model(name: &str) {

@@ -17,7 +17,7 @@ pub(super) fn agent(agent: &Agent, function: &Function) -> TokenStream {
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
     let body = body(agent, function, &private);
-    let options = options(&agent.options, krate, &private);
+    let options = options(&agent.options, &private);
     let known_model = known_model(&agent.options, &private);
     quote! {
         // The documentation is what the model reads, and the arguments are the call's.
@@ -116,14 +116,16 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(options: &Options, krate: &syn::Path, private: &TokenStream) -> TokenStream {
+fn options(options: &Options, private: &TokenStream) -> TokenStream {
     let Options { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
         fields.push(quote!(model: #private::Some(#model)));
     }
     if !tools.is_empty() {
-        fields.push(quote!(tools: || #krate::tools![#(#tools),*]));
+        // A path that is no tool is told at the path.
+        let tools = tools.iter().map(|path| quote_spanned!(ends(path).0=> <#path as #private::PathTool>::tool()));
+        fields.push(quote!(tools: || #private::linked_tools([#(#tools),*])));
     }
     if let Some(temperature) = temperature {
         fields.push(quote!(temperature: #private::Some(#temperature)));
@@ -146,5 +148,6 @@ fn options(options: &Options, krate: &syn::Path, private: &TokenStream) -> Token
 /// Which names say their provider by themselves is known to the library alone.
 fn known_model(options: &Options, private: &TokenStream) -> Option<TokenStream> {
     let model = options.model.as_ref().filter(|model| !model.value().contains(['/', ':']))?;
-    Some(quote_spanned!(model.span()=> const _: () = #private::known_model(#model);))
+    let check = quote_spanned!(model.span()=> const _: () = known_model(#model););
+    Some(quote!(use #private::known_model; #check))
 }

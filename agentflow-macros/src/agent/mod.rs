@@ -46,5 +46,5 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         .receiver()
         .is_none()
         .then(|| fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident));
-    quote!(#[allow(unused_variables, clippy::unused_async)] #function #errors #shape #stub)
+    quote!(#[allow(unused_variables, unused_mut, clippy::unused_async)] #function #errors #shape #stub)
 }

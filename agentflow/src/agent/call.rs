@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::definition::AgentDefinition;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::model::BoxFuture;
 use crate::runtime::Runtime;
 use crate::tool::ToolRef;
 
@@ -176,12 +177,13 @@ impl AgentContext for Context {
     note = "return `agentflow::Result<T>`, or a `Result` whose error has `From<agentflow::Error>`"
 )]
 pub trait AgentReturn: Sized {
-    fn run(call: AgentCall) -> impl Future<Output = Self> + Send;
+    // A type with a name: what fails to be one is then told once.
+    fn run(call: AgentCall) -> BoxFuture<'static, Self>;
 }
 
 impl<T: AgentAnswer, E: AgentError> AgentReturn for std::result::Result<T, E> {
-    async fn run(call: AgentCall) -> Self {
-        call.run::<T>().await.map_err(E::from)
+    fn run(call: AgentCall) -> BoxFuture<'static, Self> {
+        Box::pin(async { call.run::<T>().await.map_err(E::from) })
     }
 }
 
@@ -203,7 +205,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> AgentAnswer for T {}
     label = "an `agentflow::Error` cannot become this",
     note = "return `agentflow::Result<T>`, or implement `From<agentflow::Error>` for it"
 )]
-pub trait AgentError: From<Error> {}
+pub trait AgentError: From<Error> + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<E: From<Error>> AgentError for E {}
+impl<E: From<Error> + 'static> AgentError for E {}
