@@ -180,6 +180,8 @@ fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
             "`{{{path}}}` has a number where a field's name should be; only fields with names can be shown"
         ));
     }
+    // From the expansion, as far as the compiler knows: it would offer to put the field's right name in place of the line.
+    let span = Span::mixed_site().located_at(span);
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ok(Ident::new(name, span)),
         Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => Err(no_placeholder(path)),

@@ -83,7 +83,7 @@ fn half_typed_options_are_told_and_the_agent_is_written() {
         "output_retries = -1",
         "name = \"two words\"",
         "crate = \"renamed\"",
-        ", ,",
+        ",",
     ] {
         let Ok(_) = TokenStream::from_str(options) else { continue };
         let output = expand(options, item);
