@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::control::{Request, Signal};
 use crate::event::{EventKind, EventLog, Journal, RunId};
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -23,6 +25,9 @@ pub struct Context {
     run: Arc<RunShared>,
     path: StepPath,
     attempt: u32,
+    /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
+    /// that a crash cut short has the same as the one that takes its work up.
+    scope: u32,
     resources: Resources,
 }
 
@@ -36,6 +41,8 @@ pub(crate) struct RunShared {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
+    /// The workflows of the run that take an operator's wishes, with where they are.
+    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
 }
 
 impl RunShared {
@@ -48,12 +55,40 @@ impl RunShared {
             cancellation: CancellationToken::new(),
             cancel_reason: OnceLock::new(),
             nested: Mutex::default(),
+            listeners: Mutex::default(),
         }
     }
 
     /// Records what happened, now.
     pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
         self.log.record(self.clock.now(), path, kind);
+    }
+
+    /// A workflow at a path takes an operator's wishes from now on.
+    pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Request>) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push((base.clone(), sender));
+    }
+
+    pub(crate) fn unlisten(&self, base: &StepPath) {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).retain(|(path, _)| path != base);
+    }
+
+    /// Passes a wish on to the workflow that it is about: the innermost one that a node belongs to, else the outermost.
+    /// Gives it back when nobody listens.
+    pub(crate) fn send(&self, request: Request) -> Result<(), Request> {
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let node: Option<StepPath> = match &request.signal {
+            Signal::Retry { node, .. } | Signal::Answer { node, .. } => node.parse().ok(),
+            _ => None,
+        };
+        let innermost = node.and_then(|node| {
+            let holds = |base: &StepPath| node.is_within(base) && node != *base;
+            listeners.iter().filter(|(base, _)| holds(base)).max_by_key(|(base, _)| base.to_string().len())
+        });
+        match innermost.or_else(|| listeners.first()) {
+            Some((_, listener)) => listener.send(request).map_err(|unsent| unsent.0),
+            None => Err(request),
+        }
     }
 
     /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
@@ -81,12 +116,12 @@ impl RunShared {
 
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
-        Self { run, path, attempt: 1, resources }
+        Self { run, path, attempt: 1, scope: 1, resources }
     }
 
     /// The same for another attempt at the step.
-    pub(crate) fn with_attempt(self, attempt: u32) -> Self {
-        Self { attempt, ..self }
+    pub(crate) fn with_attempt(self, attempt: u32, scope: u32) -> Self {
+        Self { attempt, scope, ..self }
     }
 
     /// A context that belongs to no run, for calling a tool's function in a test.
@@ -114,10 +149,22 @@ impl Context {
 
     /// The path below which an agent or a workflow that is begun here records what it does.
     pub(crate) fn claim(&self) -> StepPath {
-        self.run.claim(match self.attempt {
+        self.run.claim(self.scope())
+    }
+
+    fn scope(&self) -> StepPath {
+        match self.scope {
             1 => self.path.clone(),
-            attempt => self.path.child(&format!("attempt#{attempt}")),
-        })
+            scope => self.path.child(&format!("attempt#{scope}")),
+        }
+    }
+
+    /// An attempt begins: what it begins is counted from the first one.
+    pub(crate) fn forget_claims(&self) {
+        let mut nested = self.run.nested.lock().unwrap_or_else(PoisonError::into_inner);
+        if !nested.is_empty() {
+            nested.remove(&self.scope());
+        }
     }
 
     /// The runtime of the run: agents and workflows that are begun here use it.

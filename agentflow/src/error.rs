@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::ControlError;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
+use crate::path::StepPath;
 use crate::registry::RegistryError;
 use crate::store::StoreError;
 
@@ -21,11 +23,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The agent cannot be built as it is described; nothing was started.
-    #[error("the agent `{agent}` cannot be built: {problem}")]
+    /// An agent or a workflow cannot be built as it is described; nothing was started.
+    #[error("the {what} `{name}` cannot be built: {problem}")]
     Build {
-        /// The agent's name.
-        agent: Arc<str>,
+        /// `agent` or `workflow`.
+        what: &'static str,
+        /// Its name.
+        name: Arc<str>,
         /// What is wrong and what to do.
         problem: String,
     },
@@ -91,6 +95,25 @@ pub enum Error {
         /// Who or what stopped it.
         reason: Arc<str>,
     },
+    /// A step of a workflow failed for good.
+    #[error("the step `{node}` failed: {}", failure.message)]
+    Node {
+        /// The step.
+        node: StepPath,
+        /// Why.
+        failure: Arc<Failure>,
+    },
+    /// A value does not survive its way through JSON where it crosses a boundary.
+    #[error("a value of `{workflow}` does not survive its way through JSON: {problem}")]
+    Value {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// What serde said.
+        problem: String,
+    },
+    /// A run cannot do what an operator asked.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The store could not take or give what it was asked; the run has stopped here and can be taken up again.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -120,6 +143,9 @@ impl Error {
             Self::ToolFailures { .. } => "tool_failures",
             Self::Timeout { .. } => "timeout",
             Self::Cancelled { .. } => "cancelled",
+            Self::Node { failure, .. } => &failure.kind,
+            Self::Value { .. } => "value",
+            Self::Control(error) => error.kind().as_str(),
             Self::Store(error) => error.kind().as_str(),
             Self::Recorded(failure) => &failure.kind,
             Self::Lost { .. } => "lost",
@@ -130,10 +156,16 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),
-            Self::Recorded(failure) => failure.retryable,
+            Self::Recorded(failure) | Self::Node { failure, .. } => failure.retryable,
             Self::Timeout { .. } | Self::Lost { .. } => true,
             _ => false,
         }
+    }
+}
+
+impl Error {
+    pub(crate) fn value(workflow: &Arc<str>, error: &serde_json::Error) -> Self {
+        Self::Value { workflow: Arc::clone(workflow), problem: error.to_string() }
     }
 }
 
@@ -168,6 +200,13 @@ pub struct Failure {
     /// The HTTP status, when a provider answered with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+}
+
+impl Failure {
+    /// A failure of a class, with a sentence.
+    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind: kind.into(), message: message.into(), retryable: false, status: None }
+    }
 }
 
 impl From<&ModelError> for Failure {

@@ -3,6 +3,7 @@
 
 mod agent;
 mod context;
+mod control;
 mod error;
 mod event;
 mod message;
@@ -18,6 +19,7 @@ mod time;
 mod tool;
 mod value;
 mod wire;
+mod workflow;
 
 #[doc(hidden)]
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -38,6 +40,7 @@ pub use serde_json;
 
 pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
 pub use crate::context::Context;
+pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
@@ -72,6 +75,10 @@ pub use crate::tool::{
     ToolPolicy, ToolRef,
 };
 pub use crate::value::{Encoded, NodeValue};
+pub use crate::workflow::{
+    Approval, Branch, Builder, FailureClass, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind,
+    NodePolicy, NodeSchema, OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
+};
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {

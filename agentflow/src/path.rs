@@ -61,6 +61,11 @@ impl StepPath {
         Self { prefix: Some(names), step: Step::Run }
     }
 
+    /// The path as text, when it is made of names alone.
+    pub(crate) fn names(&self) -> &str {
+        self.prefix.as_deref().unwrap_or_default()
+    }
+
     /// Whether this is `base` or below it.
     pub fn is_within(&self, base: &Self) -> bool {
         if base.is_root() || self == base {

@@ -21,6 +21,17 @@ pub(crate) fn agent_span(agent: &str, run: &RunId) -> Span {
     )
 }
 
+pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
+    tracing::info_span!(
+        "invoke_workflow",
+        otel.name = format_args!("invoke_workflow {workflow}"),
+        otel.kind = "internal",
+        gen_ai.operation.name = "invoke_workflow",
+        gen_ai.workflow.name = workflow,
+        gen_ai.conversation.id = run.as_str(),
+    )
+}
+
 pub(crate) fn chat_span(info: &ModelInfo) -> Span {
     tracing::info_span!(
         "chat",

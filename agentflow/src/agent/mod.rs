@@ -272,6 +272,6 @@ impl<O> fmt::Debug for Agent<O> {
 
 impl Description {
     fn build_error(&self, problem: impl Into<String>) -> Error {
-        Error::Build { agent: Arc::clone(&self.name), problem: problem.into() }
+        Error::Build { what: "agent", name: Arc::clone(&self.name), problem: problem.into() }
     }
 }

@@ -260,6 +260,12 @@ pub struct ApprovalRequest {
     pub timeout_ms: Option<u64>,
 }
 
+impl ApprovalRequest {
+    pub(crate) fn new(message: String, payload: Encoded, answer: Encoded, timeout_ms: Option<u64>) -> Self {
+        Self { message, payload, answer, timeout_ms }
+    }
+}
+
 /// A piece of a model's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

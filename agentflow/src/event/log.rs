@@ -168,6 +168,14 @@ impl EventLog {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
     }
 
+    /// Whether something recorded is not in the store yet.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.journal.is_some() && {
+            let state = self.state();
+            state.visible < state.records.len()
+        }
+    }
+
     /// Whether the run has a store.
     pub(crate) fn is_durable(&self) -> bool {
         self.journal.is_some()

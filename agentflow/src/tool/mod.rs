@@ -18,7 +18,7 @@ pub use self::args::{Param, ToolParam};
 pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema, read};
 pub use self::definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 pub use self::dynamic::FnTool;
-pub(crate) use self::invoke::{invoke, not_found};
+pub(crate) use self::invoke::{invoke, not_found, panic_text};
 pub use self::output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;

@@ -1,0 +1,82 @@
+//! What an operator can ask of a run while it goes on, and what is said when it cannot be done.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::value::Encoded;
+
+/// What an operator asks of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Signal {
+    Pause,
+    Resume,
+    Cancel { reason: String },
+    Retry { node: String, by: String },
+    Answer { node: String, answer: Encoded, by: String },
+}
+
+/// A signal on its way to a run, with where the outcome is to be said.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) signal: Signal,
+    pub(crate) reply: Option<oneshot::Sender<Result<(), ControlError>>>,
+}
+
+impl Request {
+    pub(crate) fn answer(self, outcome: Result<(), ControlError>) {
+        if let Some(reply) = self.reply {
+            // Whoever asked may have gone.
+            let _ = reply.send(outcome);
+        }
+    }
+}
+
+/// Why a run cannot do what an operator asks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ControlError {
+    kind: ControlErrorKind,
+    message: String,
+}
+
+/// The class of a [`ControlError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ControlErrorKind {
+    /// The run is not in a state in which this can be done.
+    WrongState,
+    /// The workflow has no node of that name.
+    UnknownNode,
+    /// The answer is not of the type that was asked for.
+    WrongAnswer,
+}
+
+impl ControlErrorKind {
+    /// The class as a word, such as `wrong_state`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WrongState => "wrong_state",
+            Self::UnknownNode => "unknown_node",
+            Self::WrongAnswer => "wrong_answer",
+        }
+    }
+}
+
+impl ControlError {
+    pub(crate) fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The run is in a state in which this cannot be done.
+    pub(crate) fn state(what: &str, state: impl fmt::Display) -> Self {
+        Self::new(ControlErrorKind::WrongState, format!("the run cannot be {what}: it is {state}"))
+    }
+
+    /// The class.
+    pub fn kind(&self) -> ControlErrorKind {
+        self.kind
+    }
+}

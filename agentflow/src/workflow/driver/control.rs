@@ -1,0 +1,118 @@
+//! What an operator asks of a running workflow: checked against where it is, recorded, answered.
+
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use crate::control::{ControlError, ControlErrorKind, Request, Signal};
+use crate::event::{EventKind, PauseReason};
+use crate::text::nearest;
+use crate::value::Encoded;
+use crate::workflow::machine::{Phase, Unit};
+
+impl WorkflowRun {
+    /// Does what was asked, and says so when it is kept.
+    pub(super) fn requested(&mut self, request: Request) {
+        let outcome = match &request.signal {
+            Signal::Pause => self.pause(),
+            Signal::Resume => self.resume(),
+            Signal::Cancel { reason } => {
+                self.shared.cancel(reason.as_str());
+                Ok(())
+            }
+            Signal::Retry { node, by } => self.retry(node, by),
+            Signal::Answer { node, answer, by } => self.answer(node, answer, by),
+        };
+        let shared = Arc::clone(&self.shared);
+        if outcome.is_ok() && shared.log.is_durable() && request.reply.is_some() {
+            // The answer waits for the commit; the run does not.
+            tokio::spawn(async move {
+                let kept = shared.log.commit().await;
+                request.answer(kept.map_err(|error| {
+                    ControlError::new(ControlErrorKind::WrongState, format!("it could not be kept: {error}"))
+                }));
+            });
+        } else {
+            request.answer(outcome);
+        }
+    }
+
+    fn pause(&mut self) -> Result<(), ControlError> {
+        if self.machine.is_paused() {
+            return Err(ControlError::state("paused", "paused already"));
+        }
+        self.record_run(EventKind::RunPaused { reason: PauseReason::Operator });
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), ControlError> {
+        match self.machine.pause_reason() {
+            _ if self.machine.is_paused() => {}
+            Some(PauseReason::Approval) => {
+                return Err(ControlError::state("resumed", "waiting for an approval; answer it instead"));
+            }
+            Some(PauseReason::Interrupted) => {
+                return Err(ControlError::state(
+                    "resumed",
+                    "waiting for a decision on an interrupted step; retry the step, or cancel the run",
+                ));
+            }
+            _ => return Err(ControlError::state("resumed", "running, not paused")),
+        }
+        self.record_run(EventKind::RunResumed { recovered: false });
+        Ok(())
+    }
+
+    fn retry(&mut self, node: &str, by: &str) -> Result<(), ControlError> {
+        let unit = self.node(node)?;
+        match self.machine.phase(unit) {
+            Phase::Failed | Phase::Interrupted => {}
+            phase => {
+                let state = crate::workflow::state_of(phase);
+                return Err(ControlError::new(
+                    ControlErrorKind::WrongState,
+                    format!("the node `{node}` cannot be retried: it is {state}; only a failed or interrupted one can"),
+                ));
+            }
+        }
+        self.record(unit, EventKind::NodeReset { by: by.into() });
+        self.goes_on();
+        Ok(())
+    }
+
+    fn answer(&mut self, node: &str, answer: &Encoded, by: &str) -> Result<(), ControlError> {
+        let unit = self.node(node)?;
+        if self.machine.phase(unit) != Phase::Asking {
+            let state = crate::workflow::state_of(self.machine.phase(unit));
+            return Err(ControlError::new(
+                ControlErrorKind::WrongState,
+                format!("the node `{node}` waits for no answer: it is {state}"),
+            ));
+        }
+        crate::workflow::check_answer(self.machine.spec().node(unit.node), answer)?;
+        self.record(unit, EventKind::ApprovalResolved { answer: answer.clone(), by: by.into() });
+        self.goes_on();
+        Ok(())
+    }
+
+    /// A run that waited for this very thing is no longer paused.
+    fn goes_on(&mut self) {
+        if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
+            self.record_run(EventKind::RunResumed { recovered: false });
+        }
+    }
+
+    fn node(&self, name: &str) -> Result<Unit, ControlError> {
+        let spec = self.machine.spec();
+        let prefix = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        let local = name.strip_prefix(&prefix).unwrap_or(name);
+        let found = (0..).zip(&spec.nodes).find(|(_, node)| node.path.names() == local);
+        found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
+            let names = spec.nodes.iter().map(|node| node.path.names());
+            let hint = nearest(local, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            ControlError::new(
+                ControlErrorKind::UnknownNode,
+                format!("the workflow `{}` has no node `{name}`{hint}", spec.name),
+            )
+        })
+    }
+}

@@ -1,0 +1,535 @@
+//! Does what the machine of a workflow commands and records what happened.
+//!
+//! All steps of a run are polled inside one future: no task is spawned, and dropping the run drops them all. An event is
+//! recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is committed by
+//! then. What comes next is the machine's to say.
+
+mod control;
+mod task;
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use self::task::{Ended, Task, WithLimit};
+use super::failure::StepError;
+use super::machine::{CANCELLED, Command, Machine, Outcome, Phase, Unit};
+use super::spec::{Body, NodeIndex, Spec};
+use crate::context::{Context, RunShared};
+use crate::control::Request;
+use crate::error::{Error, Failure, Result};
+use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::model::BoxFuture;
+use crate::path::StepPath;
+use crate::resource::Resources;
+use crate::store::StoreError;
+use crate::telemetry;
+use crate::time::Timestamp;
+use crate::value::Encoded;
+
+/// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
+pub(crate) struct WorkflowRun {
+    machine: Machine,
+    shared: Arc<RunShared>,
+    base: StepPath,
+    /// The paths of the nodes, when they are not those of the workflow itself.
+    paths: Vec<StepPath>,
+    resources: Resources,
+    tasks: FuturesUnordered<Task>,
+    control: mpsc::UnboundedReceiver<Request>,
+    commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    /// The error that a step failed with, for the caller of a workflow that is called directly.
+    original: Option<(NodeIndex, Box<dyn Any + Send>)>,
+    open: bool,
+}
+
+/// How a workflow failed: for the record, and for its direct caller.
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) original: Option<Box<dyn Any + Send>>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, original: None }
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+enum Happened {
+    Task(Ended),
+    Request(Request),
+    Committed(Result<(), StoreError>),
+}
+
+impl WorkflowRun {
+    /// A new run of its own.
+    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
+        Self::begin(spec, inputs, shared, StepPath::root(), None)
+    }
+
+    /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
+    pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        let base = cx.claim();
+        let recorded = match cx.run().log.has_records() {
+            true => cx.run().log.records_below(&base),
+            false => Vec::new(),
+        };
+        let began =
+            recorded.iter().any(|(_, path, kind)| *path == base && matches!(kind, EventKind::WorkflowStarted(_)));
+        let mut run = Self::begin(spec, inputs, Arc::clone(cx.run()), base, began.then_some(recorded));
+        run.add_resources(cx.resources());
+        run
+    }
+
+    /// A run that its journal, which is in the log, takes up.
+    pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
+        let recorded = shared.log.records_below(&StepPath::root());
+        Self::begin(spec, inputs, shared, StepPath::root(), Some(recorded))
+    }
+
+    fn begin(
+        spec: &Arc<Spec>,
+        inputs: Vec<Encoded>,
+        shared: Arc<RunShared>,
+        base: StepPath,
+        recorded: Option<Vec<(Timestamp, StepPath, EventKind)>>,
+    ) -> Self {
+        let object = super::inputs::to_object(&spec.input_names(), &inputs);
+        let paths = match base.is_root() {
+            true => Vec::new(),
+            false => spec.nodes.iter().map(|node| base.child(node.path.names())).collect(),
+        };
+        let (sender, control) = mpsc::unbounded_channel();
+        shared.listen(&base, sender);
+        let mut run = Self {
+            machine: Machine::new(Arc::clone(spec), inputs),
+            resources: shared.runtime.resources().clone(),
+            base,
+            paths,
+            shared,
+            tasks: FuturesUnordered::new(),
+            control,
+            commit: None,
+            original: None,
+            open: true,
+        };
+        match recorded {
+            Some(recorded) => run.replay(&recorded),
+            None => {
+                let definition = match run.shared.log.is_durable() {
+                    true => Arc::clone(spec.hash()),
+                    false => "".into(),
+                };
+                let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, object);
+                let kind = match run.base.is_root() {
+                    true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Workflow(started)))),
+                    false => EventKind::WorkflowStarted(Arc::new(started)),
+                };
+                run.shared.record(run.base.clone(), kind);
+            }
+        }
+        run
+    }
+
+    pub(crate) fn add_resources(&mut self, resources: &Resources) {
+        self.resources.extend(resources);
+    }
+
+    fn replay(&mut self, recorded: &[(Timestamp, StepPath, EventKind)]) {
+        let spec = Arc::clone(self.machine.spec());
+        let nodes: HashMap<&str, NodeIndex> =
+            (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
+        let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        for (time, path, kind) in recorded {
+            self.settle();
+            if *path == self.base {
+                self.machine.apply_run(kind);
+            } else if let Some(name) = path.names().strip_prefix(&base)
+                && let Some(unit) = unit_of(&spec, &nodes, name)
+            {
+                self.machine.apply(unit, kind, *time);
+            }
+        }
+        self.settle();
+        self.machine.recover();
+        for (unit, since) in self.machine.pending_times() {
+            self.set_timer(unit, since);
+        }
+    }
+
+    /// Works out all values that can be, as they were before the next event of a journal.
+    fn settle(&mut self) {
+        while let Some(node) = self.machine.pending_value() {
+            match self.evaluate(node) {
+                Ok(output) => self.machine.evaluated(node, output),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
+        let body = &self.machine.spec().node(node).body;
+        let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
+            return Err(StepError::new("value", "a step is no value"));
+        };
+        task::caught(|| pure(&self.machine))
+    }
+
+    fn path(&self, unit: Unit) -> StepPath {
+        let spec = self.machine.spec();
+        let path = match self.paths.get(unit.node as usize) {
+            Some(path) => path.clone(),
+            None => spec.node(unit.node).path.clone(),
+        };
+        let Some(child) = unit.child else { return path };
+        match &spec.node(unit.node).body {
+            Body::Race(branches) | Body::Fallback(branches) => path.child(&branches[child as usize].name),
+            _ => StepPath::of_names(format!("{}[{child}]", path.names()).into()),
+        }
+    }
+
+    fn record(&mut self, unit: Unit, kind: EventKind) {
+        let now = self.shared.clock.now();
+        self.machine.apply(unit, &kind, now);
+        self.shared.log.record(now, self.path(unit), kind);
+    }
+
+    fn record_run(&mut self, kind: EventKind) {
+        self.machine.apply_run(&kind);
+        self.shared.record(self.base.clone(), kind);
+    }
+
+    /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
+    pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+        let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
+        let shared = Arc::clone(&self.shared);
+        let ended = if self.base.is_root() {
+            let driven = self.drive().instrument(span);
+            tokio::select! {
+                biased;
+                () = shared.cancellation.cancelled() => None,
+                ended = driven => Some(ended),
+            }
+        } else {
+            Some(self.drive().instrument(span).await)
+        };
+        let Some(ended) = ended else {
+            let reason = self.shared.cancel_reason();
+            self.close_cancelled(&reason);
+            self.shared.log.commit().await?;
+            return Err(Error::Cancelled { reason }.into());
+        };
+        self.end(ended).await
+    }
+
+    async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
+        let outcome = ended.inspect_err(|_| self.open = false)?;
+        self.open = false;
+        let root = self.base.is_root();
+        let result = match outcome {
+            Outcome::Completed(output) => {
+                let completed = WorkflowCompleted::new(output.clone());
+                self.shared.record(
+                    self.base.clone(),
+                    match root {
+                        true => EventKind::RunCompleted(Arc::new(RunCompleted::Workflow(completed))),
+                        false => EventKind::WorkflowCompleted(completed),
+                    },
+                );
+                Ok(output)
+            }
+            Outcome::Failed { node, error } => {
+                let path = self.path(Unit::node(node));
+                let failed = Error::Node { node: path, failure: error };
+                let error = Arc::new(Failure::from(&failed));
+                self.shared.record(
+                    self.base.clone(),
+                    match root {
+                        true => EventKind::RunFailed { error },
+                        false => EventKind::WorkflowFailed { error },
+                    },
+                );
+                let original = self.original.take().filter(|(of, _)| *of == node).map(|(_, original)| original);
+                Err(Failed { error: failed, original })
+            }
+        };
+        self.shared.log.commit().await?;
+        result
+    }
+
+    async fn drive(&mut self) -> Result<Outcome, StoreError> {
+        loop {
+            while let Some(command) = self.machine.command() {
+                if let Some(outcome) = self.act(command) {
+                    return Ok(outcome);
+                }
+            }
+            if self.commit.is_none() && self.shared.log.has_uncommitted() {
+                let shared = Arc::clone(&self.shared);
+                self.commit = Some(Box::pin(async move { shared.log.commit().await }));
+            }
+            match self.next().await {
+                Happened::Task(ended) => self.ended(ended)?,
+                Happened::Request(request) => self.requested(request),
+                Happened::Committed(committed) => {
+                    self.commit = None;
+                    committed?;
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> impl Future<Output = Happened> + '_ {
+        std::future::poll_fn(|cx: &mut TaskContext<'_>| {
+            if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
+                return Poll::Ready(Happened::Task(ended));
+            }
+            if let Some(commit) = &mut self.commit
+                && let Poll::Ready(committed) = commit.as_mut().poll(cx)
+            {
+                return Poll::Ready(Happened::Committed(committed));
+            }
+            match self.control.poll_recv(cx) {
+                Poll::Ready(Some(request)) => Poll::Ready(Happened::Request(request)),
+                _ => Poll::Pending,
+            }
+        })
+    }
+
+    /// Does one command; the outcome, if it was the last.
+    fn act(&mut self, command: Command) -> Option<Outcome> {
+        match command {
+            Command::Evaluate(node) => match self.evaluate(node) {
+                Ok(output) => self.machine.evaluated(node, output),
+                Err(error) => self.fail(Unit::node(node), error),
+            },
+            Command::Route(node) => {
+                let unit = Unit::node(node);
+                self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true });
+                match self.evaluate(node) {
+                    Ok(output) => self.record(unit, EventKind::NodeCompleted { output, duration_ms: 0 }),
+                    Err(error) => self.fail(unit, error),
+                }
+            }
+            Command::Start { unit, attempt, scope } => self.start(unit, attempt, scope),
+            Command::Open(node) => {
+                let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
+                self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable });
+            }
+            Command::Close { node, output } => {
+                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
+            }
+            Command::Ask(node) => self.ask(node),
+            Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
+            Command::Fail { unit, error } => {
+                let attempt = self.machine.attempts(unit);
+                self.record(unit, EventKind::NodeFailed { attempt, error });
+            }
+            Command::Cancel { unit, reason } => self.cancel(unit, reason),
+            Command::Pause(reason) => self.record_run(EventKind::RunPaused { reason }),
+            Command::Finish(outcome) => return Some(outcome),
+        }
+        None
+    }
+
+    fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
+        let spec = Arc::clone(self.machine.spec());
+        let node = spec.node(unit.node);
+        let repeatable = node.policy.repeatable.unwrap_or(true);
+        self.record(unit, EventKind::NodeStarted { attempt, repeatable });
+        let cx = Context::new(Arc::clone(&self.shared), self.path(unit), self.resources.clone())
+            .with_attempt(attempt, scope);
+        cx.forget_claims();
+        let made = task::caught(|| match (&node.body, unit.child) {
+            (Body::Step(step), None) => step(cx, &self.machine),
+            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
+                (branches[child as usize].step)(cx, &self.machine)
+            }
+            (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match self.machine.item(unit) {
+                Some(item) => step(cx, item, &self.machine),
+                None => Err(StepError::new("value", "there is no item of this number")),
+            },
+            _ => Err(StepError::new("value", "this node has no step")),
+        });
+        let future = match (made, node.policy.timeout_of()) {
+            (Ok(future), None) => future,
+            (Ok(future), Some(limit)) => Box::pin(WithLimit::new(limit, future)),
+            (Err(error), _) => Box::pin(std::future::ready(Err(error))),
+        };
+        let durable = self.shared.log.is_durable().then(|| Arc::clone(&self.shared));
+        self.tasks.push(Task::step(unit, self.shared.clock.now(), future, durable));
+    }
+
+    fn ask(&mut self, node: NodeIndex) {
+        let spec = Arc::clone(self.machine.spec());
+        let definition = spec.node(node);
+        let request = match &definition.body {
+            Body::Gate { question, .. } => task::caught(|| question(&self.machine)),
+            _ => super::approval_of(definition),
+        };
+        match request {
+            Ok(request) => {
+                self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::new(request)));
+                if let Some(asked) = self.machine.asked(node) {
+                    self.set_timer(Unit::node(node), asked);
+                }
+            }
+            Err(error) => self.fail(Unit::node(node), error),
+        }
+    }
+
+    /// Waits until the next attempt, or until an answer comes too late.
+    fn set_timer(&mut self, unit: Unit, since: Timestamp) {
+        let now = self.shared.clock.now();
+        let left = match self.machine.phase(unit) {
+            Phase::Backoff(until) => until.since(now),
+            Phase::Asking => {
+                let definition = self.machine.spec().node(unit.node);
+                let Body::Gate { .. } = definition.body else { return };
+                let Some(limit) = definition.policy.timeout_of() else { return };
+                limit.saturating_sub(now.since(since))
+            }
+            _ => return,
+        };
+        self.tasks.push(Task::timer(unit, left));
+    }
+
+    /// A step has ended, or a wait is over.
+    fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
+        match ended {
+            Ended::Step { unit, began, result } => match result {
+                Ok(output) => {
+                    let duration_ms = millis(self.shared.clock.now().since(began));
+                    self.record(unit, EventKind::NodeCompleted { output, duration_ms });
+                }
+                Err(error) => self.fail(unit, error),
+            },
+            Ended::Uncommitted(error) => return Err(error),
+            Ended::Timer { unit } => match self.machine.phase(unit) {
+                Phase::Backoff(_) => self.machine.wake(unit),
+                Phase::Asking => {
+                    let limit = self.machine.spec().node(unit.node).policy.timeout_of().unwrap_or_default();
+                    let message = format!("nobody answered within {limit:?}");
+                    let error = Arc::new(Failure::new("timeout", message));
+                    self.record(unit, EventKind::NodeFailed { attempt: 0, error });
+                }
+                _ => {}
+            },
+        }
+        Ok(())
+    }
+
+    /// Records that an attempt failed, and whether another follows.
+    fn fail(&mut self, unit: Unit, StepError { failure, original }: StepError) {
+        let attempt = self.machine.attempts(unit);
+        let error = Arc::new(failure);
+        let retry = &self.machine.spec().node(unit.node).policy.retry;
+        match retry.delay(self.machine.failures(unit) + 1, &error) {
+            Some(delay) if attempt > 0 => {
+                let delay_ms = millis(delay);
+                self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
+                self.set_timer(unit, self.shared.clock.now());
+            }
+            _ => {
+                if let Some(original) = original
+                    && self.original.is_none()
+                {
+                    self.original = Some((unit.node, original));
+                }
+                self.record(unit, EventKind::NodeFailed { attempt, error });
+            }
+        }
+    }
+
+    /// Drops what a unit does, so that what is below it has its end first, and records its own.
+    fn cancel(&mut self, unit: Unit, reason: &str) {
+        for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {
+            task.drop_work();
+        }
+        let attempt = self.machine.attempts(unit);
+        let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
+        self.record(unit, EventKind::NodeFailed { attempt, error });
+    }
+
+    fn close_cancelled(&mut self, reason: &Arc<str>) {
+        if !self.open {
+            return;
+        }
+        self.open = false;
+        // What is below a step records its end before the step does.
+        self.tasks.clear();
+        for unit in self.machine.open_units() {
+            let attempt = self.machine.attempts(unit);
+            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
+            self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+        }
+        self.shared.record(
+            self.base.clone(),
+            match self.base.is_root() {
+                true => EventKind::RunCancelled { reason: Arc::clone(reason) },
+                false => {
+                    let error = Error::Cancelled { reason: Arc::clone(reason) };
+                    EventKind::WorkflowFailed { error: Arc::new(Failure::from(&error)) }
+                }
+            },
+        );
+    }
+}
+
+impl Drop for WorkflowRun {
+    fn drop(&mut self) {
+        if self.open {
+            if self.base.is_root() {
+                // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
+                self.shared.cancel("the run's future was dropped");
+            }
+            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
+                true => self.shared.cancel_reason(),
+                false => "the step was dropped".into(),
+            };
+            self.close_cancelled(&reason);
+        }
+        self.shared.unlisten(&self.base);
+        if self.base.is_root() {
+            self.shared.log.close();
+        }
+    }
+}
+
+fn unit_of(spec: &Spec, nodes: &HashMap<&str, NodeIndex>, name: &str) -> Option<Unit> {
+    if let Some(node) = nodes.get(name) {
+        return Some(Unit::node(*node));
+    }
+    if let Some((of, item)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('['))
+        && let (Some(node), Ok(item)) = (nodes.get(of), item.parse())
+    {
+        return Some(Unit::child(*node, item));
+    }
+    let (of, branch) = name.rsplit_once('/')?;
+    let node = *nodes.get(of)?;
+    match &spec.node(node).body {
+        Body::Race(branches) | Body::Fallback(branches) => {
+            let at = branches.iter().position(|of| *of.name == *branch)?;
+            Some(Unit::child(node, u32::try_from(at).ok()?))
+        }
+        _ => None,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

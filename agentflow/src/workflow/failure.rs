@@ -1,0 +1,57 @@
+//! How a step fails: what is recorded, and the error itself for whoever called the workflow directly.
+
+use std::any::Any;
+use std::fmt;
+
+use crate::error::{Error, Failure};
+use crate::model::ModelError;
+use crate::tool::ToolError;
+
+/// Why a step failed: the record of it, and the step's own error where it is still there.
+pub(crate) struct StepError {
+    pub(crate) failure: Failure,
+    pub(crate) original: Option<Box<dyn Any + Send>>,
+}
+
+impl StepError {
+    pub(crate) fn new(kind: &str, message: impl Into<String>) -> Self {
+        Self { failure: Failure::new(kind, message), original: None }
+    }
+
+    /// The error of a step's own type.
+    pub(crate) fn of<E: StepFailure>(error: E) -> Self {
+        let any: &dyn Any = &error;
+        let failure = if let Some(error) = any.downcast_ref::<Error>() {
+            Failure::from(error)
+        } else if let Some(error) = any.downcast_ref::<ModelError>() {
+            Failure::from(error)
+        } else if let Some(error) = any.downcast_ref::<ToolError>() {
+            Failure::new(error.status().as_str(), error.message())
+        } else {
+            Failure::new("error", error.to_string())
+        };
+        Self { failure, original: Some(Box::new(error)) }
+    }
+
+    /// A value that could not be encoded or decoded where it crosses a boundary.
+    pub(crate) fn value(what: &str, error: &serde_json::Error) -> Self {
+        Self::new("value", format!("{what}: {error}"))
+    }
+}
+
+impl fmt::Debug for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+/// What a step of a workflow can fail with.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a workflow's step",
+    label = "what went wrong could not be recorded",
+    note = "implement `std::fmt::Display` for `{Self}`; it must own its data and be `Send`"
+)]
+pub trait StepFailure: fmt::Display + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<E: fmt::Display + Send + 'static> StepFailure for E {}

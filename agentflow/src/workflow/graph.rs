@@ -1,0 +1,272 @@
+//! A workflow described: nodes, edges, guards, policies, types. It is had without running anything, and can be stored.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::policy::{NodePolicy, StopPolicy};
+use super::spec::{Body, NodeKind, NodeSpec, Spec};
+
+/// A workflow described: what it consists of, without what its steps do.
+///
+/// As JSON it carries a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Graph {
+    /// The version of the form, [`Graph::VERSION`] when made by this release.
+    pub version: u32,
+    /// The workflow's name.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The node whose output is the workflow's.
+    pub output: String,
+    /// The most steps at once.
+    pub concurrency: usize,
+    /// What the other nodes do when one has failed for good.
+    #[serde(default)]
+    pub stop_policy: StopPolicy,
+    /// The nodes, each after all it depends on.
+    pub nodes: Vec<GraphNode>,
+}
+
+/// A node of a [`Graph`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GraphNode {
+    /// Its name, with the arms it is in: `outcome/Granted/merge`.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// What it calls, as written.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub calls: String,
+    /// What the called function is beside a function: `tool`, `agent` or `workflow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callee: Option<String>,
+    /// The nodes whose outputs it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
+    /// The nodes that must have ended before it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// The arm it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
+    /// The arms of a router, the branches of a race or a fallback.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branches: Vec<String>,
+    /// What is done when it fails, takes long, or needs a person's word.
+    #[serde(default)]
+    pub policy: NodePolicy,
+    /// The Rust type of its output.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// The JSON Schema of its output.
+    pub schema: NodeSchema,
+    /// The line of the source it is written on; 0 when that is not known.
+    #[serde(default)]
+    pub line: u32,
+}
+
+/// The condition under which a node runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Guard {
+    /// The router.
+    pub router: String,
+    /// The arm that it must take.
+    pub arm: String,
+}
+
+/// The JSON Schema of a node's output; made when it is first looked at.
+#[derive(Clone)]
+pub struct NodeSchema(Schema);
+
+#[derive(Clone)]
+enum Schema {
+    Made(fn() -> Value),
+    Known(Value),
+}
+
+impl NodeSchema {
+    /// The schema.
+    pub fn to_value(&self) -> Value {
+        match &self.0 {
+            Schema::Made(make) => make(),
+            Schema::Known(schema) => schema.clone(),
+        }
+    }
+}
+
+impl PartialEq for NodeSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_value() == other.to_value()
+    }
+}
+
+impl fmt::Debug for NodeSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
+}
+
+impl Serialize for NodeSchema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeSchema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Schema::Known(Value::deserialize(deserializer)?)))
+    }
+}
+
+impl Graph {
+    /// The version of the form that this release makes.
+    pub const VERSION: u32 = 1;
+
+    pub(crate) fn of(spec: &Spec) -> Self {
+        let names = |nodes: &[u32]| nodes.iter().map(|node| spec.node(*node).path.to_string()).collect();
+        let describe = |node: &NodeSpec| GraphNode {
+            name: node.path.to_string(),
+            kind: node.kind,
+            calls: node.call.to_owned(),
+            callee: node.callee.and_then(super::callee::word).map(ToOwned::to_owned),
+            reads: names(&node.reads),
+            after: names(&node.after),
+            guard: node.guard.map(|(router, arm)| {
+                let of = spec.node(router);
+                let arm = match &of.body {
+                    Body::Router { arms, .. } => arms[arm as usize].to_string(),
+                    _ => String::new(),
+                };
+                Guard { router: of.path.to_string(), arm }
+            }),
+            branches: match &node.body {
+                Body::Router { arms, .. } => arms.iter().map(ToString::to_string).collect(),
+                Body::Race(branches) | Body::Fallback(branches) => {
+                    branches.iter().map(|branch| branch.name.to_string()).collect()
+                }
+                _ => Vec::new(),
+            },
+            policy: node.policy.clone(),
+            type_name: node.type_name.to_owned(),
+            schema: NodeSchema(Schema::Made(node.schema)),
+            line: node.line,
+        };
+        Self {
+            version: Self::VERSION,
+            name: spec.name.to_string(),
+            description: spec.description.to_string(),
+            output: spec.node(spec.output).path.to_string(),
+            concurrency: spec.concurrency,
+            stop_policy: spec.stop,
+            nodes: spec.nodes.iter().map(describe).collect(),
+        }
+    }
+
+    /// The node of a name.
+    pub fn node(&self, name: &str) -> Option<&GraphNode> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// The inputs of the workflow, in their order.
+    pub fn inputs(&self) -> impl Iterator<Item = &GraphNode> {
+        self.nodes.iter().filter(|node| node.kind == NodeKind::Input)
+    }
+
+    /// The JSON Schema of the input: an object with a property for each input.
+    pub fn input_schema(&self) -> Value {
+        let properties: serde_json::Map<String, Value> =
+            self.inputs().map(|input| (input.name.clone(), input.schema.to_value())).collect();
+        let required: Vec<&str> = self.inputs().map(|input| input.name.as_str()).collect();
+        serde_json::json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false
+        })
+    }
+
+    /// The JSON Schema of the output.
+    pub fn output_schema(&self) -> Value {
+        self.node(&self.output).map_or(Value::Null, |node| node.schema.to_value())
+    }
+
+    /// The hash of the definition: of what nodes there are, what they call and read, and the schemas of what they yield.
+    /// Policies, lines and descriptions do not count. Two workflows of one hash can take up each other's runs.
+    pub fn hash(&self) -> String {
+        let mut hash = Fnv::new();
+        hash.text(&self.name);
+        hash.text(&self.output);
+        let mut schemas = HashMap::new();
+        for node in &self.nodes {
+            hash.number(self.shape_with(node, &mut schemas));
+        }
+        format!("{:016x}", hash.0)
+    }
+
+    /// What makes a node the same node in another version of the workflow, as a number.
+    pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
+        self.shape_with(node, &mut HashMap::new())
+    }
+
+    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>) -> u64 {
+        let schema_hash = || {
+            let mut hash = Fnv::new();
+            hash.text(&node.schema.to_value().to_string());
+            hash.0
+        };
+        let schema = match &node.schema.0 {
+            // Many nodes have one type: its schema is made once.
+            Schema::Made(make) => *schemas.entry(*make as usize).or_insert_with(schema_hash),
+            Schema::Known(_) => schema_hash(),
+        };
+        let mut hash = Fnv::new();
+        hash.text(&node.name);
+        hash.text(&format!("{:?}", node.kind));
+        hash.text(&node.calls);
+        for list in [&node.reads, &node.after, &node.branches] {
+            hash.number(list.len() as u64);
+            list.iter().for_each(|name| hash.text(name));
+        }
+        if let Some(guard) = &node.guard {
+            hash.text(&guard.router);
+            hash.text(&guard.arm);
+        }
+        hash.number(schema);
+        hash.0
+    }
+
+    /// The graph as JSON, with all schemas.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+/// FNV-1a with 64 bits: stable for ever and between machines, which is all that is asked of it. Offset and prime are
+/// those of the published algorithm.
+struct Fnv(u64);
+
+impl Fnv {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+}

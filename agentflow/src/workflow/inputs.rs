@@ -1,0 +1,124 @@
+//! A workflow's inputs: a tuple of values, kept as a JSON object by their names.
+
+use std::collections::BTreeMap;
+
+use super::builder::Builder;
+use super::handle::Handle;
+use crate::text::nearest;
+use crate::value::{Encoded, NodeValue};
+
+/// The inputs of a workflow: a tuple of up to twelve values.
+pub trait Inputs: Send + 'static {
+    /// The names of the inputs: an array as long as the tuple.
+    type Names: AsRef<[&'static str]>;
+
+    /// The handles of the inputs.
+    type Handles;
+
+    #[doc(hidden)]
+    fn declare(builder: &mut Builder, names: Self::Names) -> Self::Handles;
+
+    #[doc(hidden)]
+    fn encode(&self) -> Result<Vec<Encoded>, serde_json::Error>;
+}
+
+/// What a workflow can be started with: its inputs, or the only one of them by itself.
+pub trait IntoInputs<In> {
+    /// The inputs.
+    fn into_inputs(self) -> In;
+}
+
+impl<A: NodeValue> IntoInputs<(A,)> for A {
+    fn into_inputs(self) -> (A,) {
+        (self,)
+    }
+}
+
+macro_rules! inputs {
+    ($count:literal $($T:ident $at:tt)*) => {
+        impl<$($T: NodeValue),*> Inputs for ($($T,)*) {
+            type Names = [&'static str; $count];
+            type Handles = ($(Handle<$T>,)*);
+
+            #[allow(unused_variables, clippy::unused_unit, reason = "of the empty tuple")]
+            fn declare(builder: &mut Builder, names: Self::Names) -> Self::Handles {
+                ($(builder.input::<$T>(names[$at]),)*)
+            }
+
+            fn encode(&self) -> Result<Vec<Encoded>, serde_json::Error> {
+                Ok(vec![$(NodeValue::encode(&self.$at)?),*])
+            }
+        }
+
+        impl<$($T: NodeValue),*> IntoInputs<($($T,)*)> for ($($T,)*) {
+            fn into_inputs(self) -> Self {
+                self
+            }
+        }
+    };
+}
+
+inputs!(0);
+inputs!(1 A 0);
+inputs!(2 A 0 B 1);
+inputs!(3 A 0 B 1 C 2);
+inputs!(4 A 0 B 1 C 2 D 3);
+inputs!(5 A 0 B 1 C 2 D 3 E 4);
+inputs!(6 A 0 B 1 C 2 D 3 E 4 F 5);
+inputs!(7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+inputs!(8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+inputs!(9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
+inputs!(10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
+inputs!(11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
+inputs!(12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+
+/// The inputs as one JSON object.
+pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
+    let mut text = String::from("{");
+    for (at, (name, value)) in names.iter().zip(values).enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        // Names are identifiers.
+        text.push_str(&format!("\"{name}\":{value}"));
+    }
+    text.push('}');
+    Encoded::from_json(text).unwrap_or_else(|_| Encoded::null())
+}
+
+/// The inputs of a JSON object, in the order of their names.
+pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
+    let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        format!(
+            "the input is a JSON object with {}",
+            if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") }
+        )
+    })?;
+    let values = names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing")));
+    let values = values.collect::<Result<Vec<_>, _>>()?;
+    match fields.keys().next() {
+        Some(unknown) => Err(match nearest(unknown, names.iter().copied()) {
+            Some(near) => format!("there is no input `{unknown}`; did you mean `{near}`?"),
+            None => format!("there is no input `{unknown}`"),
+        }),
+        None => Ok(values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_go_by_their_names() {
+        let values = (1_u8, "a".to_owned()).encode().unwrap();
+        let object = to_object(&["n", "text"], &values);
+        assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
+        assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
+        let wrong = |text: &str| from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err();
+        assert_eq!(wrong("3"), "the input is a JSON object with `n`");
+        assert_eq!(wrong("{}"), "the input `n` is missing");
+        assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Nodes that consist of items, branches or rounds: which of them begin, and what their ends mean for the node.
+
+use std::sync::Arc;
+
+use super::{CANCELLED, Command, Machine, Phase, Unit, UnitState, index};
+use crate::error::Failure;
+use crate::value::Encoded;
+use crate::workflow::spec::{Body, NodeIndex, Outputs};
+
+/// The items of a map, the branches of a race or a fallback, the rounds of a repetition.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    pub(super) items: Vec<Encoded>,
+    pub(super) units: Vec<UnitState>,
+    pub(super) outputs: Vec<Option<Encoded>>,
+    /// How many units have been made ready.
+    begun: u32,
+    done: u32,
+    causes: Vec<Arc<Failure>>,
+}
+
+impl Machine {
+    /// Makes the items or branches of a node that has begun; false when it is a node without.
+    pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {
+        let spec = Arc::clone(&self.spec);
+        let definition = spec.node(node);
+        let (items, count, begin) = match &definition.body {
+            Body::Map { items, .. } => {
+                let items = self.output(*items).and_then(|list| list.items().ok()).unwrap_or_default();
+                let count = items.len();
+                (items, count, definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize))
+            }
+            Body::Race(branches) => {
+                let at_once = definition.policy.concurrency.map_or(branches.len(), |limit| limit.max(1) as usize);
+                (Vec::new(), branches.len(), at_once)
+            }
+            Body::Fallback(branches) => (Vec::new(), branches.len(), 1),
+            Body::Repeat { max, .. } => (Vec::new(), *max as usize, 1),
+            _ => return false,
+        };
+        let state = &mut self.nodes[node as usize];
+        state.unit.phase = Phase::Running;
+        // A node that runs again keeps what its items came to.
+        let group = state.group.get_or_insert_with(|| {
+            let (units, outputs) = (vec![UnitState::default(); count], vec![None; count]);
+            Box::new(Group { items, units, outputs, ..Group::default() })
+        });
+        group.begun = 0;
+        for _ in 0..begin {
+            self.begin_next(node);
+        }
+        if count == 0 {
+            self.due.push_back(Command::Close { node, output: Encoded::list([]) });
+        }
+        true
+    }
+
+    /// Makes the next item or branch ready that has not begun, if there is one.
+    fn begin_next(&mut self, node: NodeIndex) -> bool {
+        let Some(group) = self.nodes[node as usize].group.as_mut() else { return false };
+        while let Some(unit) = group.units.get(group.begun as usize) {
+            let child = group.begun;
+            group.begun += 1;
+            if unit.phase == Phase::Waiting {
+                self.make_ready(Unit::child(node, child));
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded) {
+        self.set_phase(Unit::child(node, child), Phase::Done);
+        let spec = Arc::clone(&self.spec);
+        let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
+        group.outputs[child as usize] = Some(output.clone());
+        group.done += 1;
+        let all_done = group.done as usize == group.units.len();
+        match &spec.node(node).body {
+            Body::Map { .. } => {
+                if all_done {
+                    let output = Encoded::list(group.outputs.iter().flatten());
+                    self.due.push_back(Command::Close { node, output });
+                } else {
+                    self.begin_next(node);
+                }
+            }
+            Body::Race(_) => {
+                self.cancel_children(node, "another branch was faster");
+                self.due.push_back(Command::Close { node, output });
+            }
+            Body::Repeat { until, .. } => {
+                let over = until.as_ref().is_some_and(|until| until(&output).unwrap_or(true));
+                if over || all_done || !self.begin_next(node) {
+                    self.due.push_back(Command::Close { node, output });
+                }
+            }
+            _ => self.due.push_back(Command::Close { node, output }),
+        }
+    }
+
+    pub(super) fn child_failed(&mut self, node: NodeIndex, child: u32, error: &Arc<Failure>) {
+        self.set_phase(Unit::child(node, child), Phase::Failed);
+        if self.nodes[node as usize].unit.phase != Phase::Running {
+            return;
+        }
+        let spec = Arc::clone(&self.spec);
+        let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
+        if error.kind == CANCELLED {
+            return;
+        }
+        group.causes.push(Arc::clone(error));
+        let decided = group.outputs.iter().any(Option::is_some);
+        let open = group.units.iter().any(|unit| !unit.phase.has_ended());
+        match &spec.node(node).body {
+            Body::Race(_) if decided => {}
+            Body::Race(_) if self.begin_next(node) || open => {}
+            Body::Fallback(_) if self.begin_next(node) => {}
+            Body::Race(_) | Body::Fallback(_) => {
+                let error = self.all_failed(node);
+                self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+            }
+            _ => {
+                self.cancel_children(node, "another item failed");
+                self.due.push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
+            }
+        }
+    }
+
+    /// The failure of a node none of whose branches succeeded: the last one's, with all the reasons.
+    fn all_failed(&self, node: NodeIndex) -> Arc<Failure> {
+        let causes = self.nodes[node as usize].group.as_ref().map(|group| &*group.causes).unwrap_or_default();
+        let Some(last) = causes.last() else {
+            return Arc::new(Failure::new("error", "no branch succeeded"));
+        };
+        if causes.len() == 1 {
+            return Arc::clone(last);
+        }
+        let reasons: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+        let message = format!("all {} branches failed: {}", causes.len(), reasons.join("; "));
+        Arc::new(Failure { message, ..Failure::clone(last) })
+    }
+
+    pub(super) fn cancel_children(&mut self, node: NodeIndex, reason: &'static str) {
+        let Some(group) = &self.nodes[node as usize].group else { return };
+        let open: Vec<u32> = group
+            .units
+            .iter()
+            .enumerate()
+            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff(_) | Phase::Ready))
+            .map(|(child, _)| index(child))
+            .collect();
+        for child in open {
+            let unit = Unit::child(node, child);
+            match self.phase(unit) {
+                Phase::Ready => self.set_phase(unit, Phase::Waiting),
+                _ => self.due.push_back(Command::Cancel { unit, reason }),
+            }
+        }
+    }
+}

@@ -1,0 +1,634 @@
+//! The interpreter of a workflow as a pure machine: recorded events go in, the next command comes out.
+//!
+//! It does no I/O, reads no clock, draws no random number and is not async. What is ready runs in the order in which it
+//! was defined; what a failure means, when a node is skipped and when the run ends is decided here and nowhere else.
+//! Its work is linear in nodes and edges.
+
+mod group;
+mod recover;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use self::group::Group;
+use super::policy::{OnError, StopPolicy};
+use super::spec::{Body, NodeIndex, Outputs, Spec};
+use crate::error::Failure;
+use crate::event::{EventKind, PauseReason};
+use crate::time::Timestamp;
+use crate::value::Encoded;
+
+/// A node, or one of the items or branches of a node: what is started and ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Unit {
+    pub(crate) node: NodeIndex,
+    /// The item or branch, from 0.
+    pub(crate) child: Option<u32>,
+}
+
+impl Unit {
+    pub(crate) const fn node(node: NodeIndex) -> Self {
+        Self { node, child: None }
+    }
+
+    pub(crate) const fn child(node: NodeIndex, child: u32) -> Self {
+        Self { node, child: Some(child) }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Work out the output of a node that has no effects.
+    Evaluate(NodeIndex),
+    /// Choose the arm of a router.
+    Route(NodeIndex),
+    /// Start an attempt. `scope` numbers what the attempt records below itself.
+    Start { unit: Unit, attempt: u32, scope: u32 },
+    /// Record that a node with items or branches has begun.
+    Open(NodeIndex),
+    /// Record that such a node has its output.
+    Close { node: NodeIndex, output: Encoded },
+    /// Ask a person.
+    Ask(NodeIndex),
+    /// Record that a node will not run.
+    Skip { node: NodeIndex, reason: Arc<str> },
+    /// Record that a node has failed, or that it was cut short.
+    Fail { unit: Unit, error: Arc<Failure> },
+    /// Stop an attempt that is going on, or a wait for one, and record it.
+    Cancel { unit: Unit, reason: &'static str },
+    /// Record that the run waits.
+    Pause(PauseReason),
+    /// Record how the run ends.
+    Finish(Outcome),
+}
+
+/// How a workflow ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Completed(Encoded),
+    Failed { node: NodeIndex, error: Arc<Failure> },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    spec: Arc<Spec>,
+    nodes: Vec<NodeState>,
+    /// What can be started when there is room, the first defined first: nodes as `(node, 0)`, their items and branches
+    /// as `(node, item + 1)`. An entry that no longer holds is passed over.
+    ready: BinaryHeap<Reverse<(NodeIndex, u32)>>,
+    /// What is done at once, whatever else is going on: values, routers, and nodes that will not run.
+    instant: BinaryHeap<Reverse<NodeIndex>>,
+    /// What is put back into `instant` when all values are worked out.
+    later: Vec<NodeIndex>,
+    /// Commands that follow from what has happened.
+    due: VecDeque<Command>,
+    running: usize,
+    waiting_units: usize,
+    asking: usize,
+    interrupted: usize,
+    /// An operator paused the run.
+    paused: bool,
+    /// That the run waits is recorded, with what it waits for.
+    announced: Option<PauseReason>,
+    failed: Option<(NodeIndex, Arc<Failure>)>,
+}
+
+#[derive(Clone, Debug)]
+struct NodeState {
+    /// How many predecessors have not ended.
+    open: u32,
+    unit: UnitState,
+    approved: bool,
+    /// It was stopped because of another node, so it runs again when that one does.
+    cancelled: bool,
+    asked: Option<Timestamp>,
+    output: Option<Encoded>,
+    group: Option<Box<Group>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct UnitState {
+    phase: Phase,
+    attempts: u32,
+    failures: u32,
+    repeatable: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    #[default]
+    Waiting,
+    /// Everything before it has ended: it can begin.
+    Ready,
+    /// It has begun: as a unit, or through its items or branches.
+    Running,
+    /// Its next attempt comes at a time.
+    Backoff(Timestamp),
+    /// A person is asked.
+    Asking,
+    /// It was cut short and waits for an operator.
+    Interrupted,
+    Done,
+    Skipped,
+    Failed,
+}
+
+impl Phase {
+    pub(crate) fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Skipped | Self::Failed)
+    }
+}
+
+/// What a router has chosen.
+#[derive(Deserialize)]
+struct Chosen<'a> {
+    #[serde(borrow)]
+    arm: std::borrow::Cow<'a, str>,
+}
+
+impl Machine {
+    /// A machine that has been given nothing but the workflow's inputs, in the order of the input nodes.
+    pub(crate) fn new(spec: Arc<Spec>, inputs: Vec<Encoded>) -> Self {
+        let nodes = spec.nodes.iter().map(|node| NodeState {
+            open: node.predecessor_count(),
+            unit: UnitState::default(),
+            approved: false,
+            cancelled: false,
+            asked: None,
+            output: None,
+            group: None,
+        });
+        let mut machine = Self {
+            nodes: nodes.collect(),
+            ready: BinaryHeap::new(),
+            instant: BinaryHeap::new(),
+            later: Vec::new(),
+            due: VecDeque::new(),
+            running: 0,
+            waiting_units: 0,
+            asking: 0,
+            interrupted: 0,
+            paused: false,
+            announced: None,
+            failed: None,
+            spec,
+        };
+        let mut inputs = inputs.into_iter();
+        for at in 0..machine.nodes.len() {
+            let node = index(at);
+            if matches!(machine.spec.node(node).body, Body::Input) {
+                machine.complete(node, inputs.next().unwrap_or_else(Encoded::null));
+            } else if machine.nodes[at].open == 0 && machine.nodes[at].unit.phase == Phase::Waiting {
+                machine.decide(node);
+            }
+        }
+        machine
+    }
+
+    pub(crate) fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    pub(crate) fn phase(&self, unit: Unit) -> Phase {
+        self.unit(unit).map_or(Phase::Waiting, |unit| unit.phase)
+    }
+
+    /// The item that a step of a map or a repetition is given.
+    pub(crate) fn item(&self, unit: Unit) -> Option<&Encoded> {
+        let (group, child) = (self.nodes[unit.node as usize].group.as_ref()?, unit.child? as usize);
+        match self.spec.node(unit.node).body {
+            Body::Repeat { first, .. } if child == 0 => self.output(first),
+            Body::Repeat { .. } => group.outputs.get(child - 1)?.as_ref(),
+            _ => group.items.get(child),
+        }
+    }
+
+    /// When a person was asked, if one is being asked now.
+    pub(crate) fn asked(&self, node: NodeIndex) -> Option<Timestamp> {
+        let state = &self.nodes[node as usize];
+        if state.unit.phase == Phase::Asking { state.asked } else { None }
+    }
+
+    /// Every unit whose next attempt waits for its time, and every node that asks, with the moment it began to.
+    pub(crate) fn pending_times(&self) -> Vec<(Unit, Timestamp)> {
+        let mut times = Vec::new();
+        for (at, state) in self.nodes.iter().enumerate() {
+            let node = index(at);
+            match state.unit.phase {
+                Phase::Backoff(until) => times.push((Unit::node(node), until)),
+                Phase::Asking => times.extend(state.asked.map(|asked| (Unit::node(node), asked))),
+                _ => {}
+            }
+            for (child, unit) in state.group.iter().flat_map(|group| group.units.iter().enumerate()) {
+                if let Phase::Backoff(until) = unit.phase {
+                    times.push((Unit::child(node, index(child)), until));
+                }
+            }
+        }
+        times
+    }
+
+    /// Whether an operator paused it.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// What it waits for, if that is recorded.
+    pub(crate) fn pause_reason(&self) -> Option<PauseReason> {
+        self.announced
+    }
+
+    /// The next value to be worked out, if there is one.
+    pub(crate) fn pending_value(&mut self) -> Option<NodeIndex> {
+        while let Some(Reverse(node)) = self.instant.peek().copied() {
+            match self.instant_command(node) {
+                Some(Command::Evaluate(node)) => return Some(node),
+                // A router and a skip are recorded, so they come with the journal.
+                Some(_) => self.later.push(node),
+                None => {}
+            }
+            self.instant.pop();
+        }
+        let later = std::mem::take(&mut self.later);
+        self.instant.extend(later.into_iter().map(Reverse));
+        None
+    }
+
+    /// How many attempts at a unit have begun.
+    pub(crate) fn attempts(&self, unit: Unit) -> u32 {
+        self.unit(unit).map_or(0, |unit| unit.attempts)
+    }
+
+    /// How many attempts at a unit have failed.
+    pub(crate) fn failures(&self, unit: Unit) -> u32 {
+        self.unit(unit).map_or(0, |unit| unit.failures)
+    }
+
+    /// Everything that has begun and has no end, items and branches before their node.
+    pub(crate) fn open_units(&self) -> Vec<Unit> {
+        let mut open = Vec::new();
+        for (at, state) in self.nodes.iter().enumerate() {
+            let node = index(at);
+            let children = state.group.iter().flat_map(|group| group.units.iter().enumerate());
+            let running = |phase: Phase| phase == Phase::Running;
+            open.extend(children.filter(|(_, unit)| running(unit.phase)).map(|(at, _)| Unit::child(node, index(at))));
+            open.extend(running(state.unit.phase).then_some(Unit::node(node)));
+        }
+        open
+    }
+
+    fn unit(&self, unit: Unit) -> Option<&UnitState> {
+        let state = self.nodes.get(unit.node as usize)?;
+        match unit.child {
+            None => Some(&state.unit),
+            Some(child) => state.group.as_ref()?.units.get(child as usize),
+        }
+    }
+
+    fn unit_mut(&mut self, unit: Unit) -> Option<&mut UnitState> {
+        let state = self.nodes.get_mut(unit.node as usize)?;
+        match unit.child {
+            None => Some(&mut state.unit),
+            Some(child) => state.group.as_mut()?.units.get_mut(child as usize),
+        }
+    }
+
+    fn set_phase(&mut self, unit: Unit, phase: Phase) {
+        let Some(state) = self.unit_mut(unit) else { return };
+        let before = std::mem::replace(&mut state.phase, phase);
+        // A node with items runs through them and does not count itself.
+        let counts = unit.child.is_some() || self.nodes[unit.node as usize].group.is_none();
+        for (phase, change) in [(before, -1_isize), (phase, 1)] {
+            let counter = match phase {
+                Phase::Running if counts => &mut self.running,
+                Phase::Backoff(_) => &mut self.waiting_units,
+                Phase::Asking => &mut self.asking,
+                Phase::Interrupted => &mut self.interrupted,
+                _ => continue,
+            };
+            *counter = counter.saturating_add_signed(change);
+        }
+    }
+
+    /// A node whose predecessors have all ended: does it run, is it skipped, is it nothing but a value?
+    fn decide(&mut self, node: NodeIndex) {
+        let spec = Arc::clone(&self.spec);
+        let definition = spec.node(node);
+        if let Body::Join = definition.body {
+            let taken = definition.reads.iter().find_map(|end| self.output(*end).cloned());
+            match taken {
+                Some(output) => self.complete(node, output),
+                None => self.skip(node),
+            }
+            return;
+        }
+        if self.obstacle(node).is_none() {
+            self.make_ready(Unit::node(node));
+        } else if definition.body.is_pure() {
+            self.skip(node);
+        } else {
+            // The reason is given when its turn comes.
+            self.instant.push(Reverse(node));
+        }
+    }
+
+    fn make_ready(&mut self, unit: Unit) {
+        self.set_phase(unit, Phase::Ready);
+        match (&self.spec.node(unit.node).body, unit.child) {
+            (Body::Pure(_) | Body::Router { .. }, None) => self.instant.push(Reverse(unit.node)),
+            (_, child) => self.ready.push(Reverse((unit.node, child.map_or(0, |child| child + 1)))),
+        }
+    }
+
+    /// Why a node cannot run although its predecessors have ended.
+    fn obstacle(&self, node: NodeIndex) -> Option<Arc<str>> {
+        let definition = self.spec.node(node);
+        if let Some((router, arm)) = definition.guard {
+            match self.chosen(router) {
+                Some(chosen) if chosen == arm => {}
+                Some(_) => return Some("another arm was taken".into()),
+                None => return Some(self.not_there(router)),
+            }
+        }
+        definition.reads.iter().find(|read| self.output(**read).is_none()).map(|read| self.not_there(*read))
+    }
+
+    fn not_there(&self, node: NodeIndex) -> Arc<str> {
+        let what = match self.nodes[node as usize].unit.phase {
+            Phase::Failed => "failed",
+            _ => "was skipped",
+        };
+        format!("`{}` {what}", self.spec.node(node).path).into()
+    }
+
+    /// The arm that a router has taken.
+    pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
+        let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
+        let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
+        arms.iter().position(|arm| **arm == *chosen.arm).map(index)
+    }
+
+    /// Takes in what was recorded of a unit.
+    pub(crate) fn apply(&mut self, unit: Unit, kind: &EventKind, time: Timestamp) {
+        if unit.child.is_some() && self.unit(unit).is_none() {
+            return;
+        }
+        match kind {
+            EventKind::NodeStarted { attempt, repeatable } => self.started(unit, *attempt, *repeatable),
+            EventKind::NodeCompleted { output, .. } => match unit.child {
+                None => self.complete(unit.node, output.clone()),
+                Some(child) => self.child_completed(unit.node, child, output.clone()),
+            },
+            EventKind::NodeRetrying { delay_ms, .. } => {
+                if let Some(state) = self.unit_mut(unit) {
+                    state.failures += 1;
+                }
+                let until = Timestamp::from_millis(time.as_millis().saturating_add(*delay_ms));
+                self.set_phase(unit, Phase::Backoff(until));
+            }
+            EventKind::NodeFailed { error, .. } => self.failed(unit, error),
+            EventKind::NodeSkipped { .. } => self.skip(unit.node),
+            EventKind::NodeReset { .. } => self.reset(unit.node),
+            EventKind::ApprovalRequested(_) => {
+                self.nodes[unit.node as usize].asked = Some(time);
+                self.set_phase(unit, Phase::Asking);
+            }
+            EventKind::ApprovalResolved { answer, .. } => self.resolved(unit.node, answer),
+            _ => {}
+        }
+    }
+
+    /// Takes in that the run was paused, or goes on.
+    pub(crate) fn apply_run(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::RunPaused { reason } => {
+                self.paused |= *reason == PauseReason::Operator;
+                self.announced = Some(*reason);
+            }
+            EventKind::RunResumed { recovered: false } => {
+                self.paused = false;
+                self.announced = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, unit: Unit, attempt: u32, repeatable: bool) {
+        if let Some(state) = self.unit_mut(unit) {
+            state.attempts = attempt;
+            state.repeatable = repeatable;
+        }
+        if unit.child.is_none() && self.open_group(unit.node) {
+            return;
+        }
+        self.set_phase(unit, Phase::Running);
+    }
+
+    fn complete(&mut self, node: NodeIndex, output: Encoded) {
+        self.nodes[node as usize].output = Some(output);
+        self.end(node, Phase::Done);
+    }
+
+    fn skip(&mut self, node: NodeIndex) {
+        self.end(node, Phase::Skipped);
+    }
+
+    fn failed(&mut self, unit: Unit, error: &Arc<Failure>) {
+        if let Some(state) = self.unit_mut(unit) {
+            state.failures += 1;
+        }
+        if let Some(child) = unit.child {
+            return self.child_failed(unit.node, child, error);
+        }
+        if error.kind == CANCELLED && self.failed.is_some() {
+            self.nodes[unit.node as usize].cancelled = true;
+            return self.end(unit.node, Phase::Failed);
+        }
+        match self.spec.node(unit.node).policy.on_error {
+            OnError::Skip => self.end(unit.node, Phase::Failed),
+            // Whether it had its effect is not known, so whether it runs again is not ours to say.
+            OnError::Fail if error.kind == INTERRUPTED => self.set_phase(unit, Phase::Interrupted),
+            OnError::Fail => {
+                self.end(unit.node, Phase::Failed);
+                if self.failed.is_none() {
+                    self.failed = Some((unit.node, Arc::clone(error)));
+                    if self.spec.stop == StopPolicy::FailFast {
+                        self.cancel_all("another node failed");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stops everything that is going on.
+    fn cancel_all(&mut self, reason: &'static str) {
+        for at in 0..self.nodes.len() {
+            let node = index(at);
+            self.cancel_children(node, reason);
+            let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff(_) | Phase::Asking);
+            if open || self.phase(Unit::node(node)) == Phase::Interrupted {
+                self.due.push_back(Command::Cancel { unit: Unit::node(node), reason });
+            }
+        }
+    }
+
+    /// A node has ended, one way or another: those after it may be decided on.
+    fn end(&mut self, node: NodeIndex, phase: Phase) {
+        if self.nodes[node as usize].unit.phase.has_ended() {
+            return;
+        }
+        self.set_phase(Unit::node(node), phase);
+        let spec = Arc::clone(&self.spec);
+        for follower in spec.followers(node) {
+            let state = &mut self.nodes[*follower as usize];
+            state.open = state.open.saturating_sub(1);
+            if state.open == 0 && state.unit.phase == Phase::Waiting {
+                self.decide(*follower);
+            }
+        }
+    }
+
+    fn resolved(&mut self, node: NodeIndex, answer: &Encoded) {
+        if self.phase(Unit::node(node)) != Phase::Asking {
+            return;
+        }
+        if let Body::Gate { .. } = self.spec.node(node).body {
+            return self.complete(node, answer.clone());
+        }
+        match answer.decode::<super::Approval>() {
+            Ok(super::Approval::Granted { .. }) => {
+                self.nodes[node as usize].approved = true;
+                self.make_ready(Unit::node(node));
+            }
+            denied => {
+                let comment = match denied {
+                    Ok(super::Approval::Denied { comment }) => comment.unwrap_or_default(),
+                    _ => String::new(),
+                };
+                let message = match comment.is_empty() {
+                    true => "approval denied".to_owned(),
+                    false => format!("approval denied: {comment}"),
+                };
+                let error = Arc::new(Failure::new("denied", message));
+                self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+            }
+        }
+    }
+
+    /// The output of a node that has no effects, or why there is none.
+    pub(crate) fn evaluated(&mut self, node: NodeIndex, output: Encoded) {
+        self.complete(node, output);
+    }
+
+    /// A unit whose pause before the next attempt is over.
+    pub(crate) fn wake(&mut self, unit: Unit) {
+        if matches!(self.phase(unit), Phase::Backoff(_)) {
+            self.make_ready(unit);
+        }
+    }
+
+    /// What is to be done next; `None` when something has to happen first.
+    pub(crate) fn command(&mut self) -> Option<Command> {
+        while let Some(command) = self.due.pop_front() {
+            if self.still_holds(&command) {
+                return Some(command);
+            }
+        }
+        let stopping = self.failed.is_some() && self.spec.stop == StopPolicy::FailFast;
+        while !stopping && let Some(Reverse(node)) = self.instant.pop() {
+            if let Some(command) = self.instant_command(node) {
+                return Some(command);
+            }
+        }
+        while !stopping && !self.paused && self.running < self.spec.concurrency {
+            let Some(Reverse(entry)) = self.ready.pop() else { break };
+            if let Some(command) = self.start_command(entry) {
+                return Some(command);
+            }
+        }
+        self.rest()
+    }
+
+    fn instant_command(&self, node: NodeIndex) -> Option<Command> {
+        let state = &self.nodes[node as usize];
+        match (state.unit.phase, &self.spec.node(node).body) {
+            (Phase::Waiting, _) if state.open == 0 => self.obstacle(node).map(|reason| Command::Skip { node, reason }),
+            (Phase::Ready, Body::Pure(_)) => Some(Command::Evaluate(node)),
+            (Phase::Ready, Body::Router { .. }) => Some(Command::Route(node)),
+            _ => None,
+        }
+    }
+
+    fn start_command(&self, (node, child): (NodeIndex, u32)) -> Option<Command> {
+        let state = &self.nodes[node as usize];
+        if let Some(child) = child.checked_sub(1) {
+            let unit = Unit::child(node, child);
+            let of = self.unit(unit).filter(|of| of.phase == Phase::Ready && state.unit.phase == Phase::Running)?;
+            return Some(start(unit, of));
+        }
+        if state.unit.phase != Phase::Ready {
+            return None;
+        }
+        let definition = self.spec.node(node);
+        Some(match &definition.body {
+            _ if definition.policy.approve.is_some() && !state.approved => Command::Ask(node),
+            Body::Gate { .. } => Command::Ask(node),
+            Body::Step(_) => start(Unit::node(node), &state.unit),
+            _ => Command::Open(node),
+        })
+    }
+
+    fn still_holds(&self, command: &Command) -> bool {
+        match command {
+            Command::Cancel { unit, .. } | Command::Fail { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Close { node, .. } => !self.phase(Unit::node(*node)).has_ended(),
+            _ => true,
+        }
+    }
+
+    /// Nothing can be started: the run waits, or it is over.
+    fn rest(&mut self) -> Option<Command> {
+        if self.running > 0 || self.waiting_units > 0 || self.paused {
+            return None;
+        }
+        if self.asking > 0 || self.interrupted > 0 {
+            let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
+            return (self.announced != Some(reason)).then_some(Command::Pause(reason));
+        }
+        if let Some((node, error)) = &self.failed {
+            return Some(Command::Finish(Outcome::Failed { node: *node, error: Arc::clone(error) }));
+        }
+        let node = self.spec.output;
+        Some(Command::Finish(match self.output(node) {
+            Some(output) => Outcome::Completed(output.clone()),
+            None => {
+                let reason = self.obstacle(node).unwrap_or_else(|| self.not_there(node));
+                let message = format!("there is no output: {reason}");
+                Outcome::Failed { node, error: Arc::new(Failure::new("no_output", message)) }
+            }
+        }))
+    }
+}
+
+/// The class of a failure of a step that was cut short by the end of its process.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+/// The class of a failure of a step that was stopped because of something else.
+pub(crate) const CANCELLED: &str = "cancelled";
+
+fn start(unit: Unit, state: &UnitState) -> Command {
+    Command::Start { unit, attempt: state.attempts + 1, scope: state.failures + 1 }
+}
+
+fn index(at: usize) -> NodeIndex {
+    NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)
+}
+
+impl Outputs for Machine {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+        self.nodes.get(node as usize)?.output.as_ref()
+    }
+}

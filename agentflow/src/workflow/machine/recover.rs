@@ -1,0 +1,75 @@
+//! Going on after an end: of a process, or of a node that an operator lets run again.
+
+use std::sync::Arc;
+
+use super::{Command, INTERRUPTED, Machine, Phase, Unit, index};
+use crate::error::Failure;
+use crate::workflow::spec::NodeIndex;
+
+impl Machine {
+    /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
+    /// either is decided on anew. Items that are done stay done.
+    pub(super) fn reset(&mut self, node: NodeIndex) {
+        self.failed = None;
+        let spec = Arc::clone(&self.spec);
+        let mut again = vec![false; self.nodes.len()];
+        for at in 0..self.nodes.len() {
+            let state = &self.nodes[at];
+            again[at] = index(at) == node
+                || state.cancelled
+                || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
+                    && spec.nodes[at].predecessors().any(|before| again[before as usize]));
+        }
+        for at in (0..self.nodes.len()).filter(|at| again[*at]) {
+            let unit = Unit::node(index(at));
+            self.set_phase(unit, Phase::Waiting);
+            let state = &mut self.nodes[at];
+            (state.cancelled, state.output) = (false, None);
+            for unit in state.group.iter_mut().flat_map(|group| &mut group.units) {
+                if unit.phase != Phase::Done {
+                    unit.phase = Phase::Waiting;
+                }
+            }
+        }
+        for at in 0..self.nodes.len() {
+            let before = |before: &NodeIndex| !self.nodes[*before as usize].unit.phase.has_ended();
+            match self.nodes[at].unit.phase {
+                // It was ready when everything was stopped.
+                Phase::Ready => self.make_ready(Unit::node(index(at))),
+                Phase::Waiting if again[at] => {
+                    let open = spec.nodes[at].predecessors().filter(before).count();
+                    self.nodes[at].open = u32::try_from(open).unwrap_or(u32::MAX);
+                    if open == 0 {
+                        self.decide(index(at));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What was going on when the process ended: what may run again is made ready, the rest ends as interrupted.
+    pub(crate) fn recover(&mut self) {
+        for at in 0..self.nodes.len() {
+            let node = index(at);
+            let children = self.nodes[at].group.as_ref().map_or(0, |group| group.units.len());
+            let own = self.nodes[at].group.is_none().then_some(Unit::node(node));
+            for unit in own.into_iter().chain((0..children).map(|child| Unit::child(node, index(child)))) {
+                let Some(state) = self.unit(unit) else { continue };
+                if state.phase != Phase::Running {
+                    continue;
+                }
+                if state.repeatable {
+                    self.make_ready(unit);
+                } else {
+                    let error = Arc::new(Failure::new(
+                        INTERRUPTED,
+                        "the program stopped in the middle of this step; whether it had its effect is unknown: find \
+                         out, then retry the node or cancel the run",
+                    ));
+                    self.due.push_back(Command::Fail { unit, error });
+                }
+            }
+        }
+    }
+}

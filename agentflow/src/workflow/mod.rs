@@ -1,0 +1,175 @@
+//! Workflows: a typed graph of steps that runs what is independent together and survives a crash.
+//!
+//! [`Builder`] makes it; `spec` is what is run and [`Graph`] what is shown of it; `machine` decides what comes next;
+//! `driver` does it.
+
+mod approval;
+mod builder;
+pub(crate) mod callee;
+mod draw;
+pub(crate) mod driver;
+pub(crate) mod failure;
+mod graph;
+mod handle;
+pub(crate) mod inputs;
+mod machine;
+mod policy;
+pub(crate) mod spec;
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+pub use self::approval::Approval;
+pub(crate) use self::approval::{approval_of, check_answer};
+pub use self::builder::{Branch, Builder, Node, Router};
+use self::driver::{Failed, WorkflowRun};
+pub use self::failure::StepFailure;
+pub use self::graph::{Graph, GraphNode, Guard, NodeSchema};
+pub use self::handle::{Handle, Reads};
+pub use self::inputs::{Inputs, IntoInputs};
+use self::machine::Phase;
+pub use self::policy::{FailureClass, NodePolicy, OnError, RetryPolicy, StopPolicy};
+pub use self::spec::NodeKind;
+use self::spec::Spec;
+use crate::context::{Context, RunShared};
+use crate::error::{Error, Result};
+use crate::runtime::Runtime;
+use crate::value::{Encoded, NodeValue};
+
+/// How many steps of a run are going on at once when the workflow does not say.
+pub(crate) const CONCURRENCY: usize = 16;
+
+/// A graph of steps with a typed input and output.
+///
+/// `#[workflow]` makes one of a function; [`build`](Self::build) makes one by hand. Cloning is one reference count.
+///
+/// ```
+/// use agentflow::{Runtime, Workflow};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let sums = Workflow::<(i64, i64), i64>::build("sums", ["a", "b"], |b, (a, b_)| {
+///     let twice = b.node("twice", (a,), |_cx, (a,)| async move { agentflow::Result::Ok(2 * a) });
+///     let thrice = b.node("thrice", (b_,), |_cx, (b,)| async move { agentflow::Result::Ok(3 * b) });
+///     b.value("sum", (twice, thrice), |(x, y)| agentflow::Result::Ok(x + y))
+/// })?;
+/// assert_eq!(sums.run(&Runtime::default(), (1, 2)).await?, 8);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Workflow<In, Out> {
+    spec: Arc<Spec>,
+    types: PhantomData<fn(In) -> Out>,
+}
+
+impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
+    /// Builds a workflow: its name, the names of its inputs, and a function that adds the nodes and gives the one whose
+    /// output is the workflow's.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when two nodes have one name, a name cannot be one, or a handle of another workflow is read.
+    pub fn build(
+        name: impl Into<Arc<str>>,
+        inputs: In::Names,
+        nodes: impl FnOnce(&mut Builder, In::Handles) -> Handle<Out>,
+    ) -> Result<Self> {
+        let name = name.into();
+        let mut builder = Builder::new();
+        let handles = In::declare(&mut builder, inputs);
+        let output = nodes(&mut builder, handles);
+        match builder.finish(Arc::clone(&name), output.node) {
+            Ok(spec) => Ok(Self { spec: Arc::new(spec), types: PhantomData }),
+            Err(problem) => Err(Error::Build { what: "workflow", name, problem }),
+        }
+    }
+
+    /// Runs the workflow here, kept in memory, to its output. Dropping the future cancels the run.
+    ///
+    /// # Errors
+    /// [`Error::Node`] when a step failed for good; see [`Error`].
+    pub async fn run(&self, runtime: &Runtime, input: impl IntoInputs<In>) -> Result<Out> {
+        self.run_in(&runtime.context(), input).await
+    }
+
+    /// Runs the workflow as a step of the run that a context belongs to: what it does is recorded below that step, it
+    /// ends when that run ends, and what was done before a crash is not done again. With a context that belongs to no
+    /// run, it is a run of its own, kept in memory.
+    ///
+    /// # Errors
+    /// [`Error::Node`] when a step failed for good; see [`Error`].
+    pub async fn run_in(&self, cx: &Context, input: impl IntoInputs<In>) -> Result<Out> {
+        self.run_to_end(cx, input.into_inputs()).await.map_err(|failed| failed.error)
+    }
+
+    pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
+        let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
+        let run = match cx.is_detached() {
+            true => {
+                let runtime = cx.runtime();
+                let shared = Arc::new(RunShared::new(runtime.new_run_id(), runtime, None));
+                let mut run = WorkflowRun::new(&self.spec, inputs, shared);
+                run.add_resources(cx.resources());
+                run
+            }
+            false => WorkflowRun::within(&self.spec, inputs, cx),
+        };
+        let output = run.run_through().await?;
+        Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
+    }
+
+    pub(crate) fn decode(output: &Encoded) -> Result<Out, serde_json::Error> {
+        Out::decode(output)
+    }
+}
+
+impl<In, Out> Workflow<In, Out> {
+    /// The workflow's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// The workflow described: nodes, edges, types. Nothing is run for it.
+    pub fn graph(&self) -> Graph {
+        Graph::of(&self.spec)
+    }
+
+    pub(crate) fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+}
+
+/// The error of a workflow's own type that a step failed with, when the workflow was called directly.
+pub(crate) fn own_error<E: 'static>(original: Option<Box<dyn Any + Send>>) -> Option<E> {
+    original.and_then(|original| original.downcast::<E>().ok()).map(|error| *error)
+}
+
+/// What a node is doing, in words.
+pub(crate) fn state_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Waiting | Phase::Ready => "pending",
+        Phase::Running => "running",
+        Phase::Backoff(_) => "waiting for its next attempt",
+        Phase::Asking => "waiting for an approval",
+        Phase::Interrupted => "interrupted",
+        Phase::Done => "done",
+        Phase::Skipped => "skipped",
+        Phase::Failed => "failed",
+    }
+}
+
+impl<In, Out> Clone for Workflow<In, Out> {
+    fn clone(&self) -> Self {
+        Self { spec: Arc::clone(&self.spec), types: PhantomData }
+    }
+}
+
+impl<In, Out> fmt::Debug for Workflow<In, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workflow")
+            .field("name", &self.spec.name)
+            .field("nodes", &self.spec.nodes.len())
+            .finish_non_exhaustive()
+    }
+}

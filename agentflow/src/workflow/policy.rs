@@ -1,0 +1,239 @@
+//! What is done about a node that fails, takes long, or needs a person's word.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+
+/// How often and when a failed node is tried again.
+///
+/// The default is one attempt: nothing is tried again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// The most attempts, the first one included; 0 counts as 1.
+    pub max_attempts: u32,
+    /// The pause before the second attempt, in milliseconds. Default: 500.
+    pub backoff_ms: u64,
+    /// What each further pause is multiplied by. Default: 2.
+    pub backoff_multiplier: f64,
+    /// The longest pause, in milliseconds. Default: 60,000.
+    pub max_backoff_ms: u64,
+    /// Which failures are worth another attempt. Empty, the default: all but wrong input, missing permission and
+    /// cancellation.
+    pub retry_on: Vec<FailureClass>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { max_attempts: 1, backoff_ms: 500, backoff_multiplier: 2.0, max_backoff_ms: 60_000, retry_on: Vec::new() }
+    }
+}
+
+impl RetryPolicy {
+    /// So many attempts after the first one.
+    pub fn retries(retries: u32) -> Self {
+        Self { max_attempts: retries.saturating_add(1), ..Self::default() }
+    }
+
+    /// How long to wait after a failed attempt; `None` when it was the last one or is not worth another.
+    pub(super) fn delay(&self, failures: u32, failure: &Failure) -> Option<Duration> {
+        if failures >= self.max_attempts.max(1) || !self.is_worth_another(failure) {
+            return None;
+        }
+        let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+        let factor = self.backoff_multiplier.max(1.0).powi(exponent);
+        #[expect(clippy::cast_precision_loss, reason = "a pause of 2^53 ms and its neighbour are the same pause")]
+        let delay = (self.backoff_ms as f64 * factor).min(self.max_backoff_ms as f64);
+        Some(Duration::from_secs_f64(delay / 1000.0))
+    }
+
+    fn is_worth_another(&self, failure: &Failure) -> bool {
+        let class = FailureClass::of(failure);
+        if self.retry_on.is_empty() {
+            return !matches!(class, FailureClass::Validation | FailureClass::Permission | FailureClass::Cancelled);
+        }
+        self.retry_on.iter().any(|wanted| *wanted == class || *wanted == FailureClass::Any)
+    }
+}
+
+/// What kind of failure a failure is, as far as retries care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FailureClass {
+    /// It took too long.
+    Timeout,
+    /// A service asked to slow down.
+    RateLimit,
+    /// A service could not be reached or is overloaded.
+    Unavailable,
+    /// The step itself failed.
+    ToolError,
+    /// A model call failed for another reason.
+    ModelError,
+    /// The input or an answer does not fit.
+    Validation,
+    /// It is not allowed, or was denied.
+    Permission,
+    /// It was cancelled.
+    Cancelled,
+    /// All of them.
+    Any,
+}
+
+impl FailureClass {
+    /// The class of a recorded failure.
+    pub fn of(failure: &Failure) -> Self {
+        match failure.kind.as_str() {
+            "timeout" => Self::Timeout,
+            "rate_limited" => Self::RateLimit,
+            "overloaded" | "server" | "transport" | "truncated" => Self::Unavailable,
+            "auth" | "permission" | "unauthorized" | "denied" => Self::Permission,
+            "cancelled" => Self::Cancelled,
+            "bad_request" | "invalid_arguments" | "value" | "build" | "model_ref" => Self::Validation,
+            "context_overflow" | "content_filter" | "invalid_response" | "no_answer" | "invalid_output" => {
+                Self::ModelError
+            }
+            _ => Self::ToolError,
+        }
+    }
+}
+
+/// What a node that has failed for good means for the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// The run fails; how its other nodes end is the [`StopPolicy`]'s.
+    #[default]
+    Fail,
+    /// The node counts as skipped: what reads its output is skipped too, the rest goes on.
+    Skip,
+}
+
+/// What the other nodes do when one has failed for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopPolicy {
+    /// They are cancelled, and the run fails at once.
+    #[default]
+    FailFast,
+    /// Those that do not depend on it run to their end; then the run fails.
+    BestEffort,
+}
+
+/// What is done about one node. The default tries once, without a time limit, and fails the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct NodePolicy {
+    /// When a failed attempt is followed by another.
+    #[serde(skip_serializing_if = "is_default")]
+    pub retry: RetryPolicy,
+    /// The longest one attempt may take, in milliseconds; for a gate, how long the answer is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What its failure means for the run.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_error: OnError,
+    /// A question that a person must grant before the node begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<String>,
+    /// The most items of a map, or branches of a race, that run at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Whether the node may be run again when its process ended in the middle of it. Default: a tool says so itself;
+    /// everything else may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeatable: Option<bool>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl NodePolicy {
+    /// Tries again so many times after a failed first attempt.
+    #[must_use]
+    pub fn retry(mut self, retries: u32) -> Self {
+        self.retry.max_attempts = retries.saturating_add(1);
+        self
+    }
+
+    /// Sets the whole retry policy.
+    #[must_use]
+    pub fn retry_policy(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Bounds each attempt; of a gate, the waiting.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// Sets what a failure means for the run.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.on_error = on_error;
+        self
+    }
+
+    /// Asks a person before the node begins.
+    #[must_use]
+    pub fn approve(mut self, question: impl Into<String>) -> Self {
+        self.approve = Some(question.into());
+        self
+    }
+
+    /// Bounds how many items of a map run at once.
+    #[must_use]
+    pub fn concurrency(mut self, at_once: u32) -> Self {
+        self.concurrency = Some(at_once);
+        self
+    }
+
+    /// Says whether the node may be run again when its process ended in the middle of it.
+    #[must_use]
+    pub fn repeatable(mut self, repeatable: bool) -> Self {
+        self.repeatable = Some(repeatable);
+        self
+    }
+
+    pub(super) fn timeout_of(&self) -> Option<Duration> {
+        self.timeout_ms.map(Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(kind: &str) -> Failure {
+        Failure::new(kind, "it failed")
+    }
+
+    #[test]
+    fn pauses_grow_and_end() {
+        let policy = RetryPolicy { max_backoff_ms: 1500, ..RetryPolicy::retries(3) };
+        let pauses: Vec<_> = (1..=4).map(|failures| policy.delay(failures, &failure("timeout"))).collect();
+        let millis = |n| Some(Duration::from_millis(n));
+        assert_eq!(pauses, [millis(500), millis(1000), millis(1500), None]);
+        assert_eq!(RetryPolicy::default().delay(1, &failure("timeout")), None);
+    }
+
+    #[test]
+    fn what_is_worth_another_attempt() {
+        let all = RetryPolicy::retries(1);
+        for (kind, worth) in [("timeout", true), ("error", true), ("invalid_arguments", false), ("denied", false)] {
+            assert_eq!(all.delay(1, &failure(kind)).is_some(), worth, "{kind}");
+        }
+        let only = RetryPolicy { retry_on: vec![FailureClass::RateLimit], ..RetryPolicy::retries(1) };
+        assert!(only.delay(1, &failure("rate_limited")).is_some());
+        assert!(only.delay(1, &failure("timeout")).is_none());
+    }
+}

@@ -1,0 +1,211 @@
+//! A workflow as it is run: nodes by index, their edges, their bodies.
+//!
+//! It is made by the builder and never changes. Every node stands after all it depends on, so the order of the indices
+//! is an order to run in, and there is no cycle.
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::failure::StepError;
+use super::graph::Graph;
+use super::policy::{NodePolicy, StopPolicy};
+use crate::context::Context;
+use crate::event::ApprovalRequest;
+use crate::model::BoxFuture;
+use crate::path::StepPath;
+use crate::value::Encoded;
+
+/// The place of a node in its workflow.
+pub(crate) type NodeIndex = u32;
+
+/// What becomes of a step: its encoded output.
+pub(crate) type StepFuture = BoxFuture<'static, Result<Encoded, StepError>>;
+
+/// The outputs of nodes, by their place.
+pub(crate) trait Outputs {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded>;
+}
+
+/// A step: its future, made of the outputs it reads.
+pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
+
+/// A step for one item: of a map, or of a repetition, which gets its last output.
+pub(crate) type ItemStep = Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
+
+/// What follows from outputs at once and without effects; it may be worked out any number of times.
+pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs) -> Result<Encoded, StepError> + Send + Sync>;
+
+/// What a gate asks.
+pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
+
+/// Whether a repetition is over, from its last output.
+pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
+
+/// A workflow to run.
+pub(crate) struct Spec {
+    pub(crate) name: Arc<str>,
+    pub(crate) description: Arc<str>,
+    pub(crate) nodes: Vec<NodeSpec>,
+    pub(crate) output: NodeIndex,
+    pub(crate) concurrency: usize,
+    pub(crate) stop: StopPolicy,
+    /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
+    followers: Vec<NodeIndex>,
+    followers_at: Vec<u32>,
+    hash: OnceLock<Arc<str>>,
+}
+
+pub(crate) struct NodeSpec {
+    pub(crate) path: StepPath,
+    pub(crate) kind: NodeKind,
+    /// What the node calls, as written.
+    pub(crate) call: &'static str,
+    pub(crate) line: u32,
+    /// The nodes whose outputs it reads.
+    pub(crate) reads: Vec<NodeIndex>,
+    /// The nodes that have ended before it begins, whatever came of them.
+    pub(crate) after: Vec<NodeIndex>,
+    /// It runs only when this router took this arm.
+    pub(crate) guard: Option<(NodeIndex, u32)>,
+    pub(crate) policy: NodePolicy,
+    pub(crate) type_name: &'static str,
+    pub(crate) schema: fn() -> Value,
+    /// The function it calls, when that is a tool, an agent or a workflow.
+    pub(crate) callee: Option<TypeId>,
+    pub(crate) body: Body,
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NodeKind {
+    /// An input of the workflow.
+    Input,
+    /// A step.
+    Step,
+    /// An expression of other outputs, worked out in place.
+    Value,
+    /// A choice of one arm.
+    Router,
+    /// The end of a router's arms.
+    Join,
+    /// A question to a person.
+    Gate,
+    /// A step for each item of a list.
+    Map,
+    /// Branches of which the first to finish wins.
+    Race,
+    /// Branches that are tried one after another until one succeeds.
+    Fallback,
+    /// A step that is repeated on its own output.
+    Repeat,
+}
+
+pub(crate) enum Body {
+    Input,
+    Step(Step),
+    Pure(Pure),
+    Router { pick: Pure, arms: Vec<Arc<str>> },
+    Join,
+    Gate { question: Question, fits: fn(&Encoded) -> Result<(), serde_json::Error> },
+    Map { items: NodeIndex, step: ItemStep },
+    Race(Vec<Branch>),
+    Fallback(Vec<Branch>),
+    Repeat { first: NodeIndex, step: ItemStep, until: Option<Until>, max: u32 },
+}
+
+/// A branch of a race or a fallback.
+pub(crate) struct Branch {
+    pub(crate) name: Arc<str>,
+    pub(crate) step: Step,
+}
+
+impl Spec {
+    pub(super) fn new(
+        name: Arc<str>,
+        description: Arc<str>,
+        nodes: Vec<NodeSpec>,
+        output: NodeIndex,
+        concurrency: usize,
+        stop: StopPolicy,
+    ) -> Self {
+        let mut counts = vec![0_u32; nodes.len() + 1];
+        for node in &nodes {
+            node.predecessors().for_each(|before| counts[before as usize + 1] += 1);
+        }
+        for at in 1..counts.len() {
+            counts[at] += counts[at - 1];
+        }
+        let mut next = counts.clone();
+        let mut followers = vec![0; counts.last().map_or(0, |last| *last as usize)];
+        for (at, node) in nodes.iter().enumerate() {
+            for before in node.predecessors() {
+                let place = &mut next[before as usize];
+                followers[*place as usize] = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
+                *place += 1;
+            }
+        }
+        Self {
+            name,
+            description,
+            nodes,
+            output,
+            concurrency: concurrency.max(1),
+            stop,
+            followers,
+            followers_at: counts,
+            hash: OnceLock::new(),
+        }
+    }
+
+    /// The hash of its definition; worked out when it is first asked for.
+    pub(crate) fn hash(&self) -> &Arc<str> {
+        self.hash.get_or_init(|| Graph::of(self).hash().into())
+    }
+
+    /// The names of its inputs, in their order.
+    pub(crate) fn input_names(&self) -> Vec<&str> {
+        let inputs = self.nodes.iter().filter(|node| node.kind == NodeKind::Input);
+        inputs.map(|node| node.path.names()).collect()
+    }
+
+    pub(crate) fn node(&self, node: NodeIndex) -> &NodeSpec {
+        &self.nodes[node as usize]
+    }
+
+    pub(crate) fn followers(&self, node: NodeIndex) -> &[NodeIndex] {
+        let (from, to) = (self.followers_at[node as usize], self.followers_at[node as usize + 1]);
+        &self.followers[from as usize..to as usize]
+    }
+}
+
+impl NodeSpec {
+    /// All nodes that must have ended before this one is decided on; one may be there several times.
+    pub(crate) fn predecessors(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        self.reads.iter().chain(&self.after).copied().chain(self.guard.map(|(router, _)| router))
+    }
+
+    /// How many predecessors there are, each as often as it is there.
+    pub(crate) fn predecessor_count(&self) -> u32 {
+        let count = self.reads.len() + self.after.len() + usize::from(self.guard.is_some());
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+}
+
+impl Body {
+    /// Whether its output follows from others without an effect, so that nothing of it is recorded.
+    pub(crate) fn is_pure(&self) -> bool {
+        matches!(self, Self::Pure(_) | Self::Join | Self::Input)
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec").field("name", &self.name).field("nodes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
