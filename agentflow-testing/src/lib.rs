@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod cassette;
 mod check;
 mod diff;
 mod expect;
@@ -10,6 +11,7 @@ mod time;
 mod trace;
 mod turn;
 
+pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
 pub use crate::model::ScriptedModel;
 pub use crate::time::{TestClock, sequential_ids, test_runtime};

@@ -6,6 +6,7 @@ mod context;
 mod control;
 mod error;
 mod event;
+mod handle;
 mod message;
 mod model;
 mod path;
@@ -31,6 +32,9 @@ pub mod cli;
 pub use agentflow_macros::agent;
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
+#[cfg(feature = "metrics")]
+#[doc(no_inline)]
+pub use opentelemetry;
 #[doc(no_inline)]
 pub use schemars;
 #[doc(no_inline)]
@@ -38,14 +42,15 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
+pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunRequest, RunResult};
 pub use crate::context::Context;
 pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
+    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
 };
+pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
 pub use crate::model::HttpSettings;
@@ -58,17 +63,19 @@ pub use crate::model::openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use crate::model::openai_responses;
 pub use crate::model::{
-    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
-    ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
-    StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
+    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelProvider, ModelRef,
+    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
-pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::runtime::{Recovered, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,

@@ -6,7 +6,11 @@
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]
 mod http;
+#[cfg(feature = "openai-chat")]
+mod server;
 pub(crate) mod step;
+#[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+mod stream;
 
 /// A piece of work done in two ways.
 pub(crate) struct Case {
@@ -31,5 +35,7 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(step::cases());
     #[cfg(feature = "openai-chat")]
     cases.extend(http::cases());
+    #[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+    cases.extend(stream::cases());
     cases
 }

@@ -24,6 +24,12 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// See the tools linked into this program
     Tools(ToolsArgs),
+    /// See where models can come from and whether their keys are there
+    Models {
+        /// Print an array of objects as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Call a model, without an agent
     Call(CallArgs),
     /// Run an agent over tools of this program

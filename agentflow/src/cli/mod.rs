@@ -18,6 +18,9 @@
 //! # Commands
 //!
 //! - `tools list [--json]`: the linked tools, ordered by name; with `--json` an array of their definitions.
+//! - `models [--json]`: the providers that models can be named by, where each is called and which variable its key comes
+//!   from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable", "key_names",
+//!   "key_from", "problem"}`.
 //! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
 //!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and goes on until an
 //!   answer asks for no tool or N answers were given. With `--json` one object a turn:
@@ -28,8 +31,8 @@
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
 //!
 //! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
-//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment,
-//! `OPENAI_API_KEY`.
+//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
+//! `models` says from which variable. A host with providers or keys of its own passes its runtime to [`run_with`].
 //!
 //! # Exit codes
 //!
@@ -47,6 +50,7 @@ mod args;
 mod call;
 mod ctrl_c;
 mod model;
+mod models;
 mod output;
 mod progress;
 mod run;
@@ -58,6 +62,7 @@ use clap::Parser;
 
 use self::args::{Cli, Command, ToolsCommand};
 use self::output::Stop;
+use crate::runtime::Runtime;
 
 /// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
 /// has the commands and the codes. The tools are those linked into the calling program.
@@ -67,6 +72,14 @@ use self::output::Stop;
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run() -> ExitCode {
+    run_with(&Runtime::default())
+}
+
+/// Does the same with a host's own [`Runtime`]: its model providers, keys, resources and sinks.
+///
+/// # Panics
+/// Inside of a tokio runtime.
+pub fn run_with(host: &Runtime) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -84,8 +97,9 @@ pub fn run() -> ExitCode {
             Command::Tools(tools) => match tools.command {
                 ToolsCommand::List { json } => tools::list(json),
             },
-            Command::Call(args) => call::call(args).await,
-            Command::Run(args) => run::run(args).await,
+            Command::Models { json } => models::list(host, json).await,
+            Command::Call(args) => call::call(host, args).await,
+            Command::Run(args) => run::run(host, args).await,
         }
     });
     // A tool on a thread of its own may still be at work; the process does not wait for it.

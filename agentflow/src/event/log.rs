@@ -33,6 +33,9 @@ pub(crate) struct EventLog {
 
 #[derive(Default)]
 struct State {
+    /// How many events of the run are not in `records`, and what still matters of them.
+    offset: u64,
+    kept: Vec<Record>,
     records: Vec<Record>,
     /// How many records may be seen: all of them, or those that the store has.
     visible: usize,
@@ -113,10 +116,16 @@ impl EventLog {
     }
 
     /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
-    pub(crate) fn restore(&self, events: impl IntoIterator<Item = Event>) {
+    ///
+    /// `kept` is what still matters of the first `offset` events; `events` are those after them.
+    pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        let records = |events: Vec<Event>| {
+            events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind }).collect::<Vec<_>>()
+        };
         let mut state = self.state();
-        let records = events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind });
-        state.records.extend(records);
+        state.offset = offset;
+        state.kept = records(kept);
+        state.records = records(events);
         state.visible = state.records.len();
     }
 
@@ -157,7 +166,7 @@ impl EventLog {
             }
             let events = (state.visible..state.records.len()).map(|at| state.event(&self.run_id, at)).collect();
             let end = state.records.len();
-            let write = journal.write(&self.run_id, state.visible as u64, events);
+            let write = journal.write(&self.run_id, state.offset + state.visible as u64, events);
             drop(state);
             *pending = Some((end, write));
         }
@@ -166,6 +175,14 @@ impl EventLog {
     /// The store of the run and the right to write it, once the run exists there.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
+    }
+
+    /// Gives up the right to write the run: it has ended here, and everything is committed.
+    pub(crate) async fn release(&self) -> Result<(), StoreError> {
+        match self.store() {
+            Some((store, Some(epoch))) => store.close(&self.run_id, epoch).await,
+            _ => Ok(()),
+        }
     }
 
     /// Whether something recorded is not in the store yet.
@@ -192,8 +209,9 @@ impl EventLog {
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         state
-            .records
+            .kept
             .iter()
+            .chain(&state.records)
             .filter(|record| record.path.is_within(base))
             .map(|record| (record.time, record.path.clone(), record.kind.clone()))
             .collect()
@@ -201,7 +219,13 @@ impl EventLog {
 
     /// Whether anything was recorded before this life of the run.
     pub(crate) fn has_records(&self) -> bool {
-        !self.state().records.is_empty()
+        let state = self.state();
+        !state.records.is_empty() || !state.kept.is_empty()
+    }
+
+    /// Whether nothing more will be seen of the run here.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
     }
 
     /// Whether anybody would see a delta.
@@ -215,7 +239,7 @@ impl EventLog {
         state.deltas += 1;
         let event = Event {
             run_id: self.run_id.clone(),
-            seq: state.records.len() as u64,
+            seq: state.offset + state.records.len() as u64,
             part: state.deltas,
             time,
             path: path.clone(),
@@ -267,7 +291,7 @@ impl State {
         let Record { time, path, kind } = &self.records[at];
         Event {
             run_id: run_id.clone(),
-            seq: at as u64 + 1,
+            seq: self.offset + at as u64 + 1,
             part: 0,
             time: *time,
             path: path.clone(),
@@ -304,11 +328,12 @@ impl Stream for Events {
         let log = &this.run.log;
         let mut state = log.state();
         let visible = state.visible;
+        let delivered = state.offset + this.delivered as u64;
         let closed = state.closed;
         let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == this.id) else {
             return Poll::Ready(None);
         };
-        let delivered = this.delivered as u64;
+
         if subscriber.deltas.front().is_some_and(|delta| delta.seq <= delivered) {
             return Poll::Ready(subscriber.deltas.pop_front());
         }

@@ -19,7 +19,8 @@ pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
 pub use self::log::Events;
 pub(crate) use self::log::{EventLog, Journal};
 pub use self::run::{
-    AgentCompleted, AgentStarted, PauseReason, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted,
+    WorkflowStarted,
 };
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;

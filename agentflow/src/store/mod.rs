@@ -106,6 +106,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `not_found`.
     fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>>;
 
+    /// Whether other processes may use the store, so that messages may come from there. Default: yes.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     /// Takes the messages that were left for a run, the oldest first.
     fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>>;
 }

@@ -199,7 +199,13 @@ impl Builder {
     }
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
-        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), None, Body::Input)
+        self.push::<T>(
+            Node::new(name),
+            NodeKind::Input,
+            Vec::new(),
+            None,
+            Body::Input { fits: |value| T::decode(value).map(drop) },
+        )
     }
 
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.

@@ -48,6 +48,8 @@ pub(crate) struct WorkflowRun {
     commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
+    /// What it came to in an earlier life of the run.
+    ended: Option<Result<Encoded, Arc<Failure>>>,
     open: bool,
 }
 
@@ -125,6 +127,7 @@ impl WorkflowRun {
             control,
             commit: None,
             original: None,
+            ended: None,
             open: true,
         };
         match recorded {
@@ -154,10 +157,19 @@ impl WorkflowRun {
         let nodes: HashMap<&str, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
         let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
-        for (time, path, kind) in recorded {
+        for (at, (time, path, kind)) in recorded.iter().enumerate() {
+            // A later change of the definition has made this void.
+            if recorded[at..].iter().any(|(_, _, later)| forgets(later, path)) {
+                continue;
+            }
             self.settle();
             if *path == self.base {
                 self.machine.apply_run(kind);
+                match kind {
+                    EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
+                    EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
+                    _ => {}
+                }
             } else if let Some(name) = path.names().strip_prefix(&base)
                 && let Some(unit) = unit_of(&spec, &nodes, name)
             {
@@ -215,25 +227,36 @@ impl WorkflowRun {
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+        if let Some(ended) = self.ended.take() {
+            self.open = false;
+            return ended.map_err(|failure| Error::Recorded(failure).into());
+        }
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
         let shared = Arc::clone(&self.shared);
         let ended = if self.base.is_root() {
-            let driven = self.drive().instrument(span);
+            let driven = self.drive().instrument(span.clone());
             tokio::select! {
                 biased;
                 () = shared.cancellation.cancelled() => None,
                 ended = driven => Some(ended),
             }
         } else {
-            Some(self.drive().instrument(span).await)
+            Some(self.drive().instrument(span.clone()).await)
         };
         let Some(ended) = ended else {
             let reason = self.shared.cancel_reason();
             self.close_cancelled(&reason);
             self.shared.log.commit().await?;
-            return Err(Error::Cancelled { reason }.into());
+            self.shared.log.release().await?;
+            let error = Error::Cancelled { reason };
+            telemetry::record_failure(&span, &error);
+            return Err(error.into());
         };
-        self.end(ended).await
+        let ended = self.end(ended).await;
+        if let Err(failed) = &ended {
+            telemetry::record_failure(&span, &failed.error);
+        }
+        ended
     }
 
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
@@ -268,6 +291,9 @@ impl WorkflowRun {
             }
         };
         self.shared.log.commit().await?;
+        if root {
+            self.shared.log.release().await?;
+        }
         result
     }
 
@@ -506,7 +532,18 @@ impl Drop for WorkflowRun {
         self.shared.unlisten(&self.base);
         if self.base.is_root() {
             self.shared.log.close();
+            self.shared.runtime.forget(&self.shared.id);
         }
+    }
+}
+
+/// Whether what was recorded at a path before this event no longer counts.
+fn forgets(kind: &EventKind, path: &StepPath) -> bool {
+    match kind {
+        EventKind::RunResumed { redefined: Some(redefined), .. } => {
+            redefined.forgotten.iter().any(|node| path.is_within_node(node))
+        }
+        _ => false,
     }
 }
 

@@ -2,20 +2,32 @@
 //!
 //! An owned value and no global: two runtimes in one program know nothing of each other.
 
-use std::collections::BTreeMap;
+mod control;
+mod journal;
+mod runs;
+mod state;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+pub use self::runs::Recovered;
+pub(crate) use self::state::{NodeState, RunState};
 
 use serde_json::Value;
 
 use crate::agent::ModelSource;
 use crate::context::{Context, RunShared};
+use crate::error::Error;
 use crate::event::{EventSink, Journal, RunId};
-use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, SecretProvider};
+use crate::model::{EnvSecrets, Model, ModelProvider, ModelRef, ModelRefError, SecretProvider};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::time::{Clock, SystemClock};
+use crate::value::NodeValue;
+use crate::workflow::spec::Spec;
+use crate::workflow::{Inputs, Workflow};
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
 /// given none.
@@ -39,6 +51,10 @@ struct Inner {
     agents: AgentModels,
     app: BTreeMap<String, Value>,
     store: Option<Arc<dyn Store>>,
+    trace_content: bool,
+    workflows: BTreeMap<Arc<str>, Arc<Spec>>,
+    /// The runs that go on in this process, by their id.
+    live: Mutex<HashMap<RunId, Weak<RunShared>>>,
 }
 
 /// The models that `#[agent]`s have in place of their own.
@@ -85,6 +101,32 @@ impl Runtime {
         by_name.get(name).or(all.as_ref()).cloned()
     }
 
+    /// The providers that models can be named by, ordered by name: those of this build and the host's own. Each key is
+    /// asked for and none is shown.
+    pub async fn model_providers(&self) -> Vec<ModelProvider> {
+        let mut providers = crate::model::built_in_providers(&self.0.secrets).await;
+        providers.retain(|provider| !self.0.models.contains_key(&*provider.name));
+        providers.extend(self.0.models.keys().map(|name| ModelProvider::of_host(name)));
+        providers.sort_by(|a, b| a.name.cmp(&b.name));
+        providers
+    }
+
+    /// Whether the host itself makes the models of a provider.
+    #[cfg(feature = "cli")]
+    pub(crate) fn makes(&self, provider: &str) -> bool {
+        self.0.models.contains_key(provider)
+    }
+
+    #[cfg(feature = "cli")]
+    pub(crate) fn secrets(&self) -> Arc<dyn SecretProvider> {
+        Arc::clone(&self.0.secrets)
+    }
+
+    /// Whether spans hold contents.
+    pub(crate) fn traces_content(&self) -> bool {
+        self.0.trace_content
+    }
+
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
     /// program's own code. What is begun with it is a run of its own, kept in memory.
     pub fn context(&self) -> Context {
@@ -95,6 +137,53 @@ impl Runtime {
     /// The journal of a new run, when there is a store.
     pub(crate) fn new_journal(&self) -> Option<Journal> {
         self.0.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))
+    }
+
+    pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.0.store.as_ref()
+    }
+
+    fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.0.store.clone().ok_or_else(control::no_store)
+    }
+
+    /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
+    fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>, Error> {
+        if let Some(spec) = self.0.workflows.get(name) {
+            return Ok(Arc::clone(spec));
+        }
+        let near = crate::text::nearest(name, self.0.workflows.keys().map(|name| &**name));
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(Error::Build {
+            what: "workflow",
+            name: name.into(),
+            problem: format!("this program knows no workflow of this name{hint}"),
+        })
+    }
+
+    fn live_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Weak<RunShared>>> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run that goes on in this process.
+    fn live(&self, run: &RunId) -> Option<Arc<RunShared>> {
+        self.live_runs().get(run)?.upgrade().filter(|shared| !shared.log.is_closed())
+    }
+
+    /// A run goes on here from now on.
+    pub(crate) fn remember(&self, shared: &Arc<RunShared>) {
+        if shared.log.is_durable() {
+            self.live_runs().insert(shared.id.clone(), Arc::downgrade(shared));
+            self.watch_messages(shared);
+        }
+    }
+
+    /// A run goes on here no more.
+    pub(crate) fn forget(&self, run: &RunId) {
+        let mut live = self.live_runs();
+        if !live.is_empty() {
+            live.remove(run);
+        }
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -147,6 +236,8 @@ pub struct RuntimeBuilder {
     agents: AgentModels,
     app: BTreeMap<String, Value>,
     store: Option<Arc<dyn Store>>,
+    trace_content: bool,
+    workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
 impl Default for RuntimeBuilder {
@@ -161,6 +252,8 @@ impl Default for RuntimeBuilder {
             agents: AgentModels::default(),
             app: BTreeMap::new(),
             store: None,
+            trace_content: false,
+            workflows: BTreeMap::new(),
         }
     }
 }
@@ -252,6 +345,15 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and the
+    /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
+    /// its whole conversation.
+    pub fn trace_content(mut self, yes: bool) -> Self {
+        self.trace_content = yes;
+        self
+    }
+
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// goes on.
     pub fn store(mut self, store: impl Store) -> Self {
@@ -259,10 +361,20 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Makes a workflow known by its name, so that its runs can be taken up by their id. One of the same name takes the
+    /// place of an earlier one, and of one that is linked into the program.
+    pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
+        self.workflows.insert(workflow.name().into(), Arc::clone(workflow.spec()));
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models, agents, app, store } = self;
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, agents, app, store }))
+        let Self { clock, ids, resources, sinks, secrets, models, agents, app, store, trace_content, workflows } = self;
+        let (sinks, live) = (sinks.into(), Mutex::default());
+        let inner =
+            Inner { clock, ids, resources, sinks, secrets, models, agents, app, store, trace_content, workflows, live };
+        Runtime(Arc::new(inner))
     }
 }
 
