@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-pub use self::runs::Recovered;
-pub(crate) use self::state::{NodeState, RunState};
-
 use serde_json::Value;
 
+pub use self::runs::Recovered;
+pub(crate) use self::state::{NodeState, RunState};
 use crate::agent::ModelSource;
 use crate::context::{Context, RunShared};
 use crate::error::Error;
