@@ -28,6 +28,8 @@ pub mod __private;
 #[cfg(feature = "cli")]
 pub mod cli;
 
+#[doc = include_str!("docs/agent.md")]
+pub use agentflow_macros::agent;
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
 #[cfg(feature = "metrics")]
@@ -40,7 +42,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, Limits, ModelSource, RunRequest, RunResult};
+pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunRequest, RunResult};
 pub use crate::context::Context;
 pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
@@ -72,10 +74,10 @@ pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, 
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
-#[cfg(feature = "metrics")]
-pub use crate::telemetry::MetricsSink;
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
@@ -89,5 +91,5 @@ pub use crate::workflow::{
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
-    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, tool, tools};
+    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, agent, tool, tools};
 }

@@ -41,6 +41,7 @@ pub use self::http::HttpSettings;
 pub use self::output::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
 pub(crate) use self::provider::built_in_providers;
+pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 use crate::message::{Conversation, Message, ToolCall};
