@@ -1,4 +1,4 @@
-//! The command line: try a model, run an agent over the tools of a program, see which tools there are.
+//! The command line: try a model, run agents and workflows of a program, see and control their runs.
 //!
 //! `agentwf` is this module and nothing else. It has no tools, since those are linked into a program: a host makes a
 //! binary of its own, and with it the same commands over its own tools.
@@ -29,6 +29,14 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
+//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
+//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
+//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run to be taken
+//!   up; without, it cancels it.
+//! - `runs --store FILE ..`: `list`, `show ID` (what taking it up would run again, and why), `resume ID`, `cancel ID`,
+//!   `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer JSON]`, `events ID
+//!   [--follow] [--json]`. A run that another process executes is told through the store. `resume` needs the run's
+//!   workflow to be linked into the program; everything else works with any `agentwf`.
 //!
 //! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
 //! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
@@ -54,7 +62,10 @@ mod models;
 mod output;
 mod progress;
 mod run;
+mod runs;
 mod tools;
+mod tree;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -100,6 +111,8 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Models { json } => models::list(host, json).await,
             Command::Call(args) => call::call(host, args).await,
             Command::Run(args) => run::run(host, args).await,
+            Command::Workflow(command) => workflows::workflow(host, command).await,
+            Command::Runs(args) => runs::runs(host, args).await,
         }
     });
     // A tool on a thread of its own may still be at work; the process does not wait for it.

@@ -85,6 +85,11 @@ impl Event {
         }
     }
 
+    /// The event in one line, for a person to read.
+    pub fn line(&self) -> impl fmt::Display + '_ {
+        line::Line(self)
+    }
+
     /// The canonical name, such as `tool.completed`.
     pub fn name(&self) -> &'static str {
         self.kind.name()

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
-use crate::value::NodeValue;
+use crate::value::{Encoded, NodeValue};
 use crate::workflow::{Approval, check_answer};
 
 impl Runtime {
@@ -65,6 +65,14 @@ impl Runtime {
     /// [`Error::Control`] when the node does not ask, or asks for another type.
     pub async fn answer<A: NodeValue + Sync>(&self, run: &RunId, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
+        self.answer_encoded(run, node, answer, by).await
+    }
+
+    /// Answers the question of a gate with a value that is encoded already.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when the node does not ask, or asks for another type.
+    pub async fn answer_encoded(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
         self.control(run, Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 

@@ -27,6 +27,7 @@ use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{Store, StoreError};
 use crate::time::Clock;
+use crate::workflow::Graph;
 use crate::workflow::spec::Spec;
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
@@ -179,6 +180,22 @@ impl Runtime {
             name: name.into(),
             problem: format!("this program knows no workflow of this name{hint}"),
         })
+    }
+
+    /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
+    ///
+    /// # Errors
+    /// When two linked workflows have one name.
+    pub fn workflows(&self) -> Result<Vec<Graph>, Error> {
+        Ok(self.0.settings.workflows.values().map(|spec| Graph::of(spec)).collect())
+    }
+
+    /// The description of a workflow that this runtime knows.
+    ///
+    /// # Errors
+    /// When it knows none of this name.
+    pub fn workflow_graph(&self, name: &str) -> Result<Graph, Error> {
+        Ok(Graph::of(&*self.workflow_spec(name)?))
     }
 
     fn live_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Weak<RunShared>>> {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Journal, Redefined, RunId, WorkflowStarted};
 use crate::handle::{Ended, RunHandle};
 use crate::path::StepPath;
-use crate::store::{Epoch, RunFilter, RunStatus, Store, StoreError};
+use crate::store::{Epoch, RunFilter, RunRecord, RunStatus, Store, StoreError};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::inputs::from_object;
@@ -277,7 +277,31 @@ impl Runtime {
     /// # Errors
     /// When there is no such run, or its journal cannot be read.
     pub async fn journal(&self, run: &RunId) -> Result<Vec<Event>> {
-        Ok(super::journal::read_events(&self.require_store()?, run, 0).await?)
+        self.journal_after(run, 0).await
+    }
+
+    /// The part of a run's journal after an event of a number: what has happened since it was looked at last.
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
+        Ok(super::journal::read_events(&self.require_store()?, run, seq).await?)
+    }
+
+    /// The runs of the store, the newest first.
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it cannot list its runs.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>> {
+        Ok(self.require_store()?.list(filter).await?)
+    }
+
+    /// What the store's list says of a run.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
+        Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
     }
 }
 
