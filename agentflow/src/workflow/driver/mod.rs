@@ -27,7 +27,7 @@ use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{EventKind, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -158,9 +158,13 @@ impl WorkflowRun {
         let nodes: HashMap<&str, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
         let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        let changes: Vec<(usize, &Redefined)> =
+            recorded.iter().enumerate().filter_map(|(at, (_, _, kind))| Some((at, redefined(kind)?))).collect();
         for (at, (time, path, kind)) in recorded.iter().enumerate() {
+            let forgotten =
+                |(_, change): &(usize, &Redefined)| change.forgotten.iter().any(|node| path.is_within_node(node));
             // A later change of the definition has made this void.
-            if recorded[at..].iter().any(|(_, _, later)| forgets(later, path)) {
+            if changes.iter().filter(|(later, _)| *later > at).any(forgotten) {
                 continue;
             }
             self.settle();
@@ -246,6 +250,7 @@ impl WorkflowRun {
         };
         let Some(ended) = ended else {
             let reason = self.shared.cancel_reason();
+            self.commit = None;
             self.close_cancelled(&reason);
             self.shared.log.commit().await?;
             self.shared.log.release().await?;
@@ -261,6 +266,8 @@ impl WorkflowRun {
     }
 
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
+        // A write that it began is finished by the commit below, which would wait for it for ever.
+        self.commit = None;
         let outcome = ended.inspect_err(|_| self.open = false)?;
         self.open = false;
         let root = self.base.is_root();
@@ -552,13 +559,10 @@ impl Drop for WorkflowRun {
     }
 }
 
-/// Whether what was recorded at a path before this event no longer counts.
-fn forgets(kind: &EventKind, path: &StepPath) -> bool {
+fn redefined(kind: &EventKind) -> Option<&Redefined> {
     match kind {
-        EventKind::RunResumed { redefined: Some(redefined), .. } => {
-            redefined.forgotten.iter().any(|node| path.is_within_node(node))
-        }
-        _ => false,
+        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
+        _ => None,
     }
 }
 
