@@ -20,3 +20,20 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
         };
     }
 }
+
+/// The struct of the function's name as an agent that is never asked, since the program does not compile.
+pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code)]
+        #vis struct #name {}
+        const _: () = {
+            impl #name {
+                #[allow(dead_code)]
+                #vis fn definition() -> &'static #krate::__private::AgentDefinition {
+                    loop {}
+                }
+            }
+        };
+    }
+}

@@ -3,9 +3,12 @@
 //! A macro here never panics, never drops the item it stands on and never stops at the first mistake. What it writes are
 //! calls of `agentflow::__private`; the work is done there.
 
+mod agent;
+mod docs;
 mod duration;
 mod errors;
 mod fallback;
+mod function;
 mod options;
 mod tool;
 
@@ -15,4 +18,10 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(options.into(), item.into()).into()
+}
+
+/// Makes a function without a body an agent; the text for users stands at `agentflow::agent`.
+#[proc_macro_attribute]
+pub fn agent(options: TokenStream, item: TokenStream) -> TokenStream {
+    agent::expand(options.into(), item.into()).into()
 }

@@ -2,12 +2,12 @@
 //!
 //! The parser goes from comma to comma, so that a mistake in one option does not hide one in the next.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, LitInt, LitStr, Path, Token};
+use syn::{Expr, Lit, LitInt, LitStr, Path, Token};
 
 use crate::errors::{Errors, nearest};
 
@@ -24,19 +24,32 @@ pub(crate) struct Spec {
     pub(crate) meaning: &'static str,
 }
 
+/// The options of one attribute at one place.
+pub(crate) struct Table {
+    /// As a user writes it, such as `#[tool]`.
+    attribute: &'static str,
+    specs: &'static [Spec],
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Flag,
     Text,
     Number,
+    /// With or without a fraction.
+    Decimal,
     Path,
+    /// `[path, path]`
+    Paths,
     Names,
     /// `name` alone or `name = expression`.
     MaybeExpr,
 }
 
 /// `#[tool(..)]` on a function.
-pub(crate) const FUNCTION: &[Spec] = &[
+pub(crate) const TOOL: Table = Table { attribute: "#[tool]", specs: FUNCTION };
+
+const FUNCTION: &[Spec] = &[
     Spec {
         name: "name",
         form: Form::Text,
@@ -117,7 +130,9 @@ pub(crate) const FUNCTION: &[Spec] = &[
 ];
 
 /// `#[tool(..)]` on a parameter.
-pub(crate) const PARAMETER: &[Spec] = &[
+pub(crate) const TOOL_PARAMETER: Table = Table { attribute: "#[tool]", specs: PARAMETER };
+
+const PARAMETER: &[Spec] = &[
     Spec {
         name: "default",
         form: Form::MaybeExpr,
@@ -134,6 +149,68 @@ pub(crate) const PARAMETER: &[Spec] = &[
     },
 ];
 
+/// `#[agent(..)]` on a function.
+pub(crate) const AGENT: Table = Table { attribute: "#[agent]", specs: AGENT_FUNCTION };
+
+const AGENT_FUNCTION: &[Spec] = &[
+    Spec {
+        name: "model",
+        form: Form::Text,
+        example: "model = \"anthropic/claude-sonnet-4-5\"",
+        default: "the runtime's",
+        meaning: "the model, as `provider/model`; a runtime may have another one for it",
+    },
+    Spec {
+        name: "tools",
+        form: Form::Paths,
+        example: "tools = [search, orders::find]",
+        default: "none",
+        meaning: "the `#[tool]` functions that the model may call, by their paths",
+    },
+    Spec {
+        name: "temperature",
+        form: Form::Decimal,
+        example: "temperature = 0.2",
+        default: "the provider's",
+        meaning: "how much the model leaves to chance, from 0 up",
+    },
+    Spec {
+        name: "max_tokens",
+        form: Form::Number,
+        example: "max_tokens = 1000",
+        default: "the provider's",
+        meaning: "the most tokens of each of the model's answers",
+    },
+    Spec {
+        name: "max_steps",
+        form: Form::Number,
+        example: "max_steps = 5",
+        default: "20",
+        meaning: "the most turns: a model call with the tool calls that it asks for",
+    },
+    Spec {
+        name: "output_retries",
+        form: Form::Number,
+        example: "output_retries = 1",
+        default: "2",
+        meaning: "how often the model is asked again whose answer does not fit the return type",
+    },
+    Spec {
+        name: "name",
+        form: Form::Text,
+        example: "name = \"risk_judge\"",
+        default: "the function's name",
+        meaning: "the name in events, and for the runtime to give it a model: 1 to 64 letters, digits, `_` and `-`",
+    },
+    Spec {
+        name: "crate",
+        form: Form::Path,
+        example: "crate = my_agentflow",
+        default: "`::agentflow`",
+        meaning: "where this library is, if the dependency was renamed",
+    },
+];
+
 /// One option as it was given.
 pub(crate) struct Given {
     pub(crate) name: Ident,
@@ -144,13 +221,15 @@ pub(crate) enum Value {
     Flag,
     Text(LitStr),
     Number(LitInt),
+    Decimal(Lit),
     Path(Path),
+    Paths(Vec<Path>),
     Names(Vec<LitStr>),
     Expr(Box<Expr>),
 }
 
 /// The options that are well-formed; everything else went to `errors`.
-pub(crate) fn parse(tokens: TokenStream, table: &'static [Spec], errors: &mut Errors) -> Vec<Given> {
+pub(crate) fn parse(tokens: TokenStream, table: &Table, errors: &mut Errors) -> Vec<Given> {
     let mut all: Vec<Given> = Vec::new();
     let everything = |input: ParseStream<'_>| {
         while !input.is_empty() {
@@ -183,22 +262,22 @@ fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     Ok(rest)
 }
 
-fn option(input: ParseStream<'_>, table: &'static [Spec], errors: &mut Errors) -> syn::Result<Option<Given>> {
+fn option(input: ParseStream<'_>, table: &Table, errors: &mut Errors) -> syn::Result<Option<Given>> {
     let Ok(name) = input.call(Ident::parse_any) else {
         let wrong = until_comma(input)?;
-        let message = format!("expected the name of an option: {}", names(table));
+        let message = format!("expected the name of an option: {}", names(table.specs));
         // Two commas in a row leave nothing to point at but the comma.
         return Err(match wrong.is_empty() {
             true => input.error(message),
             false => syn::Error::new_spanned(wrong, message),
         });
     };
-    let Some(spec) = table.iter().find(|spec| name == spec.name) else {
-        let hint = match nearest(&name.to_string(), table.iter().map(|spec| spec.name)) {
+    let Some(spec) = table.specs.iter().find(|spec| name == spec.name) else {
+        let hint = match nearest(&name.to_string(), table.specs.iter().map(|spec| spec.name)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names(table)),
+            None => format!("there are {}", names(table.specs)),
         };
-        errors.at(&name, format!("`#[tool]` has no option `{name}` here; {hint}"));
+        errors.at(&name, format!("`{}` has no option `{name}` here; {hint}", table.attribute));
         until_comma(input)?;
         return Ok(None);
     };
@@ -221,12 +300,12 @@ fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value
         return Ok(Value::Flag);
     }
     if spec.form == Form::Names {
-        return match input.parse::<proc_macro2::Group>() {
+        return match input.parse::<Group>() {
             Ok(group) if group.stream().is_empty() => Err(syn::Error::new_spanned(
                 group,
                 "name at least one scope, as in `scopes(read)`, or leave the option out",
             )),
-            Ok(group) if group.delimiter() == proc_macro2::Delimiter::Parenthesis => {
+            Ok(group) if group.delimiter() == Delimiter::Parenthesis => {
                 Ok(Value::Names(name_list.parse2(group.stream())?))
             }
             Ok(other) => Err(written(spec, other)),
@@ -240,13 +319,44 @@ fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value
     let parsed = match spec.form {
         Form::Text => input.parse().map(Value::Text),
         Form::Number => input.parse().map(Value::Number),
+        Form::Decimal => input.parse::<Lit>().and_then(decimal).map(Value::Decimal),
         Form::Path => input.call(Path::parse_mod_style).map(Value::Path),
+        Form::Paths => path_list(input).map(Value::Paths),
         _ => return input.parse().map(Value::Expr).map_err(|error| with_example(error, spec)),
     };
     parsed.or_else(|_| {
         let wrong = until_comma(&ahead)?;
         Err(written(spec, or_name(wrong, name)))
     })
+}
+
+fn decimal(literal: Lit) -> syn::Result<Lit> {
+    match literal {
+        Lit::Int(_) | Lit::Float(_) => Ok(literal),
+        other => Err(syn::Error::new_spanned(other, "expected a number")),
+    }
+}
+
+/// `[search, orders::find]`
+fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
+    let group = input.parse::<Group>()?;
+    if group.delimiter() != Delimiter::Bracket {
+        return Err(syn::Error::new(group.span(), "expected `[`"));
+    }
+    let paths =
+        |input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, Path::parse_mod_style);
+    Ok(paths.parse2(group.stream())?.into_iter().collect())
+}
+
+/// The literal without its suffix, if it is in the range.
+pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
+    match number.base10_parse::<u32>() {
+        Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
+        Err(_) => {
+            errors.at(number, "this is not a number from 0 to 4294967295");
+            None
+        }
+    }
 }
 
 /// `read, "billing:write"`
@@ -276,13 +386,13 @@ fn with_example(error: syn::Error, spec: &Spec) -> syn::Error {
     syn::Error::new(error.span(), format!("{error}; `{}` is written as in `{}`", spec.name, spec.example))
 }
 
-fn names(table: &[Spec]) -> String {
-    table.iter().map(|spec| format!("`{}`", spec.name)).collect::<Vec<_>>().join(", ")
+fn names(specs: &[Spec]) -> String {
+    specs.iter().map(|spec| format!("`{}`", spec.name)).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTION, PARAMETER, Spec};
+    use super::{AGENT_FUNCTION, FUNCTION, PARAMETER, Spec};
 
     fn rows(table: &[Spec]) -> String {
         table.iter().map(|spec| format!("| `{}` | {} | {} |\n", spec.example, spec.default, spec.meaning)).collect()
@@ -291,13 +401,13 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn the_documentation_shows_the_tables() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../agentflow/src/docs/tool.md");
-        let Ok(documentation) = std::fs::read_to_string(path) else {
-            eprintln!("skipped: the library's documentation is not beside this crate");
-            return;
-        };
-        for table in [FUNCTION, PARAMETER] {
-            assert!(documentation.contains(&rows(table)), "agentflow/src/docs/tool.md should have\n{}", rows(table));
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../agentflow/src/docs");
+        for (file, table) in [("tool.md", FUNCTION), ("tool.md", PARAMETER), ("agent.md", AGENT_FUNCTION)] {
+            let Ok(documentation) = std::fs::read_to_string(format!("{folder}/{file}")) else {
+                eprintln!("skipped: the library's documentation is not beside this crate");
+                return;
+            };
+            assert!(documentation.contains(&rows(table)), "agentflow/src/docs/{file} should have\n{}", rows(table));
         }
     }
 }

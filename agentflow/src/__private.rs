@@ -5,15 +5,17 @@ use std::any::Any;
 pub use std::boxed::Box;
 pub use std::clone::Clone;
 pub use std::default::Default;
-pub use std::option::Option::Some;
+pub use std::option::Option::{None, Some};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 pub use std::{concat, file, line};
 
 pub use inventory;
 
+pub use crate::agent::AgentDefinition;
+pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn};
 pub use crate::context::Context;
-pub use crate::registry::Linked;
+pub use crate::registry::{Linked, LinkedAgent};
 use crate::resource::ResourceKey;
 pub use crate::tool::{Effects, Param, ToolFuture};
 use crate::tool::{
@@ -265,3 +267,27 @@ pub trait ToolFailure: std::fmt::Display + 'static {}
 
 #[diagnostic::do_not_recommend]
 impl<T: std::fmt::Display + 'static> ToolFailure for T {}
+
+/// The static behind an `#[agent]`.
+pub const fn agent_definition(
+    name: &'static str,
+    instruction: &'static str,
+    place: (&'static str, u32),
+    options: AgentOptions,
+) -> AgentDefinition {
+    AgentDefinition::new(name, instruction, place, options)
+}
+
+/// The tools of `#[agent(tools = [..])]`.
+pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
+    tools.map(|tool| ToolRef::linked(tool)).into()
+}
+
+/// Stops the compiler at the name of a model that does not say its provider.
+#[track_caller]
+pub const fn known_model(name: &str) {
+    assert!(
+        crate::model::says_provider(name),
+        "nothing is known of this model's provider; name it too, as in `openai/gpt-5-mini`"
+    );
+}

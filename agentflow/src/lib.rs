@@ -27,6 +27,8 @@ pub mod __private;
 #[cfg(feature = "cli")]
 pub mod cli;
 
+#[doc = include_str!("docs/agent.md")]
+pub use agentflow_macros::agent;
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
 #[doc(no_inline)]
@@ -36,7 +38,7 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
+pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
 pub use crate::context::Context;
 pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
@@ -80,5 +82,5 @@ pub use crate::workflow::{
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
-    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, tool, tools};
+    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, agent, tool, tools};
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::message::{ToolCall, ToolResult};
 use crate::text::name_hint;
@@ -16,6 +17,13 @@ use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
 pub struct Linked(pub fn() -> ToolRef);
 
 inventory::collect!(Linked);
+
+/// One `#[agent]` of the program; collected when it is linked.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinkedAgent(pub fn() -> &'static AgentDefinition);
+
+inventory::collect!(LinkedAgent);
 
 /// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
 ///
@@ -43,6 +51,7 @@ inventory::collect!(Linked);
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     tools: BTreeMap<Arc<str>, ToolRef>,
+    agents: BTreeMap<&'static str, &'static AgentDefinition>,
 }
 
 /// The tools contradict each other, or one is not there.
@@ -58,6 +67,18 @@ pub enum RegistryError {
         first: Option<SourceLocation>,
         /// Where the other is.
         second: Option<SourceLocation>,
+    },
+    /// Two `#[agent]`s have one name.
+    #[error(
+        "two agents are named `{name}`: at {first} and at {second}; rename one or give it `#[agent(name = \"..\")]`"
+    )]
+    DuplicateAgent {
+        /// The name.
+        name: &'static str,
+        /// Where one is.
+        first: SourceLocation,
+        /// Where the other is.
+        second: SourceLocation,
     },
     /// A name no provider takes.
     #[error(
@@ -96,6 +117,23 @@ pub enum RegistryError {
         /// Their names.
         names: Vec<String>,
     },
+}
+
+fn linked_agents() -> Result<BTreeMap<&'static str, &'static AgentDefinition>, RegistryError> {
+    let mut all: Vec<_> = inventory::iter::<LinkedAgent>.into_iter().map(|linked| (linked.0)()).collect();
+    // As for the tools: link order is not stable.
+    all.sort_by_key(|agent| (agent.name(), agent.source().file, agent.source().line));
+    let mut agents = BTreeMap::new();
+    for agent in all {
+        if let Some(first) = agents.insert(agent.name(), agent) {
+            return Err(RegistryError::DuplicateAgent {
+                name: agent.name(),
+                first: AgentDefinition::source(first),
+                second: agent.source(),
+            });
+        }
+    }
+    Ok(agents)
 }
 
 fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {
@@ -143,6 +181,7 @@ impl Registry {
                 });
                 let mut registry = Self::new();
                 tools.into_iter().try_for_each(|tool| registry.register(tool))?;
+                registry.agents = linked_agents()?;
                 Ok(registry)
             })
             .as_ref()
@@ -216,6 +255,16 @@ impl Registry {
     /// All names, ordered.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tools.keys().map(|name| &**name)
+    }
+
+    /// The `#[agent]`s that are linked into the program, ordered by name; of [`linked`](Self::linked) only.
+    pub fn agents(&self) -> impl Iterator<Item = &'static AgentDefinition> {
+        self.agents.values().copied()
+    }
+
+    /// The `#[agent]` of a name.
+    pub fn agent(&self, name: &str) -> Option<&'static AgentDefinition> {
+        self.agents.get(name).copied()
     }
 
     /// The definitions of all tools, as a model is told of them.

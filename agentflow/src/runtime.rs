@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
+
+use crate::agent::ModelSource;
 use crate::context::{Context, RunShared};
 use crate::event::{EventSink, Journal, RunId};
 use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, SecretProvider};
@@ -33,7 +36,16 @@ struct Inner {
     sinks: Arc<[Arc<dyn EventSink>]>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    agents: AgentModels,
+    app: BTreeMap<String, Value>,
     store: Option<Arc<dyn Store>>,
+}
+
+/// The models that `#[agent]`s have in place of their own.
+#[derive(Clone, Debug, Default)]
+struct AgentModels {
+    all: Option<ModelSource>,
+    by_name: BTreeMap<String, ModelSource>,
 }
 
 type ModelFactory = Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
@@ -60,6 +72,17 @@ impl Runtime {
             },
         };
         Err(ModelRefError::unusable(model, problem))
+    }
+
+    /// A value of the application, as an instruction shows it by `{app:KEY}`.
+    pub fn app(&self, key: &str) -> Option<&Value> {
+        self.0.app.get(key)
+    }
+
+    /// The model that the `#[agent]` of a name has in place of its own.
+    pub(crate) fn agent_model(&self, name: &str) -> Option<ModelSource> {
+        let AgentModels { all, by_name } = &self.0.agents;
+        by_name.get(name).or(all.as_ref()).cloned()
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
@@ -105,6 +128,8 @@ impl fmt::Debug for Runtime {
             .field("resources", &self.0.resources)
             .field("sinks", &self.0.sinks.len())
             .field("models", &self.0.models.keys())
+            .field("agents", &self.0.agents)
+            .field("app", &self.0.app.keys())
             .field("store", &self.0.store)
             .finish_non_exhaustive()
     }
@@ -119,6 +144,8 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     secrets: Arc<dyn SecretProvider>,
     models: BTreeMap<String, ModelFactory>,
+    agents: AgentModels,
+    app: BTreeMap<String, Value>,
     store: Option<Arc<dyn Store>>,
 }
 
@@ -131,6 +158,8 @@ impl Default for RuntimeBuilder {
             sinks: Vec::new(),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
+            agents: AgentModels::default(),
+            app: BTreeMap::new(),
             store: None,
         }
     }
@@ -183,6 +212,46 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Gives every `#[agent]` this model in place of the one in its attribute: a name, or a model itself. An
+    /// [`Agent`](crate::Agent) that a program makes keeps its own.
+    ///
+    /// [`agent_model`](Self::agent_model) for the agent's name comes before this, and this before the attribute. With
+    /// either of them no key of the attribute's model is looked up, so tests need no environment:
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// /// Translate into {language}.
+    /// #[agent(model = "anthropic/claude-sonnet-4-5")]
+    /// async fn translate(cx: &Context, language: String, text: String) -> agentflow::Result<String>;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentflow::Result<()> {
+    /// let model = ScriptedModel::new([Turn::text("Guten Tag")]);
+    /// let runtime = Runtime::builder().model(model).build();
+    /// assert_eq!(translate(&runtime.context(), "German".into(), "Good day".into()).await?, "Guten Tag");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn model(mut self, model: impl Into<ModelSource>) -> Self {
+        self.agents.all = Some(model.into());
+        self
+    }
+
+    /// Gives the `#[agent]` of a name this model, whatever its attribute and [`model`](Self::model) say.
+    pub fn agent_model(mut self, agent: impl Into<String>, model: impl Into<ModelSource>) -> Self {
+        self.agents.by_name.insert(agent.into(), model.into());
+        self
+    }
+
+    /// Gives the application a value that instructions show by `{app:KEY}`: a string as it is, everything else as JSON.
+    /// A second one of the same key replaces the first.
+    pub fn app(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.app.insert(key.into(), value.into());
+        self
+    }
+
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// goes on.
     pub fn store(mut self, store: impl Store) -> Self {
@@ -192,8 +261,8 @@ impl RuntimeBuilder {
 
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { clock, ids, resources, sinks, secrets, models, store } = self;
-        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, store }))
+        let Self { clock, ids, resources, sinks, secrets, models, agents, app, store } = self;
+        Runtime(Arc::new(Inner { clock, ids, resources, sinks: sinks.into(), secrets, models, agents, app, store }))
     }
 }
 

@@ -7,7 +7,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
 use super::model::{Param, Tool};
-use super::parse::{Default, Function, FunctionOptions, ends};
+use super::parse::{Default, FunctionOptions};
+use crate::function::{Function, ends};
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;

@@ -1,6 +1,5 @@
 //! `#[tool]`: `parse` reads the item, `model` says what the tool is, `validate` what it may not be, `expand` writes it.
 
-mod docs;
 mod expand;
 mod model;
 mod parse;
@@ -12,17 +11,20 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::errors::Errors;
-use crate::fallback;
+use crate::{fallback, function};
+
+const EXPECTED: &str = "`#[tool]` goes on a function; write `fn` or `async fn` with a body";
 
 /// From the attribute's and the item's tokens to the tool.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
-    let mut function = match parse::function(item.clone()) {
+    let mut function = match function::function(item.clone(), EXPECTED) {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
-            let stub = parse::name(item.clone()).map(|(vis, name)| fallback::tool_stub(&options.krate(), &vis, &name));
+            let stub =
+                function::name(item.clone()).map(|(vis, name)| fallback::tool_stub(&options.krate(), &vis, &name));
             return quote!(#item #errors #stub);
         }
     };

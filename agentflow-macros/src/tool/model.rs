@@ -5,9 +5,10 @@ use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::{Attribute, FnArg, Pat, PatType, Path, Type};
 
-use super::docs;
-use super::parse::{Default, Function, FunctionOptions, ParamOptions, param_options};
+use super::parse::{Default, FunctionOptions, ParamOptions, param_options};
+use crate::docs;
 use crate::errors::Errors;
+use crate::function::{Function, bare};
 
 pub(super) struct Tool {
     pub(super) krate: Path,
@@ -132,14 +133,5 @@ impl Attrs {
                 "a reference as the first parameter is the context; the model does not give it, so it has no options",
             );
         }
-    }
-}
-
-/// The type without the invisible groups of `macro_rules!` and without parentheses.
-pub(super) fn bare(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => bare(&group.elem),
-        Type::Paren(paren) => bare(&paren.elem),
-        other => other,
     }
 }

@@ -1,12 +1,11 @@
 //! What a tool may not be. Types are judged by the compiler, by bounds; here is what it cannot say as plainly.
 
-use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{FnArg, GenericParam, Safety, Type};
+use syn::{GenericParam, Safety, Type};
 
-use super::model::{Param, Tool, bare};
-use super::parse::Function;
+use super::model::{Param, Tool};
 use crate::errors::Errors;
+use crate::function::{Function, bare, borrows, is_name, mutable_context, named_context};
 
 /// As many parameters as there are traits `ToolFn..` in the library.
 const MAX_PARAMS: usize = 16;
@@ -95,19 +94,6 @@ fn param_name(param: &Param, earlier: &[Param], errors: &mut Errors) {
     }
 }
 
-fn is_name(name: &str, also: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
-}
-
-fn mutable_context(context: &FnArg, errors: &mut Errors) {
-    if let FnArg::Typed(context) = context
-        && let Type::Reference(reference) = bare(&context.ty)
-        && let Some(token) = &reference.mutability
-    {
-        errors.at(token, "the context is shared; take `&Context`");
-    }
-}
-
 fn param_type(ty: &Type, errors: &mut Errors) {
     match bare(ty) {
         Type::ImplTrait(opaque) => {
@@ -120,29 +106,4 @@ fn param_type(ty: &Type, errors: &mut Errors) {
         other if borrows(other.to_token_stream()) => errors.at(other, BORROWED),
         _ => {}
     }
-}
-
-fn named_context(ty: &Type) -> bool {
-    matches!(bare(ty), Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
-}
-
-/// Whether there is a reference or a lifetime other than `'static` in the type.
-fn borrows(tokens: TokenStream) -> bool {
-    let mut tokens = tokens.into_iter().peekable();
-    while let Some(token) = tokens.next() {
-        let found = match token {
-            TokenTree::Group(group) => borrows(group.stream()),
-            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
-                !matches!(tokens.peek(), Some(TokenTree::Ident(name)) if name == "static")
-            }
-            TokenTree::Punct(punct) if punct.as_char() == '&' => {
-                !matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\'')
-            }
-            _ => false,
-        };
-        if found {
-            return true;
-        }
-    }
-    false
 }

@@ -1,8 +1,11 @@
 //! Agents: a model, instructions and tools, run as a loop.
 //!
-//! [`Agent`] describes; `plan` is the description checked and put together; `machine` decides what comes next; `driver`
+//! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked and put together; `machine` decides what comes next; `driver`
 //! does it; `handle` is what a caller holds meanwhile.
 
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod call;
+pub(crate) mod definition;
 mod driver;
 mod handle;
 mod limits;
@@ -17,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub use self::definition::AgentDefinition;
 pub use self::handle::{RunHandle, RunStream};
 pub use self::limits::Limits;
 use self::output::Output;
@@ -147,6 +151,11 @@ impl<O> Agent<O> {
         self.with(|agent| agent.scopes.extend(scopes.into_iter().map(Into::into)))
     }
 
+    /// Adds all of these resources.
+    pub(crate) fn resources(self, resources: &Resources) -> Self {
+        self.with(|agent| agent.resources.extend(resources))
+    }
+
     /// The runtime whose clock, sinks, resources and models the agent uses. Default: [`Runtime::default`].
     pub fn runtime(self, runtime: &Runtime) -> Self {
         self.with(|agent| agent.runtime = runtime.clone())
@@ -154,7 +163,7 @@ impl<O> Agent<O> {
 
     /// Makes the answer a value of a type. The model is given the type's schema in the way its provider knows: with the
     /// request, or as a tool to answer by. An answer that does not fit goes back to the model, at most
-    /// [`Limits::output_retries`] times.
+    /// [`Limits::output_retries`] times. A `String` is the answer's text, as without this.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -176,8 +185,8 @@ impl<O> Agent<O> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn output<T: DeserializeOwned + JsonSchema>(self) -> Agent<T> {
-        Agent { description: self.description, output: Output::json(), plan: Arc::default() }
+    pub fn output<T: DeserializeOwned + JsonSchema + 'static>(self) -> Agent<T> {
+        Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
 
     /// Checks the description now and not at the first run.

@@ -1,5 +1,6 @@
 //! What an answer is turned into: text, or a value of a type whose schema the model must keep to.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,6 +28,14 @@ impl Output<String> {
     /// The answer as it is.
     pub(super) fn text() -> Self {
         Self { schema: None, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
+    }
+}
+
+impl<O: DeserializeOwned + JsonSchema + 'static> Output<O> {
+    /// Text for a `String`, whatever it is called where it is written, and JSON for everything else.
+    pub(super) fn of_type() -> Self {
+        let text: &dyn Any = &Output::text();
+        text.downcast_ref::<Self>().cloned().unwrap_or_else(Self::json)
     }
 }
 

@@ -38,6 +38,7 @@ pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 #[cfg(feature = "http")]
 pub use self::http::HttpSettings;
 pub use self::output::{OutputMode, OutputSchema};
+pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 use crate::message::{Conversation, Message, ToolCall};

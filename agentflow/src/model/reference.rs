@@ -55,6 +55,29 @@ impl ModelRef {
     }
 }
 
+/// Whether a name without its provider begins in a way that is known; for constants.
+pub(crate) const fn says_provider(name: &str) -> bool {
+    let mut at = 0;
+    while at < PREFIXES.len() {
+        if begins(name.as_bytes(), PREFIXES[at].0.as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn begins(text: &[u8], prefix: &[u8]) -> bool {
+    let mut at = 0;
+    while at < prefix.len() {
+        if at == text.len() || text[at] != prefix[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
 impl fmt::Display for ModelRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider, self.model)

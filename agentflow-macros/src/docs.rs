@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{Attribute, Expr, Lit, LitStr, Meta};
 
 /// The text of `///` and `#[doc = ".."]` as an expression that is a string.
-pub(super) fn description(attrs: &[Attribute], krate: &syn::Path) -> TokenStream {
+pub(crate) fn description(attrs: &[Attribute], krate: &syn::Path) -> TokenStream {
     let mut pieces: Vec<Piece> = Vec::new();
     for attr in attrs {
         let Some(value) = doc(attr) else { continue };
@@ -43,7 +43,7 @@ enum Piece {
 }
 
 /// The value of `#[doc = ..]`, but not of `#[doc(..)]`.
-pub(super) fn doc(attr: &Attribute) -> Option<&Expr> {
+pub(crate) fn doc(attr: &Attribute) -> Option<&Expr> {
     match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
         _ => None,
@@ -51,7 +51,7 @@ pub(super) fn doc(attr: &Attribute) -> Option<&Expr> {
 }
 
 /// Without the one space that stands behind `///` in every line, or the stars of `/** */`.
-fn unindented(text: &str) -> String {
+pub(crate) fn unindented(text: &str) -> String {
     let line = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
     if !text.contains('\n') {
         return line(text);

@@ -1,0 +1,153 @@
+//! Writes the agent: the function with its body, a struct of its name, and one static.
+//!
+//! Every path is absolute. The expansion holds what only the macro knows; the work is in the library's functions.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::ReturnType;
+
+use super::model::{Agent, Context, Param};
+use super::parse::Options;
+use super::template::{Piece, Shown};
+use crate::function::{Function, ends};
+
+pub(super) fn agent(agent: &Agent, function: &Function) -> TokenStream {
+    let Agent { krate, name, description, .. } = agent;
+    let private = quote!(#krate::__private);
+    let Function { attrs, vis, signature, .. } = function;
+    let ident = &signature.ident;
+    let body = body(agent, function, &private);
+    let options = options(&agent.options, &private);
+    let known_model = known_model(&agent.options, &private);
+    quote! {
+        // The documentation is what the model reads, and the arguments are the call's.
+        #(#attrs)*
+        #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
+        #vis #signature {
+            #body
+        }
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
+        #vis struct #ident {}
+
+        #[allow(deprecated, clippy::needless_update)]
+        const _: () = {
+            static __AGENTFLOW_AGENT: #private::AgentDefinition = #private::agent_definition(
+                #name,
+                #description,
+                (#private::file!(), #private::line!()),
+                #options,
+            );
+            impl #ident {
+                /// What this agent is: its name, its instruction, its tools.
+                #[allow(dead_code)]
+                #vis fn definition() -> &'static #private::AgentDefinition {
+                    &__AGENTFLOW_AGENT
+                }
+            }
+            #private::inventory::submit! { #private::LinkedAgent(<#ident>::definition) }
+            #known_model
+        };
+    }
+}
+
+/// From the arguments to the answer.
+fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStream {
+    let signature = &function.signature;
+    let ident = &signature.ident;
+    let context = match &agent.context {
+        None => quote!(#private::None),
+        Some(Context { ident, ty }) => {
+            let span = ends(ty).0;
+            let of = quote_spanned!(span=> <#ty as #private::AgentContext>::of(#ident));
+            quote!(#private::Some(#of))
+        }
+    };
+    let values = agent.template.values.iter().enumerate().map(|(index, shown)| {
+        let name = value_name(index);
+        let value = shown_value(&agent.params, shown, private);
+        quote!(let #name = #value;)
+    });
+    let pieces = agent.template.pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => quote!(.text(#text)),
+        Piece::Expr(expr) => quote!(.text(#expr)),
+        Piece::App { key, optional } => quote!(.app(#key, #optional)),
+        Piece::Value(index) => {
+            let (path, name) = (&agent.template.values[*index].path, value_name(*index));
+            quote!(.value(#path, &#name))
+        }
+    });
+    let arguments = agent.params.iter().enumerate().filter(|(index, _)| !agent.template.shows(*index)).map(
+        |(_, Param { ident, ty, name })| {
+            let span = ends(ty).0;
+            let value = quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
+            quote!(.argument(#name, &#value))
+        },
+    );
+    let output = match &signature.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => quote!(#ty),
+    };
+    let call = Ident::new("call", Span::mixed_site());
+    let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run(#call));
+    quote! {
+        #(#values)*
+        let #call = #private::AgentCall::new(<#ident>::definition(), #context) #(#pieces)* #(#arguments)*;
+        #run.await
+    }
+}
+
+fn value_name(index: usize) -> Ident {
+    format_ident!("value{index}", span = Span::mixed_site())
+}
+
+/// The JSON of a parameter or of a field; a type that has none is told at the parameter's type or at the line.
+fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenStream {
+    let Param { ident, ty, .. } = &params[shown.param];
+    if shown.fields.is_empty() {
+        let span = ends(ty).0;
+        return quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
+    }
+    // The parameter is found where the user wrote it, and told of at the line.
+    let mut param = ident.clone();
+    param.set_span(shown.span.resolved_at(ident.span()));
+    let fields = &shown.fields;
+    quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
+}
+
+fn options(options: &Options, private: &TokenStream) -> TokenStream {
+    let Options { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
+    let mut fields = Vec::new();
+    if let Some(model) = model {
+        fields.push(quote!(model: #private::Some(#model)));
+    }
+    if !tools.is_empty() {
+        // A path that is no tool is told at the path.
+        let tools = tools.iter().map(|path| quote_spanned!(ends(path).0=> <#path as #private::PathTool>::tool()));
+        fields.push(quote!(tools: || #private::linked_tools([#(#tools),*])));
+    }
+    if let Some(temperature) = temperature {
+        fields.push(quote!(temperature: #private::Some(#temperature)));
+    }
+    if let Some(max_tokens) = max_tokens {
+        fields.push(quote!(max_tokens: #private::Some(#max_tokens)));
+    }
+    if let Some(max_steps) = max_steps {
+        fields.push(quote!(max_steps: #private::Some(#max_steps)));
+    }
+    if let Some(output_retries) = output_retries {
+        fields.push(quote!(output_retries: #private::Some(#output_retries)));
+    }
+    if fields.is_empty() {
+        return quote!(#private::AgentOptions::DEFAULT);
+    }
+    quote!(#private::AgentOptions { #(#fields,)* ..#private::AgentOptions::DEFAULT })
+}
+
+/// Which names say their provider by themselves is known to the library alone.
+fn known_model(options: &Options, private: &TokenStream) -> Option<TokenStream> {
+    let model = options.model.as_ref().filter(|model| !model.value().contains(['/', ':']))?;
+    let check = quote_spanned!(model.span()=> const _: () = known_model(#model););
+    Some(quote!(use #private::known_model; #check))
+}

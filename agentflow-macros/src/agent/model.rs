@@ -1,0 +1,101 @@
+//! What the agent is: its name, its parameters, its instruction, its options.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::{FnArg, Pat, PatType, Path, Type};
+
+use super::parse::Options;
+use super::template::{Names, Template};
+use crate::docs;
+use crate::errors::Errors;
+use crate::function::{Function, bare};
+
+pub(super) struct Agent {
+    pub(super) krate: Path,
+    pub(super) name: String,
+    /// Where the name comes from.
+    pub(super) name_span: Span,
+    /// The instruction as it is written: an expression that is a string.
+    pub(super) description: TokenStream,
+    pub(super) template: Template,
+    pub(super) context: Option<Context>,
+    pub(super) params: Vec<Param>,
+    pub(super) options: Options,
+}
+
+/// The first parameter when it is a reference.
+pub(super) struct Context {
+    pub(super) ident: Ident,
+    /// The type behind the `&`.
+    pub(super) ty: Type,
+}
+
+pub(super) struct Param {
+    pub(super) ident: Ident,
+    pub(super) ty: Type,
+    /// What the model and the placeholders call it.
+    pub(super) name: String,
+}
+
+/// `shape` gets what leaves a function that cannot be an agent at all.
+pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, shape: &mut Errors) -> Agent {
+    let mut context = None;
+    let mut params = Vec::new();
+    for (index, input) in function.signature.inputs.iter().enumerate() {
+        // `self` is refused by `validate`.
+        let FnArg::Typed(input) = input else { continue };
+        let Some(ident) = name(input, shape) else { continue };
+        match bare(&input.ty) {
+            Type::Reference(reference) if index == 0 => {
+                context = Some(Context { ident, ty: (*reference.elem).clone() })
+            }
+            _ => params.push(Param { name: ident.unraw().to_string(), ident, ty: (*input.ty).clone() }),
+        }
+    }
+    let ident = &function.signature.ident;
+    let (name, name_span) = match &options.name {
+        Some(name) => (name.value(), name.span()),
+        None => (ident.unraw().to_string(), ident.span()),
+    };
+    let krate = options.krate();
+    let names = Names {
+        params: params.iter().map(|param: &Param| param.name.clone()).collect(),
+        context: context.as_ref().map(|context| &context.ident),
+    };
+    let template = Template::read(&function.attrs, &names, errors);
+    let description = docs::description(&function.attrs, &krate);
+    Agent { krate, name, name_span, description, template, context, params, options }
+}
+
+/// The parameter's name; the rest of what could stand there has no meaning without a body.
+fn name(input: &PatType, errors: &mut Errors) -> Option<Ident> {
+    for attr in &input.attrs {
+        if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
+            errors.at(
+                attr,
+                "an agent's parameters cannot be conditional; put `#[cfg(..)]` on one function for each case",
+            );
+        } else if docs::doc(attr).is_some() {
+            errors.at(
+                attr,
+                "a parameter has no documentation of its own; say it in the function's, which is the instruction",
+            );
+        }
+    }
+    match &*input.pat {
+        Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
+            if let Some(token) = &pat.mutability {
+                errors.at(token, "there is no body that could change it; remove `mut`");
+            }
+            Some(pat.ident.clone())
+        }
+        Pat::Wild(wild) => {
+            errors.at(wild, "the model is given this parameter by its name; give it one");
+            None
+        }
+        pattern => {
+            errors.at(pattern, "a pattern has no name to give it to the model by; name the parameter");
+            None
+        }
+    }
+}

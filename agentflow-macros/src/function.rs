@@ -1,0 +1,141 @@
+//! What all attributes share: a function read with its body unread, and questions about its types and names.
+//!
+//! The body stays tokens: nobody here reads it, and it may be half-typed.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute, FnArg, Signature, Token, Type, Visibility};
+
+use crate::errors::Errors;
+
+/// A function with its body unread.
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) signature: Signature,
+    /// `{ .. }` and whatever follows; empty for a function that ends in `;`.
+    pub(crate) body: TokenStream,
+    pub(crate) semicolon: Option<Token![;]>,
+}
+
+impl ToTokens for Function {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let Self { attrs, vis, signature, body, semicolon } = self;
+        // That a body is missing is told by us, or is as it should be; the compiler need not say it.
+        let body = if semicolon.is_some() { quote!({ loop {} }) } else { body.clone() };
+        tokens.extend(quote!(#(#attrs)* #vis #signature #body));
+    }
+}
+
+/// Reads the item; `expected` is what to say of one that is no function.
+pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Function> {
+    let parse = |input: ParseStream<'_>| {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let ahead = input.fork();
+        let Ok(signature) = input.parse::<Signature>() else {
+            return Err(not_a_function(&ahead, expected));
+        };
+        let semicolon = input.parse()?;
+        Ok(Function { attrs, vis, signature, body: input.parse()?, semicolon })
+    };
+    parse.parse2(item)
+}
+
+/// What stands there instead of a function, or what is wrong with its signature.
+fn not_a_function(input: ParseStream<'_>, expected: &str) -> syn::Error {
+    let start = input.fork();
+    while !input.is_empty() && !input.peek(Token![fn]) && !input.peek(syn::token::Brace) && !input.peek(Token![;]) {
+        let _ = input.parse::<TokenTree>();
+    }
+    if input.peek(Token![fn]) {
+        return start.parse::<Signature>().err().unwrap_or_else(|| input.error("expected a function"));
+    }
+    let at = start.parse::<TokenTree>().map_or_else(|_| Span::call_site(), |token| token.span());
+    syn::Error::new(at, expected)
+}
+
+/// The name of a function whose signature cannot be read.
+pub(crate) fn name(item: TokenStream) -> Option<(Visibility, Ident)> {
+    let parse = |input: ParseStream<'_>| {
+        input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        while !input.peek(Token![fn]) {
+            if input.peek(syn::token::Brace) {
+                return Err(input.error("no function"));
+            }
+            input.parse::<TokenTree>()?;
+        }
+        input.parse::<Token![fn]>()?;
+        let name = input.call(Ident::parse_any)?;
+        input.parse::<TokenStream>()?;
+        Ok((vis, name))
+    };
+    parse.parse2(item).ok()
+}
+
+/// The first and the last token of something, to underline all of it.
+pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
+    let mut tokens = tokens.into_token_stream().into_iter().flat_map(inside).map(|token| token.span());
+    let first = tokens.next().unwrap_or_else(Span::call_site);
+    (first, tokens.last().unwrap_or(first))
+}
+
+/// A group without delimiters, as `macro_rules!` makes them, stands for what is in it.
+fn inside(token: TokenTree) -> TokenStream {
+    match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => group.stream(),
+        TokenTree::Group(group) => TokenTree::Group(Group::clone(&group)).into(),
+        other => other.into(),
+    }
+}
+
+/// The type without the invisible groups of `macro_rules!` and without parentheses.
+pub(crate) fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        other => other,
+    }
+}
+
+/// Whether every provider takes this as a name.
+pub(crate) fn is_name(name: &str, also: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+}
+
+pub(crate) fn mutable_context(context: &FnArg, errors: &mut Errors) {
+    if let FnArg::Typed(context) = context
+        && let Type::Reference(reference) = bare(&context.ty)
+        && let Some(token) = &reference.mutability
+    {
+        errors.at(token, "the context is shared; take `&Context`");
+    }
+}
+
+pub(crate) fn named_context(ty: &Type) -> bool {
+    matches!(bare(ty), Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
+}
+
+/// Whether there is a reference or a lifetime other than `'static` in the type.
+pub(crate) fn borrows(tokens: TokenStream) -> bool {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Group(group) => borrows(group.stream()),
+            TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+                !matches!(tokens.peek(), Some(TokenTree::Ident(name)) if name == "static")
+            }
+            TokenTree::Punct(punct) if punct.as_char() == '&' => {
+                !matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\'')
+            }
+            _ => false,
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,211 @@
+//! One call of an `#[agent]`: its arguments become instruction and message, its answer becomes its return value.
+//!
+//! Which type is shown how is decided by its JSON, and which answer is text by the return type itself; no type is
+//! recognised by how it is written.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::definition::AgentDefinition;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::model::BoxFuture;
+use crate::runtime::Runtime;
+use crate::tool::ToolRef;
+
+/// What the model is told when everything it is to know is in its instruction: a provider takes no conversation that
+/// nobody has begun.
+const BEGIN: &str = "Begin.";
+
+/// The options of `#[agent(..)]`.
+pub struct AgentOptions {
+    pub model: Option<&'static str>,
+    pub tools: fn() -> Vec<ToolRef>,
+    pub temperature: Option<f64>,
+    pub max_tokens: Option<u32>,
+    pub max_steps: Option<u32>,
+    pub output_retries: Option<u32>,
+}
+
+impl AgentOptions {
+    pub const DEFAULT: Self = Self {
+        model: None,
+        tools: Vec::new,
+        temperature: None,
+        max_tokens: None,
+        max_steps: None,
+        output_retries: None,
+    };
+}
+
+/// A call that is being put together, in the order of the instruction.
+pub struct AgentCall {
+    definition: &'static AgentDefinition,
+    cx: Context,
+    instruction: String,
+    /// The arguments that no placeholder shows, as the fields of a JSON object.
+    arguments: String,
+    problem: Option<String>,
+}
+
+impl AgentCall {
+    pub fn new(definition: &'static AgentDefinition, cx: Option<&Context>) -> Self {
+        let cx = cx.cloned().unwrap_or_else(|| Runtime::default().context());
+        Self { definition, cx, instruction: String::new(), arguments: String::new(), problem: None }
+    }
+
+    /// Text of the instruction.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        self.instruction.push_str(text);
+        self
+    }
+
+    /// A value in the instruction: a string as it is, everything else as JSON.
+    #[must_use]
+    pub fn value(mut self, path: &str, json: &Json) -> Self {
+        if let Some(json) = self.json(path, json) {
+            push_shown(&mut self.instruction, json);
+        }
+        self
+    }
+
+    /// A value of the application in the instruction.
+    #[must_use]
+    pub fn app(mut self, key: &str, optional: bool) -> Self {
+        match self.cx.runtime().app(key) {
+            Some(value) => push_shown(&mut self.instruction, &value.to_string()),
+            None if optional => {}
+            None => {
+                self.problem.get_or_insert_with(|| {
+                    format!(
+                        "its instruction shows `{{app:{key}}}`, and its runtime has no such value; give it one with \
+                         `Runtime::builder().app(\"{key}\", ..)`, or write `{{app:{key}?}}` to show nothing then"
+                    )
+                });
+            }
+        }
+        self
+    }
+
+    /// An argument that the instruction does not show.
+    #[must_use]
+    pub fn argument(mut self, name: &str, json: &Json) -> Self {
+        if let Some(json) = self.json(name, json) {
+            self.arguments.push_str(if self.arguments.is_empty() { "{" } else { "," });
+            self.arguments.push_str(&format!("{name:?}:{json}"));
+        }
+        self
+    }
+
+    fn json<'j>(&mut self, path: &str, json: &'j Json) -> Option<&'j str> {
+        match &json.0 {
+            Ok(json) => Some(json),
+            Err(problem) => {
+                self.problem.get_or_insert_with(|| format!("its argument `{path}` has no JSON form: {problem}"));
+                None
+            }
+        }
+    }
+
+    async fn run<T: AgentAnswer>(self) -> Result<T> {
+        let Self { definition, cx, instruction, mut arguments, problem } = self;
+        if let Some(problem) = problem {
+            return Err(definition.error(problem));
+        }
+        let agent = definition.agent(&cx, instruction)?.output::<T>();
+        let message = match arguments.is_empty() {
+            true => BEGIN.to_owned(),
+            false => {
+                arguments.push('}');
+                arguments
+            }
+        };
+        Ok(agent.run_in(&cx, message).await?.into_output())
+    }
+}
+
+fn push_shown(text: &mut String, json: &str) {
+    match json.starts_with('"').then(|| serde_json::from_str::<String>(json)) {
+        Some(Ok(string)) => text.push_str(&string),
+        _ => text.push_str(json),
+    }
+}
+
+/// The JSON of an argument, or why it has none.
+pub struct Json(std::result::Result<String, String>);
+
+/// What a parameter of an `#[agent]` function can be.
+#[diagnostic::on_unimplemented(
+    message = "the model cannot be shown a `{Self}`",
+    label = "this has no JSON form",
+    note = "derive `serde::Serialize` for it, or show its fields, as in `{{param.field}}`",
+    note = "the context is taken by reference and first, as `cx: &Context`"
+)]
+pub trait AgentParam {
+    fn json(&self) -> Json;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize> AgentParam for T {
+    fn json(&self) -> Json {
+        Json(serde_json::to_string(self).map_err(|error| error.to_string()))
+    }
+}
+
+/// The first parameter of an `#[agent]` function when it is a reference.
+#[diagnostic::on_unimplemented(
+    message = "the first parameter of an agent may be a reference to the context only",
+    label = "take an owned value, such as `String` for `&str`",
+    note = "the context is `agentflow::Context`, as in `cx: &Context`"
+)]
+pub trait AgentContext {
+    fn of(cx: &Self) -> &Context;
+}
+
+impl AgentContext for Context {
+    fn of(cx: &Self) -> &Context {
+        cx
+    }
+}
+
+/// What an `#[agent]` function can return.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be what an agent returns",
+    label = "a model can fail, so this must be a `Result`",
+    note = "return `agentflow::Result<T>`, or a `Result` whose error has `From<agentflow::Error>`"
+)]
+pub trait AgentReturn: Sized {
+    // A type with a name: what fails to be one is then told once.
+    fn run(call: AgentCall) -> BoxFuture<'static, Self>;
+}
+
+impl<T: AgentAnswer, E: AgentError> AgentReturn for std::result::Result<T, E> {
+    fn run(call: AgentCall) -> BoxFuture<'static, Self> {
+        Box::pin(async { call.run::<T>().await.map_err(E::from) })
+    }
+}
+
+/// What an `#[agent]` function can answer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of an agent",
+    label = "the model's answer cannot be read as this",
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it; it must own its data",
+    note = "for text, answer with a `String`"
+)]
+pub trait AgentAnswer: DeserializeOwned + JsonSchema + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema + 'static> AgentAnswer for T {}
+
+/// What an `#[agent]` function can fail with.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of an agent",
+    label = "an `agentflow::Error` cannot become this",
+    note = "return `agentflow::Result<T>`, or implement `From<agentflow::Error>` for it"
+)]
+pub trait AgentError: From<Error> + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error> + 'static> AgentError for E {}

@@ -1,0 +1,119 @@
+//! What an `#[agent]` is, as the program was linked with it. It holds no argument and asks no model.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::call::AgentOptions;
+use super::limits::Limits;
+use super::{Agent, ModelSource};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::model::ModelSettings;
+use crate::tool::{SourceLocation, ToolRef};
+
+const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in its attribute, or give its runtime one \
+    with `Runtime::builder().model(..)`";
+
+/// What an `#[agent]` function is: the name, the instruction as it is written, the options.
+///
+/// `NAME::definition()` is the one of a function `NAME`; [`Registry::agents`](crate::Registry::agents) has all that are
+/// linked into the program.
+///
+/// ```
+/// use agentflow::prelude::*;
+///
+/// /// Translate into {language}: {text}
+/// #[agent(model = "openai/gpt-5-mini")]
+/// async fn translate(language: String, text: String) -> agentflow::Result<String>;
+///
+/// let definition = translate::definition();
+/// assert_eq!(definition.name(), "translate");
+/// assert_eq!(definition.instruction(), "Translate into {language}: {text}");
+/// assert_eq!(definition.model(), Some("openai/gpt-5-mini"));
+/// ```
+pub struct AgentDefinition {
+    name: &'static str,
+    instruction: &'static str,
+    file: &'static str,
+    line: u32,
+    options: AgentOptions,
+}
+
+impl AgentDefinition {
+    pub(crate) const fn new(
+        name: &'static str,
+        instruction: &'static str,
+        (file, line): (&'static str, u32),
+        options: AgentOptions,
+    ) -> Self {
+        Self { name, instruction, file, line, options }
+    }
+
+    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::RuntimeBuilder::agent_model).
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The instruction with its placeholders as they are written.
+    pub fn instruction(&self) -> &'static str {
+        self.instruction
+    }
+
+    /// The model that the attribute names. A runtime may have another one for it.
+    pub fn model(&self) -> Option<&'static str> {
+        self.options.model
+    }
+
+    /// The tools that the model may call.
+    pub fn tools(&self) -> Vec<ToolRef> {
+        (self.options.tools)()
+    }
+
+    /// Where the attribute stands.
+    pub fn source(&self) -> SourceLocation {
+        SourceLocation { file: self.file.into(), line: self.line }
+    }
+
+    /// The agent that answers one call in a context: everything but its output type.
+    pub(super) fn agent(&self, cx: &Context, instruction: String) -> Result<Agent> {
+        let runtime = cx.runtime();
+        let model = runtime
+            .agent_model(self.name)
+            .or_else(|| self.options.model.map(ModelSource::from))
+            .ok_or_else(|| self.error(NO_MODEL))?;
+        let settings = ModelSettings {
+            temperature: self.options.temperature,
+            max_tokens: self.options.max_tokens,
+            ..ModelSettings::default()
+        };
+        let defaults = Limits::default();
+        let limits = Limits {
+            max_steps: self.options.max_steps.unwrap_or(defaults.max_steps),
+            output_retries: self.options.output_retries.unwrap_or(defaults.output_retries),
+            ..defaults
+        };
+        let agent = Agent::new(model)
+            .name(self.name)
+            .runtime(runtime)
+            .resources(cx.resources())
+            .tools(self.tools())
+            .settings(settings)
+            .limits(limits);
+        Ok(if instruction.is_empty() { agent } else { agent.instruct(instruction) })
+    }
+
+    pub(super) fn error(&self, problem: impl Into<String>) -> Error {
+        Error::Build { agent: Arc::from(self.name), problem: problem.into() }
+    }
+}
+
+impl fmt::Debug for AgentDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentDefinition")
+            .field("name", &self.name)
+            .field("model", &self.options.model)
+            .field("tools", &self.tools())
+            .field("source", &self.source().to_string())
+            .finish_non_exhaustive()
+    }
+}

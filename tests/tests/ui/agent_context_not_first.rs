@@ -1,0 +1,7 @@
+use agentflow::prelude::*;
+
+/// Judge {text}.
+#[agent]
+async fn judge(text: String, cx: &Context) -> agentflow::Result<String>;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use agentflow::prelude::*;
+
+#[agent]
+async fn judge(cx: &Context, text: String) -> agentflow::Result<String>;
+
+fn main() {}

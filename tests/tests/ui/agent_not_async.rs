@@ -1,0 +1,7 @@
+use agentflow::prelude::*;
+
+/// Judge {text}.
+#[agent]
+fn judge(cx: &Context, text: String) -> agentflow::Result<String>;
+
+fn main() {}

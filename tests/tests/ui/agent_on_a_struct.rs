@@ -1,0 +1,7 @@
+use agentflow::prelude::*;
+
+/// Judge.
+#[agent]
+struct Judge;
+
+fn main() {}

@@ -1,0 +1,12 @@
+use agentflow::prelude::*;
+
+/// Judge {summray}.
+#[agent(modle = "openai/gpt-5-mini")]
+fn judge<T>(cx: &mut Context, summary: &str) -> agentflow::Result<T> {
+    todo!()
+}
+
+fn main() {
+    // The rest of the program is judged as if the agent were there.
+    let _ = judge::definition();
+}
