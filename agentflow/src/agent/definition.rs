@@ -103,7 +103,7 @@ impl AgentDefinition {
     }
 
     pub(super) fn error(&self, problem: impl Into<String>) -> Error {
-        Error::Build { agent: Arc::from(self.name), problem: problem.into() }
+        Error::Build { what: "agent", name: Arc::from(self.name), problem: problem.into() }
     }
 }
 

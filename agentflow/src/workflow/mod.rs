@@ -8,6 +8,7 @@ mod builder;
 pub(crate) mod callee;
 mod draw;
 pub(crate) mod driver;
+pub(crate) mod expansion;
 pub(crate) mod failure;
 mod graph;
 mod handle;
