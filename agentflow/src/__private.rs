@@ -32,7 +32,7 @@ use crate::tool::{
 pub use crate::workflow::callee::{Callee, CalleeKind};
 pub use crate::workflow::expansion::{
     LinkedWorkflow, Open, PathWorkflow, Steps, WorkflowContext, WorkflowError, WorkflowReturn, function_id, never,
-    not_this_arm, run, same, workflow,
+    Same, not_this_arm, of_type, run, same, workflow,
 };
 pub use crate::workflow::{Approval, Node, OnError, StopPolicy, Workflow};
 

@@ -31,6 +31,8 @@ pub mod cli;
 pub use agentflow_macros::agent;
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
+#[doc = include_str!("docs/workflow.md")]
+pub use agentflow_macros::workflow;
 #[doc(no_inline)]
 pub use schemars;
 #[doc(no_inline)]

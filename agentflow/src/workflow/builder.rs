@@ -84,6 +84,24 @@ impl Node {
         self.policy = self.policy.on_error(on_error);
         self
     }
+
+    /// Asks a person before it begins.
+    pub fn approve(mut self, question: impl Into<String>) -> Self {
+        self.policy = self.policy.approve(question);
+        self
+    }
+
+    /// Bounds how many items of a map, or branches of a race, run at once.
+    pub fn concurrency(mut self, at_once: u32) -> Self {
+        self.policy = self.policy.concurrency(at_once);
+        self
+    }
+
+    /// Says whether it may be run again when its process ended in the middle of it.
+    pub fn repeatable(mut self, repeatable: bool) -> Self {
+        self.policy = self.policy.repeatable(repeatable);
+        self
+    }
 }
 
 impl<T: Into<String>> From<T> for Node {

@@ -511,3 +511,8 @@ pub fn not_this_arm() -> ! {
 pub fn never<T>() -> impl Fn(&T) -> bool + Send + Sync + 'static {
     |_| false
 }
+
+/// A handle of the type that a `let` gives.
+pub fn of_type<T>(handle: Handle<T>) -> Handle<T> {
+    handle
+}

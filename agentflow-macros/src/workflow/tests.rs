@@ -1,0 +1,1 @@
+//! Broken input and what becomes of it.
