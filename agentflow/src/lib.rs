@@ -84,5 +84,8 @@ pub use crate::workflow::{
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
-    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, agent, tool, tools};
+    pub use crate::{
+        Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout, tool,
+        tools, workflow,
+    };
 }

@@ -160,9 +160,9 @@ impl<'a> Writer<'a> {
         meta
     }
 
+    /// The line that the span is on; a path with another span in it would give the attribute's.
     pub(super) fn line(&self, span: Span) -> TokenStream {
-        let private = self.private;
-        quote_spanned!(span=> #private::line!())
+        quote_spanned!(span=> ::core::line!())
     }
 
     #[expect(clippy::too_many_arguments, reason = "what a node is and where it stands")]

@@ -10,6 +10,7 @@ mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
 pub(crate) mod failure;
+mod forms;
 mod graph;
 mod handle;
 pub(crate) mod inputs;
