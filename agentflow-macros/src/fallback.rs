@@ -57,11 +57,12 @@ pub(crate) fn workflow_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -
     }
 }
 
-/// A workflow's function that is refused. When its body holds what only the macro understands, the compiler gets it
-/// without the body, and the body stands beside it where nothing compiles it: no token of the user's is lost.
-pub(crate) fn quiet(function: &Function) -> TokenStream {
+/// A workflow's function that is refused. When its body holds what only the macro understands, or what the compiler would
+/// complain about once more, the compiler gets it without the body, and the body stands beside it where nothing compiles
+/// it: no token of the user's is lost.
+pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
     let quiet = quote!(#[allow(unused_variables, unused_mut, unused_must_use, clippy::unused_async)]);
-    if !is_ours(function.body.clone()) {
+    if is_rust && !is_ours(function.body.clone()) {
         return quote!(#quiet #function);
     }
     let Function { attrs, vis, signature, .. } = function;

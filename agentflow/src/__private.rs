@@ -31,10 +31,11 @@ use crate::tool::{
 
 pub use crate::workflow::callee::{Callee, CalleeKind};
 pub use crate::workflow::expansion::{
-    LinkedWorkflow, Open, PathWorkflow, Steps, WorkflowContext, WorkflowError, WorkflowReturn, function_id, never,
-    Same, not_this_arm, of_type, run, same, workflow,
+    LinkedWorkflow, Same, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
+    WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
+    WorkflowReturn, function_id, never, not_this_arm, of_type, same,
 };
-pub use crate::workflow::{Approval, Node, OnError, StopPolicy, Workflow};
+pub use crate::workflow::{Approval, Handle, Node, OnError, StopPolicy, Workflow};
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.
 pub struct LinkedTool {

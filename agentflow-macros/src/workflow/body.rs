@@ -71,22 +71,27 @@ fn written(tokens: &impl ToTokens) -> String {
     tokens.to_token_stream().to_string().replace(" :: ", "::").replace(":: ", "::")
 }
 
-pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> Seq {
+/// The body, and how many of the mistakes are statements and control flow that a workflow cannot have.
+pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     refuse::control_flow(&block, errors);
-    let mut reader = Reader { errors, scope: Vec::new() };
+    let flow = errors.len();
+    let mut reader = Reader { errors, scope: Vec::new(), flow };
     let mut names = Names::default();
     for input in inputs {
         names.taken.insert(input.ident.unraw().to_string());
         reader.scope.push((input.ident.unraw().to_string(), true));
     }
     let end = block.brace_token.span.close();
-    reader.seq(block.stmts, end, true, names)
+    let seq = reader.seq(block.stmts, end, true, names);
+    (seq, reader.flow)
 }
 
 struct Reader<'e> {
     errors: &'e mut Errors,
     /// The names that can be seen, and whether they are nodes.
     scope: Vec<(String, bool)>,
+    /// How many of the mistakes are statements and control flow that a workflow cannot have.
+    flow: usize,
 }
 
 /// The names of the nodes of one body or arm.
@@ -117,7 +122,11 @@ impl Reader<'_> {
         for statement in statements {
             match statement {
                 Stmt::Local(local) => all.extend(self.binding(local, &mut names)),
-                other => refuse::statement(&other, self.errors),
+                other => {
+                    let before = self.errors.len();
+                    refuse::statement(&other, self.errors);
+                    self.flow += self.errors.len() - before;
+                }
             }
         }
         let mut tail = tail.map_or_else(
@@ -379,10 +388,9 @@ impl Reader<'_> {
         let outside = self.scope.len();
         self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
         let end = block.brace_token.span.close();
-        let span = block.stmts.last().map_or_else(|| block.span(), Spanned::span);
         let body = self.seq(block.stmts, end, wrapped, Names::default());
         self.scope.truncate(outside);
-        Arm { name, binds, body, span }
+        Arm { name, binds, body }
     }
 }
 

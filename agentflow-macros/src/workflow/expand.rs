@@ -2,8 +2,9 @@
 //!
 //! Every path is absolute. Each node is one call of the builder whose closure holds the user's expression as it is.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 
 use super::env::Env;
 use super::model::{Input, Workflow};
@@ -16,29 +17,19 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
+    let of_arity = format_ident!("WorkflowFn{}", workflow.inputs.len());
+    let itself = quote!(<#ident as #private::#of_arity>);
     let types: Vec<_> = workflow.inputs.iter().map(|Input { ty, .. }| ty).collect();
     let names: Vec<_> = workflow.inputs.iter().map(|Input { ident, .. }| ident).collect();
-    let strings = workflow.inputs.iter().map(|Input { ident, .. }| syn::ext::IdentExt::unraw(ident).to_string());
-    let at_output = ends(output).0.resolved_at(Span::mixed_site());
-    let ok = quote_spanned!(at_output=> <#output as #private::WorkflowReturn>::Ok);
-    let fails = quote_spanned!(at_output=> <#output as #private::WorkflowReturn>::Error);
-    let context = match &workflow.context {
-        None => quote!(#private::None),
-        Some(context) => {
-            let (ty, given) = (&context.ty, context.ident.as_ref());
-            let span = ends(ty).0.resolved_at(Span::mixed_site());
-            match given {
-                Some(given) => quote_spanned!(span=> #private::Some(<#ty as #private::WorkflowContext>::context(#given))),
-                None => quote!(#private::None),
-            }
-        }
-    };
-    let run = quote_spanned!(at_output=> #private::run::<_, _, #fails>);
-    let builder = Ident::new("builder", Span::mixed_site());
-    let steps = Ident::new("steps", Span::mixed_site());
-    let made = quote_spanned!(at_output=> #private::Steps::<__AgentflowError>::new(#builder));
+    let count = names.len();
+    let strings = names.iter().map(|ident| ident.unraw().to_string());
+    let letters = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}"));
+    let at_output = ends(output).0;
+    let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
+    let context = context(workflow, &private);
+    let steps = own("steps", Span::mixed_site());
     let settings = settings(workflow, &steps, &private);
-    let mut writer = Writer::new(&private, &steps, workflow, errors);
+    let mut writer = Writer::new(&private, &returned, workflow, errors);
     let mut env = Env::default();
     if let Some(ident) = workflow.context.as_ref().and_then(|context| context.ident.clone()) {
         env.context(ident);
@@ -48,12 +39,11 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     }
     let body = writer.seq(&workflow.body, &mut env, 0);
     let lints = lints(attrs);
-    let cx_unused = workflow.context.as_ref().map(|_| quote!(#[allow(clippy::used_underscore_binding)]));
     quote! {
         #(#attrs)*
-        #cx_unused
+        #[allow(clippy::used_underscore_binding)]
         #vis #signature {
-            #run(<#ident>::workflow(), #context, (#(#names,)*)).await
+            #returned::of(#itself::run(#context, (#(#names,)*)).await)
         }
 
         #[doc(hidden)]
@@ -66,34 +56,51 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
                 #[must_use]
                 #[allow(dead_code)]
-                #lints
-                #vis fn workflow() -> #private::Workflow<(#(#types,)*), #ok> {
-                    type __AgentflowError = #fails;
-                    static __AGENTFLOW_WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #ok>> =
-                        #private::OnceLock::new();
-                    #private::workflow(&__AGENTFLOW_WORKFLOW, #name, [#(#strings),*], |#builder, (#(#names,)*)| {
-                        let mut #steps = #made;
-                        let #steps = &mut #steps;
-                        #settings
-                        #body
-                    })
+                #vis fn workflow() -> #private::Workflow<(#(#types,)*), #itself::Out> {
+                    #itself::workflow()
                 }
             }
-            impl #private::PathWorkflow for #ident {
-                type In = (#(#types,)*);
-                type Out = #ok;
-                fn workflow() -> #private::Workflow<Self::In, Self::Out> {
-                    <#ident>::workflow()
+            impl #private::#of_arity for #ident {
+                #(type #letters = #types;)*
+                type Out = #returned::Ok;
+                type Error = #returned::Error;
+                const NAME: &'static str = #name;
+                const INPUTS: [&'static str; #count] = [#(#strings),*];
+
+                fn cell() -> &'static #private::OnceLock<#private::Workflow<(#(#types,)*), Self::Out>> {
+                    static WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #itself::Out>> =
+                        #private::OnceLock::new();
+                    &WORKFLOW
+                }
+
+                #lints
+                fn nodes(
+                    #steps: &mut #private::Steps<'_, Self::Error>,
+                    (#(#names,)*): (#(#private::Handle<#types>,)*),
+                ) -> #private::Handle<Self::Out> {
+                    type __AgentflowError = #itself::Error;
+                    #settings
+                    #body
                 }
             }
             #private::inventory::submit! {
-                #private::LinkedWorkflow::new::<#ident>(#name, #description, (#private::file!(), #private::line!()))
+                #private::LinkedWorkflow::new(
+                    #name, #description, (#private::file!(), #private::line!()), #itself::GRAPH,
+                )
             }
             #private::inventory::submit! {
                 #private::Callee { function: || #private::function_id(&#ident), kind: #private::CalleeKind::Workflow }
             }
         };
     }
+}
+
+/// What the function gives on as its context.
+fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
+    let Some(context) = &workflow.context else { return quote!(#private::None) };
+    let Some(given) = &context.ident else { return quote!(#private::None) };
+    let ty = &context.ty;
+    located(&quote!(#private::Some(<#ty as #private::WorkflowContext>::context(#given))), ends(ty).0)
 }
 
 fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenStream {
@@ -126,7 +133,23 @@ fn lints(attrs: &[syn::Attribute]) -> TokenStream {
     lints
 }
 
-/// A variable of the expansion.
-pub(super) fn own(name: &str) -> Ident {
-    format_ident!("{name}", span = Span::mixed_site())
+/// A variable of the expansion; what is wrong with it is told at the span.
+pub(super) fn own(name: &str, span: Span) -> Ident {
+    Ident::new(name, span.resolved_at(Span::mixed_site()))
+}
+
+/// The same tokens, for the compiler to complain about at the span.
+pub(super) fn located(tokens: &TokenStream, span: Span) -> TokenStream {
+    let one = |token: TokenTree| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), located(&group.stream(), span));
+            moved.set_span(span.resolved_at(group.span()));
+            TokenTree::Group(moved)
+        }
+        mut other => {
+            other.set_span(span.resolved_at(other.span()));
+            other
+        }
+    };
+    tokens.clone().into_iter().map(one).collect()
 }

@@ -42,12 +42,21 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let output = signature::output(&function, &mut errors);
     let block = match function.semicolon {
         Some(_) => None,
-        None => syn::parse2::<Block>(function.body.clone()).map_err(|error| errors.push(error)).ok(),
+        None => match syn::parse2::<Block>(function.body.clone()) {
+            Ok(block) => Some(block),
+            Err(error) => {
+                errors.push(error);
+                return refused(&krate, &function, &errors, true);
+            }
+        },
     };
     let (Some(output), Some(block)) = (output, block) else {
-        return refused(&krate, &function, &errors);
+        return refused(&krate, &function, &errors, false);
     };
-    let body = body::body(block, &inputs, &mut errors);
+    let signature_is_fine = errors.is_empty();
+    let (body, flow) = body::body(block, &inputs, &mut errors);
+    // Statements that a workflow cannot have are good Rust all the same, and editors complete them better as such.
+    let is_rust = signature_is_fine && errors.len() == flow;
     let name = match &options.name {
         Some(name) => name.value(),
         None => syn::ext::IdentExt::unraw(&function.signature.ident).to_string(),
@@ -60,18 +69,18 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,
-        false => refused(&workflow.krate, &function, &errors),
+        false => refused(&workflow.krate, &function, &errors, is_rust),
     }
 }
 
 /// The function as it was, without what only the macro understands, and all that is wrong with it.
-fn refused(krate: &syn::Path, function: &function::Function, errors: &Errors) -> TokenStream {
+fn refused(krate: &syn::Path, function: &function::Function, errors: &Errors, is_rust: bool) -> TokenStream {
     // Within an `impl` there cannot be a struct.
     let stub = function
         .signature
         .receiver()
         .is_none()
         .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident));
-    let function = fallback::quiet(function);
+    let function = fallback::quiet(function, is_rust);
     quote!(#function #errors #stub)
 }

@@ -98,7 +98,6 @@ pub(super) struct Arm {
     /// What its pattern binds.
     pub(super) binds: Vec<Ident>,
     pub(super) body: Seq,
-    pub(super) span: Span,
 }
 
 /// What `#[node(..)]` and `#[after(..)]` say.

@@ -8,7 +8,7 @@ use syn::{Expr, ExprCall, Pat, Type};
 
 use super::body::{future, plain};
 use super::env::{Env, Needs};
-use super::expand::own;
+use super::expand::{located, own};
 use super::model::{Approve, Branch, Lambda, Node, Seq, Statement, Work, Workflow};
 use super::{patterns, scope};
 use crate::errors::Errors;
@@ -20,9 +20,9 @@ const NO_CONTEXT: &str = "what is worked out here has no step, and so no context
                           step before";
 
 pub(super) struct Writer<'a> {
-    pub(super) private: &'a TokenStream,
-    /// The variable with the builder.
-    pub(super) steps: &'a Ident,
+    private: &'a TokenStream,
+    /// The return type as what every return type is.
+    returned: &'a TokenStream,
     output: &'a Type,
     pub(super) errors: &'a mut Errors,
 }
@@ -38,8 +38,18 @@ pub(super) struct Opened {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(private: &'a TokenStream, steps: &'a Ident, of: &'a Workflow, errors: &'a mut Errors) -> Self {
-        Self { private, steps, output: &of.output, errors }
+    pub(super) fn new(
+        private: &'a TokenStream,
+        returned: &'a TokenStream,
+        of: &'a Workflow,
+        errors: &'a mut Errors,
+    ) -> Self {
+        Self { private, returned, output: &of.output, errors }
+    }
+
+    /// The library and the variable with the builder, at a place.
+    pub(super) fn at(&self, span: Span) -> (TokenStream, Ident) {
+        (located(self.private, span), own("steps", span))
     }
 
     /// The statements of straight-line code, and the handle of its output; `since` is where its own names begin.
@@ -112,8 +122,8 @@ impl<'a> Writer<'a> {
                 self.gate((question, payload.as_ref(), answer), &meta, env, unread, node.span)
             }
             Work::Map { items, step } => self.map(node, (items, step), &meta, env, unread),
-            Work::Race(branches) => self.branches(branches, &own("race"), &ty, &meta, env, unread),
-            Work::Fallback(branches) => self.branches(branches, &own("fallback"), &ty, &meta, env, unread),
+            Work::Race(branches) => self.branches(branches, &own("race", node.span), &ty, &meta, env, unread),
+            Work::Fallback(branches) => self.branches(branches, &own("fallback", node.span), &ty, &meta, env, unread),
             Work::Repeat { first, step, until, max } => {
                 self.repeat(node, (first, step, until.as_ref(), max), &meta, env, unread)
             }
@@ -177,7 +187,7 @@ impl<'a> Writer<'a> {
         unread: &[usize],
     ) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env, unread, node.span);
-        let steps = self.steps;
+        let (_, steps) = self.at(node.span);
         // Without `?` the output may be a `Result` by mistake.
         let is_plain = awaited && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
         let ended = Ending { awaited, wrapped: node.wrapped, ty };
@@ -206,7 +216,10 @@ impl<'a> Writer<'a> {
     ) -> (TokenStream, bool) {
         let span = expr.span().resolved_at(Span::mixed_site());
         let Opened { values, before, context, .. } = opened;
-        let (open, cx, function, one) = (own("open"), own("cx"), own("function"), own("item"));
+        let at = expr.span();
+        let (open, cx, one) = (own("open", at), own("cx", at), own("item", at));
+        // Where the user's path was, as if it still were there.
+        let function = Ident::new("agentflow_step", at);
         let context = context.as_ref().map(|ident| quote!(#[allow(unused_variables)] let #ident = &#cx;));
         let item = item.map(|pat| quote!(let #pat = #one;));
         let quiet = quote!(#[allow(unused_variables, unused_mut)]);
@@ -231,7 +244,7 @@ impl<'a> Writer<'a> {
         }
         let end = self.ending(expr, ending, span);
         let one = item.as_ref().map(|_| quote!(#one,));
-        let all = own("values");
+        let all = own("values", at);
         let closure = quote_spanned! {span=>
             move |#cx, #one #all| async move {
                 #quiet
@@ -248,7 +261,7 @@ impl<'a> Writer<'a> {
     }
 
     fn ending(&self, expr: &Expr, ending: &Ending<'_>, span: Span) -> TokenStream {
-        let private = self.private;
+        let (private, _) = self.at(span);
         let Ending { awaited, wrapped, ty } = *ending;
         let expr = match awaited {
             true => quote!(#expr),
@@ -259,12 +272,11 @@ impl<'a> Writer<'a> {
 
     /// An expression that is to be of the workflow's return type.
     fn output(&self, expr: &TokenStream, span: Span) -> TokenStream {
-        let (output, ended) = (self.output, own("ended"));
+        let (output, ended, returned) = (self.output, own("ended", span), self.returned);
         quote_spanned! {span=>
-            #[allow(clippy::let_and_return)]
             {
                 let #ended: #output = #expr;
-                #ended
+                #returned::into_result(#ended)
             }
         }
     }
@@ -283,7 +295,7 @@ impl<'a> Writer<'a> {
             // With the context it may do anything, so it is a step.
             return self.step(node, expr, true, ty, meta, env, unread);
         }
-        let (private, steps) = (self.private, self.steps);
+        let (private, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         let end = match node.wrapped {
             true => self.output(&quote!(#expr), span),
@@ -297,7 +309,7 @@ impl<'a> Writer<'a> {
     /// The closure of what is worked out without a step.
     pub(super) fn pure(&self, opened: &Opened, end: &TokenStream, span: Span) -> TokenStream {
         let Opened { values, before, .. } = opened;
-        let all = own("values");
+        let all = own("values", span);
         quote_spanned! {span=>
             move |#all| {
                 #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
@@ -316,7 +328,7 @@ impl<'a> Writer<'a> {
         unread: &[usize],
         span: Span,
     ) -> TokenStream {
-        let (private, steps) = (self.private, self.steps);
+        let (private, steps) = self.at(span);
         let is_text = matches!(plain(question), Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)));
         // As a format string reads its names.
         let asked: Expr = match is_text {
@@ -344,7 +356,7 @@ impl<'a> Writer<'a> {
         env: &mut Env,
         unread: &[usize],
     ) -> TokenStream {
-        let (private, steps) = (self.private, self.steps);
+        let (private, steps) = self.at(items.span());
         let list_meta = self.part(node, "items", items.span());
         let span = items.span().resolved_at(Span::mixed_site());
         let list = match self.handle_of(items, env) {
@@ -365,7 +377,7 @@ impl<'a> Writer<'a> {
         let (reads, closure, calls) = self.lambda(step, &out, env, unread);
         let span = step.step.span().resolved_at(Span::mixed_site());
         let method = Ident::new(if calls { "map_call" } else { "map" }, span);
-        let all = own("items");
+        let (all, steps) = (own("items", span), own("steps", span));
         let mapped = quote_spanned!(span=> #steps.#method::<_, _, #out, _, _>(#meta, #all, #reads, #closure));
         let mapped = self.of_type(mapped, node.ty.as_ref());
         quote!({ let #all = #list; #mapped })
@@ -373,9 +385,11 @@ impl<'a> Writer<'a> {
 
     /// A handle of the type that the user gave.
     fn of_type(&self, handle: TokenStream, ty: Option<&Type>) -> TokenStream {
-        let private = self.private;
         match ty {
-            Some(ty) => quote!(#private::of_type::<#ty>(#handle)),
+            Some(ty) => {
+                let (private, _) = self.at(ty.span());
+                quote!(#private::of_type::<#ty>(#handle))
+            }
             None => handle,
         }
     }
@@ -388,7 +402,7 @@ impl<'a> Writer<'a> {
         env: &mut Env,
         unread: &[usize],
     ) -> TokenStream {
-        let (private, steps) = (self.private, self.steps);
+        let (private, steps) = self.at(first.span());
         let first_meta = self.part(node, "first", first.span());
         let span = first.span().resolved_at(Span::mixed_site());
         let begin = match self.handle_of(first, env) {
@@ -410,7 +424,7 @@ impl<'a> Writer<'a> {
         let (reads, closure, calls) = self.lambda(step, &out, env, unread);
         let span = step.step.span().resolved_at(Span::mixed_site());
         let method = Ident::new(if calls { "repeat_call" } else { "repeat" }, span);
-        let first = own("first");
+        let (first, steps) = (own("first", span), own("steps", span));
         let repeated = quote_spanned!(span=> #steps.#method(#meta, #first, #reads, (#max, #until), #closure));
         let begin = self.of_type(begin, node.ty.as_ref());
         quote!({ let #first = #begin; #repeated })
@@ -456,8 +470,8 @@ impl<'a> Writer<'a> {
         env: &mut Env,
         unread: &[usize],
     ) -> TokenStream {
-        let (private, steps) = (self.private, self.steps);
-        let all = own("branches");
+        let (private, steps) = self.at(form.span());
+        let all = own("branches", form.span());
         let mut written = quote!(let #all = #private::same::<#ty>(););
         for (at, branch) in branches.iter().enumerate() {
             let unread = if at == 0 { unread } else { &[] };
@@ -467,7 +481,8 @@ impl<'a> Writer<'a> {
             let ending = Ending { awaited: branch.awaited, wrapped: false, ty: &out };
             let (closure, calls) = self.closure(&branch.step, &opened, env, &ending, None);
             let method = Ident::new(if calls { "branch_call" } else { "branch" }, span);
-            let (name, reads, one) = (&branch.name, &opened.reads, own("branch"));
+            let (name, reads, one) = (&branch.name, &opened.reads, own("branch", span));
+            let ((private, steps), all) = (self.at(span), own("branches", span));
             written.extend(quote_spanned! {span=>
                 let #one = #steps.#method::<_, #out, _, _>(#name, #reads, #closure);
                 let #all = #private::Same::branch(#all, #one);
@@ -496,7 +511,7 @@ fn with_function(expr: &Expr, variable: &Ident, env: &Env) -> Option<(Expr, Expr
     }
     let function = Expr::Path(path.clone());
     let mut called = expr.clone();
-    *callee(&mut called)? = syn::parse_quote_spanned!(path.span().resolved_at(Span::mixed_site())=> #variable);
+    *callee(&mut called)? = syn::parse_quote!(#variable);
     Some((function, called))
 }
 

@@ -1,15 +1,15 @@
 //! Writes an `if` or a `match` with steps in its arms: a router, the arms, and where they come together.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
-use syn::{Expr, ExprMatch};
+use syn::{Expr, ExprMatch, Token};
 
 use super::env::Env;
 use super::expand::own;
 use super::model::{Arm, Head, Route};
 use super::nodes::Writer;
 use super::scope;
+use crate::function::ends;
 
 impl Writer<'_> {
     pub(super) fn route(
@@ -21,14 +21,14 @@ impl Writer<'_> {
         unread: &[usize],
         span: Span,
     ) -> TokenStream {
-        let (private, steps) = (self.private, self.steps);
+        let (private, steps) = self.at(span);
         let (reads_of_head, picked) = match &route.head {
             Head::If(conditions) => (conditions.iter().flat_map(scope::of_expr).collect(), pick_if(conditions)),
             Head::Match(cases) => (reads_of_match(cases), pick_match(cases)),
         };
         let opened = self.open_pure(&reads_of_head, env, unread, span);
         let at = span.resolved_at(Span::mixed_site());
-        let (chosen, router, arms) = (own("chosen"), own("router"), own("arms"));
+        let (chosen, router, arms) = (own("chosen", at), own("router", at), own("arms", at));
         let end = quote_spanned! {at=>
             #[allow(unused_variables, unused_mut, clippy::match_same_arms, clippy::needless_bool)]
             let #chosen: usize = #picked;
@@ -43,7 +43,9 @@ impl Writer<'_> {
         };
         for (index, arm) in route.arms.iter().enumerate() {
             let nodes = self.arm(route, index, arm, &reads_of_head, env);
-            let (span, one) = (arm.span.resolved_at(Span::mixed_site()), own("arm"));
+            let span = arm.body.tail.span.resolved_at(Span::mixed_site());
+            let ((private, steps), one) = (self.at(span), own("arm", span));
+            let (arms, router) = (own("arms", span), own("router", span));
             written.extend(quote_spanned! {span=>
                 let #one = #steps.arm(#router, #index, |#steps| { #nodes });
                 let #arms = #private::Same::arm(#arms, #one);
@@ -55,7 +57,7 @@ impl Writer<'_> {
     fn arm(&mut self, route: &Route, index: usize, arm: &Arm, reads: &[String], env: &mut Env) -> TokenStream {
         let outside = env.enter();
         if !arm.binds.is_empty() {
-            let statement = take_apart(route, index, &arm.binds, self.private);
+            let statement = take_apart(route, index, &arm.binds, &self.at(arm.body.tail.span).0);
             env.arm(arm.binds.clone(), reads, statement);
         }
         let nodes = self.seq(&arm.body, env, outside);
@@ -86,8 +88,12 @@ fn pick_if(conditions: &[Expr]) -> TokenStream {
 fn pick_match(cases: &ExprMatch) -> TokenStream {
     let mut picked = cases.clone();
     for (index, arm) in picked.arms.iter_mut().enumerate() {
-        *arm.body = syn::parse_quote_spanned!(arm.body.span()=> #index);
-        arm.comma.get_or_insert_default();
+        // The compiler offers the arms that are missing behind the last one, so it must know where that ends.
+        let end = ends(&arm.body).1;
+        let mut number = Literal::usize_suffixed(index);
+        number.set_span(end);
+        *arm.body = syn::parse_quote!(#number);
+        arm.comma.get_or_insert(Token![,](end));
     }
     quote!(#picked)
 }

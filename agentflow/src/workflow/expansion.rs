@@ -28,15 +28,25 @@ use crate::value::NodeValue;
     label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
     note = "a step can fail, and so can the run as a whole"
 )]
-pub trait WorkflowReturn {
+pub trait WorkflowReturn: Sized {
     type Ok;
     type Error;
+    fn of(result: Result<Self::Ok, Self::Error>) -> Self;
+    fn into_result(self) -> Result<Self::Ok, Self::Error>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T, E> WorkflowReturn for Result<T, E> {
     type Ok = T;
     type Error = E;
+
+    fn of(result: Self) -> Self {
+        result
+    }
+
+    fn into_result(self) -> Self {
+        self
+    }
 }
 
 /// The error type of a workflow.
@@ -84,13 +94,6 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// What the struct of a `#[workflow]` function's name implements.
-pub trait PathWorkflow: 'static {
-    type In;
-    type Out;
-    fn workflow() -> Workflow<Self::In, Self::Out>;
-}
-
 /// A `#[workflow]` of the program; collected when it is linked. Several may have one name: whoever lists them says so.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
@@ -105,14 +108,18 @@ pub struct LinkedWorkflow {
 inventory::collect!(LinkedWorkflow);
 
 impl LinkedWorkflow {
-    pub const fn new<W: PathWorkflow>(
+    pub const fn new(
         name: &'static str,
         description: &'static str,
         (file, line): (&'static str, u32),
+        GraphOf(spec): GraphOf,
     ) -> Self {
-        Self { name, description, file, line, spec: || Arc::clone(W::workflow().spec()) }
+        Self { name, description, file, line, spec }
     }
 }
+
+/// Makes the graph of a workflow.
+pub struct GraphOf(fn() -> Arc<Spec>);
 
 impl fmt::Debug for LinkedWorkflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,23 +131,65 @@ impl fmt::Debug for LinkedWorkflow {
     }
 }
 
-/// The workflow of a function, built when it is first asked for.
-pub fn workflow<In: Inputs, Out: NodeValue>(
-    cell: &OnceLock<Workflow<In, Out>>,
-    name: &'static str,
-    inputs: In::Names,
-    nodes: impl FnOnce(&mut Builder, In::Handles) -> Handle<Out>,
-) -> Workflow<In, Out> {
-    let build = || match Workflow::build(name, inputs, nodes) {
-        Ok(workflow) => workflow,
-        // The macro has checked all that the builder checks.
-        Err(error) => panic!("{error}"),
+/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is told once and at its
+/// place: the bounds of the associated types are judged where the expansion gives them.
+macro_rules! workflow_fn {
+    ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
+        pub trait $WorkflowFn: Sized + 'static {
+            $(type $T: NodeValue;)*
+            type Out: NodeValue;
+            type Error: WorkflowError;
+
+            const NAME: &'static str;
+            const INPUTS: [&'static str; $count];
+
+            fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Self::Out>>;
+
+            fn nodes(steps: &mut Steps<'_, Self::Error>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Self::Out>;
+
+            /// The workflow, built when it is first asked for.
+            fn workflow() -> Workflow<($(Self::$T,)*), Self::Out> {
+                let build = || {
+                    let nodes = |builder: &mut Builder, inputs: ($(Handle<Self::$T>,)*)| {
+                        Self::nodes(&mut Steps { builder, of: StepError::of::<Self::Error> }, inputs)
+                    };
+                    match Workflow::build(Self::NAME, Self::INPUTS, nodes) {
+                        Ok(workflow) => workflow,
+                        // The macro has checked all that the builder checks.
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                Self::cell().get_or_init(build).clone()
+            }
+
+            fn run(
+                cx: Option<&Context>,
+                inputs: ($(Self::$T,)*),
+            ) -> impl Future<Output = Result<Self::Out, Self::Error>> + Send {
+                run(Self::workflow(), cx, inputs)
+            }
+
+            const GRAPH: GraphOf = GraphOf(|| Arc::clone(Self::workflow().spec()));
+        }
     };
-    cell.get_or_init(build).clone()
 }
 
+workflow_fn!(WorkflowFn0 0);
+workflow_fn!(WorkflowFn1 1 A 0);
+workflow_fn!(WorkflowFn2 2 A 0 B 1);
+workflow_fn!(WorkflowFn3 3 A 0 B 1 C 2);
+workflow_fn!(WorkflowFn4 4 A 0 B 1 C 2 D 3);
+workflow_fn!(WorkflowFn5 5 A 0 B 1 C 2 D 3 E 4);
+workflow_fn!(WorkflowFn6 6 A 0 B 1 C 2 D 3 E 4 F 5);
+workflow_fn!(WorkflowFn7 7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+workflow_fn!(WorkflowFn8 8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+workflow_fn!(WorkflowFn9 9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
+workflow_fn!(WorkflowFn10 10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
+workflow_fn!(WorkflowFn11 11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
+workflow_fn!(WorkflowFn12 12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+
 /// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
-pub async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
+async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     workflow: Workflow<In, Out>,
     cx: Option<&Context>,
     inputs: In,
@@ -222,14 +271,7 @@ impl<E> fmt::Debug for Steps<'_, E> {
     }
 }
 
-impl<'b, E: 'static> Steps<'b, E> {
-    pub fn new(builder: &'b mut Builder) -> Self
-    where
-        E: WorkflowError,
-    {
-        Self { builder, of: StepError::of::<E> }
-    }
-
+impl<E: 'static> Steps<'_, E> {
     pub fn describe(&mut self, description: &'static str) {
         self.builder.describe(description);
     }
