@@ -33,7 +33,7 @@ pub use crate::workflow::callee::{Callee, CalleeKind};
 pub use crate::workflow::expansion::{
     LinkedWorkflow, Same, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
     WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
-    WorkflowReturn, function_id, never, not_this_arm, of_type, same,
+    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type, same,
 };
 pub use crate::workflow::{Approval, Handle, Node, OnError, StopPolicy, Workflow};
 

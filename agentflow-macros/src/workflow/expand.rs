@@ -26,10 +26,14 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let letters = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}"));
     let at_output = ends(output).0;
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
+    let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
+    // Where there is no `Result`, that is told once: everything else names these two, which then are no types.
+    let (ok_of, error_of) = (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
+    let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
     let context = context(workflow, &private);
     let steps = own("steps", Span::mixed_site());
     let settings = settings(workflow, &steps, &private);
-    let mut writer = Writer::new(&private, &returned, workflow, errors);
+    let mut writer = Writer::new(&private, workflow, errors);
     let mut env = Env::default();
     if let Some(ident) = workflow.context.as_ref().and_then(|context| context.ident.clone()) {
         env.context(ident);
@@ -43,7 +47,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
         #(#attrs)*
         #[allow(clippy::used_underscore_binding)]
         #vis #signature {
-            #returned::of(#itself::run(#context, (#(#names,)*)).await)
+            #itself::run(#context, (#(#names,)*)).await
         }
 
         #[doc(hidden)]
@@ -52,33 +56,36 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
 
         #[allow(deprecated)]
         const _: () = {
+            impl #private::WorkflowTypes for #ident {
+                type Ok = #ok;
+                type Error = #fails;
+            }
             impl #ident {
                 /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
                 #[must_use]
                 #[allow(dead_code)]
-                #vis fn workflow() -> #private::Workflow<(#(#types,)*), #itself::Out> {
+                #vis fn workflow() -> #private::Workflow<(#(#types,)*), #ok_of> {
                     #itself::workflow()
                 }
             }
             impl #private::#of_arity for #ident {
                 #(type #letters = #types;)*
-                type Out = #returned::Ok;
-                type Error = #returned::Error;
+                type Return = #result;
                 const NAME: &'static str = #name;
                 const INPUTS: [&'static str; #count] = [#(#strings),*];
 
-                fn cell() -> &'static #private::OnceLock<#private::Workflow<(#(#types,)*), Self::Out>> {
-                    static WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #itself::Out>> =
+                fn cell() -> &'static #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> {
+                    static WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> =
                         #private::OnceLock::new();
                     &WORKFLOW
                 }
 
                 #lints
                 fn nodes(
-                    #steps: &mut #private::Steps<'_, Self::Error>,
+                    #steps: &mut #private::Steps<'_, #error_of>,
                     (#(#names,)*): (#(#private::Handle<#types>,)*),
-                ) -> #private::Handle<Self::Out> {
-                    type __AgentflowError = #itself::Error;
+                ) -> #private::Handle<#ok_of> {
+                    type __AgentflowError = #error_of;
                     #settings
                     #body
                 }

@@ -21,8 +21,6 @@ const NO_CONTEXT: &str = "what is worked out here has no step, and so no context
 
 pub(super) struct Writer<'a> {
     private: &'a TokenStream,
-    /// The return type as what every return type is.
-    returned: &'a TokenStream,
     output: &'a Type,
     pub(super) errors: &'a mut Errors,
 }
@@ -38,13 +36,8 @@ pub(super) struct Opened {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(
-        private: &'a TokenStream,
-        returned: &'a TokenStream,
-        of: &'a Workflow,
-        errors: &'a mut Errors,
-    ) -> Self {
-        Self { private, returned, output: &of.output, errors }
+    pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, errors: &'a mut Errors) -> Self {
+        Self { private, output: &of.output, errors }
     }
 
     /// The library and the variable with the builder, at a place.
@@ -272,11 +265,12 @@ impl<'a> Writer<'a> {
 
     /// An expression that is to be of the workflow's return type.
     fn output(&self, expr: &TokenStream, span: Span) -> TokenStream {
-        let (output, ended, returned) = (self.output, own("ended", span), self.returned);
+        let (output, ended) = (self.output, own("ended", span));
         quote_spanned! {span=>
+            #[allow(clippy::let_and_return)]
             {
                 let #ended: #output = #expr;
-                #returned::into_result(#ended)
+                #ended
             }
         }
     }

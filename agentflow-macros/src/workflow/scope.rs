@@ -194,7 +194,7 @@ mod tests {
     use super::{of_expr, of_let};
 
     fn reads(text: &str) -> String {
-        of_expr(&syn::parse_str(text).expect("an expression")).join(" ")
+        of_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).join(" ")
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             ("f(|a| a + b)", "f b"),
             ("f(|(a, Some(b)): (u8, Option<u8>)| a + b + c)", "f c"),
             ("{ let a = a; let b = 1; a + b }", "a"),
-            ("{ { let a = 1; a } + a }", "a"),
+            ("b + { let a = 1; a } + a", "b a"),
             ("match a { Some(b) if b > c => b, None => d, _ => e }", "a c d e"),
             ("if let Some(a) = b && a > c { a } else { a }", "b c a"),
             ("while let Some(x) = it.next() { x; }", "it"),
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn format_strings_read_their_names() {
-        assert_eq!(reads(r#"format!("{a} {b:?} {{c}} {0} {d:>width$.prec$} {}", e)"#), "format a b c d width prec e".strip_prefix("format ").unwrap());
+        let text = r#"format!("{a} {b:?} {{c}} {0} {d:>width$.prec$} {}", e)"#;
+        assert_eq!(reads(text), "a b c d width prec e");
         assert_eq!(reads(r#"vec![a, f(b)]"#), "a f b");
     }
 

@@ -119,6 +119,11 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(opaque, "the output needs one type, since it is recorded; write the type's name");
                 return None;
             }
+            if is_no_result(bare(ty)) {
+                let written = ty.to_token_stream().to_string().replace(" :: ", "::");
+                errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
+                return None;
+            }
             Some((**ty).clone())
         }
         ReturnType::Default => {
@@ -126,5 +131,18 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             errors.at_span(at, "a workflow can fail, so it returns a `Result`; write `-> Result<()>` when there is no output");
             None
         }
+    }
+}
+
+/// Whether it is certain without the compiler that this is no `Result`; an alias of one may have any other name.
+fn is_no_result(ty: &Type) -> bool {
+    const PLAIN: [&str; 18] = [
+        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64",
+        "i128", "isize",
+    ];
+    match ty {
+        Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
+        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
+        _ => false,
     }
 }

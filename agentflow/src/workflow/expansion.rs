@@ -28,26 +28,27 @@ use crate::value::NodeValue;
     label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
     note = "a step can fail, and so can the run as a whole"
 )]
-pub trait WorkflowReturn: Sized {
+pub trait WorkflowReturn {
     type Ok;
     type Error;
-    fn of(result: Result<Self::Ok, Self::Error>) -> Self;
-    fn into_result(self) -> Result<Self::Ok, Self::Error>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<T, E> WorkflowReturn for Result<T, E> {
     type Ok = T;
     type Error = E;
-
-    fn of(result: Self) -> Self {
-        result
-    }
-
-    fn into_result(self) -> Self {
-        self
-    }
 }
+
+/// The two types of a workflow's `Result`, by the name of its function.
+pub trait WorkflowTypes {
+    type Ok;
+    type Error;
+}
+
+/// The same with what its two types must be, which is asked for in one place.
+pub trait RecordedReturn: WorkflowReturn<Ok: NodeValue, Error: WorkflowError> {}
+
+impl<T: NodeValue, E: WorkflowError> RecordedReturn for Result<T, E> {}
 
 /// The error type of a workflow.
 #[diagnostic::on_unimplemented(
@@ -131,27 +132,29 @@ impl fmt::Debug for LinkedWorkflow {
     }
 }
 
+type Output<R> = <R as WorkflowReturn>::Ok;
+type Fails<R> = <R as WorkflowReturn>::Error;
+
 /// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is told once and at its
 /// place: the bounds of the associated types are judged where the expansion gives them.
 macro_rules! workflow_fn {
     ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
         pub trait $WorkflowFn: Sized + 'static {
             $(type $T: NodeValue;)*
-            type Out: NodeValue;
-            type Error: WorkflowError;
+            type Return: RecordedReturn;
 
             const NAME: &'static str;
             const INPUTS: [&'static str; $count];
 
-            fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Self::Out>>;
+            fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Output<Self::Return>>>;
 
-            fn nodes(steps: &mut Steps<'_, Self::Error>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Self::Out>;
+            fn nodes(steps: &mut Steps<'_, Fails<Self::Return>>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Output<Self::Return>>;
 
             /// The workflow, built when it is first asked for.
-            fn workflow() -> Workflow<($(Self::$T,)*), Self::Out> {
+            fn workflow() -> Workflow<($(Self::$T,)*), Output<Self::Return>> {
                 let build = || {
                     let nodes = |builder: &mut Builder, inputs: ($(Handle<Self::$T>,)*)| {
-                        Self::nodes(&mut Steps { builder, of: StepError::of::<Self::Error> }, inputs)
+                        Self::nodes(&mut Steps { builder, of: StepError::of::<Fails<Self::Return>> }, inputs)
                     };
                     match Workflow::build(Self::NAME, Self::INPUTS, nodes) {
                         Ok(workflow) => workflow,
@@ -165,7 +168,7 @@ macro_rules! workflow_fn {
             fn run(
                 cx: Option<&Context>,
                 inputs: ($(Self::$T,)*),
-            ) -> impl Future<Output = Result<Self::Out, Self::Error>> + Send {
+            ) -> impl Future<Output = Result<Output<Self::Return>, Fails<Self::Return>>> + Send {
                 run(Self::workflow(), cx, inputs)
             }
 

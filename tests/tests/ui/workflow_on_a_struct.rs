@@ -1,7 +1,6 @@
 #![allow(dead_code)]
 
 use agentflow::prelude::*;
-use agentflow::Result;
 
 #[workflow]
 struct Review {
