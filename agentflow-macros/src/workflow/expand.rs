@@ -80,6 +80,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     &WORKFLOW
                 }
 
+                // What we write around the user's expressions.
+                #[allow(clippy::needless_question_mark, clippy::too_many_lines, clippy::zero_prefixed_literal)]
                 #lints
                 fn nodes(
                     #steps: &mut #private::Steps<'_, #error_of>,

@@ -30,7 +30,9 @@ impl Writer<'_> {
         let at = span.resolved_at(Span::mixed_site());
         let (chosen, router, arms) = (own("chosen", at), own("router", at), own("arms", at));
         let end = quote_spanned! {at=>
-            #[allow(unused_variables, unused_mut, clippy::match_same_arms, clippy::needless_bool)]
+            #[allow(
+                unused_variables, unused_mut, clippy::match_same_arms, clippy::needless_bool
+            )]
             let #chosen: usize = #picked;
             #private::Ok::<usize, __AgentflowError>(#chosen)
         };
@@ -91,7 +93,7 @@ fn pick_match(cases: &ExprMatch) -> TokenStream {
         // The compiler offers the arms that are missing behind the last one, so it must know where that ends.
         let end = ends(&arm.body).1;
         let mut number = Literal::usize_suffixed(index);
-        number.set_span(end);
+        number.set_span(end.resolved_at(Span::mixed_site()));
         *arm.body = syn::parse_quote!(#number);
         arm.comma.get_or_insert(Token![,](end));
     }
