@@ -25,6 +25,10 @@ impl Errors {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     #[cfg(test)]
     pub(crate) fn messages(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()

@@ -11,6 +11,7 @@ mod fallback;
 mod function;
 mod options;
 mod tool;
+mod workflow;
 
 use proc_macro::TokenStream;
 
@@ -24,4 +25,10 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn agent(options: TokenStream, item: TokenStream) -> TokenStream {
     agent::expand(options.into(), item.into()).into()
+}
+
+/// Makes a function a workflow; the text for users stands at `agentflow::workflow`.
+#[proc_macro_attribute]
+pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
+    workflow::expand(options.into(), item.into()).into()
 }

@@ -44,6 +44,7 @@ enum Form {
     Names,
     /// `name` alone or `name = expression`.
     MaybeExpr,
+    Expr,
 }
 
 /// `#[tool(..)]` on a function.
@@ -208,6 +209,95 @@ const AGENT_FUNCTION: &[Spec] = &[
         example: "crate = my_agentflow",
         default: "`::agentflow`",
         meaning: "where this library is, if the dependency was renamed",
+    },
+];
+
+/// `#[workflow(..)]` on a function.
+pub(crate) const WORKFLOW: Table = Table { attribute: "#[workflow]", specs: WORKFLOW_FUNCTION };
+
+const WORKFLOW_FUNCTION: &[Spec] = &[
+    Spec {
+        name: "name",
+        form: Form::Text,
+        example: "name = \"code_review\"",
+        default: "the function's name",
+        meaning: "the name in runs and listings; a stored run is taken up by it",
+    },
+    Spec {
+        name: "concurrency",
+        form: Form::Number,
+        example: "concurrency = 4",
+        default: "16",
+        meaning: "the most steps that run at once",
+    },
+    Spec {
+        name: "stop",
+        form: Form::Expr,
+        example: "stop = best_effort",
+        default: "`fail_fast`",
+        meaning: "what the other nodes do when one has failed: `fail_fast` cancels them, `best_effort` lets those end that do not need it",
+    },
+    Spec {
+        name: "crate",
+        form: Form::Path,
+        example: "crate = my_agentflow",
+        default: "`::agentflow`",
+        meaning: "where this library is, if the dependency was renamed",
+    },
+];
+
+/// `#[node(..)]` on a `let` of a workflow.
+pub(crate) const NODE: Table = Table { attribute: "#[node]", specs: NODE_LET };
+
+const NODE_LET: &[Spec] = &[
+    Spec {
+        name: "id",
+        form: Form::Text,
+        example: "id = \"lint\"",
+        default: "the name it is bound to",
+        meaning: "the node's name: what a stored run is taken up by",
+    },
+    Spec {
+        name: "retry",
+        form: Form::Number,
+        example: "retry = 3",
+        default: "0, or what the tool says",
+        meaning: "how often it is tried again after a failure, with growing pauses",
+    },
+    Spec {
+        name: "timeout",
+        form: Form::Text,
+        example: "timeout = \"30s\"",
+        default: "none, or what the tool says",
+        meaning: "the longest an attempt may take, in ms, s, m, h or d; of a gate, how long the answer is waited for",
+    },
+    Spec {
+        name: "on_error",
+        form: Form::Expr,
+        example: "on_error = skip",
+        default: "`fail`",
+        meaning: "what its failure means: `fail` fails the run, `skip` skips what reads it, `route(other(x))` runs another step in its place",
+    },
+    Spec {
+        name: "approve",
+        form: Form::MaybeExpr,
+        example: "approve = \"send it?\"",
+        default: "off, or what the tool says",
+        meaning: "a person must agree before it begins; `approve` alone asks with the node's name",
+    },
+    Spec {
+        name: "concurrency",
+        form: Form::Number,
+        example: "concurrency = 2",
+        default: "the workflow's",
+        meaning: "the most items of a `map!`, or branches of a `race!`, at once",
+    },
+    Spec {
+        name: "repeatable",
+        form: Form::Expr,
+        example: "repeatable = false",
+        default: "`true`, or what the tool says",
+        meaning: "whether it may run again when its process ended in the middle of it",
     },
 ];
 
@@ -392,7 +482,7 @@ fn names(specs: &[Spec]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{AGENT_FUNCTION, FUNCTION, PARAMETER, Spec};
+    use super::{AGENT_FUNCTION, FUNCTION, NODE_LET, PARAMETER, Spec, WORKFLOW_FUNCTION};
 
     fn rows(table: &[Spec]) -> String {
         table.iter().map(|spec| format!("| `{}` | {} | {} |\n", spec.example, spec.default, spec.meaning)).collect()
@@ -402,7 +492,13 @@ mod tests {
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn the_documentation_shows_the_tables() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../agentflow/src/docs");
-        for (file, table) in [("tool.md", FUNCTION), ("tool.md", PARAMETER), ("agent.md", AGENT_FUNCTION)] {
+        for (file, table) in [
+            ("tool.md", FUNCTION),
+            ("tool.md", PARAMETER),
+            ("agent.md", AGENT_FUNCTION),
+            ("workflow.md", WORKFLOW_FUNCTION),
+            ("workflow.md", NODE_LET),
+        ] {
             let Ok(documentation) = std::fs::read_to_string(format!("{folder}/{file}")) else {
                 eprintln!("skipped: the library's documentation is not beside this crate");
                 return;

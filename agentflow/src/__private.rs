@@ -5,9 +5,15 @@ use std::any::Any;
 pub use std::boxed::Box;
 pub use std::clone::Clone;
 pub use std::default::Default;
+pub use std::format;
+pub use std::iter::{IntoIterator, Iterator};
 pub use std::option::Option::{None, Some};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+pub use std::result::Result::{self, Ok};
+pub use std::string::String;
+use std::sync::Arc;
+pub use std::sync::OnceLock;
+pub use std::time::Duration;
+pub use std::vec::Vec;
 pub use std::{concat, file, line};
 
 pub use inventory;
@@ -22,6 +28,14 @@ use crate::tool::{
     ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolOutput, ToolParam, ToolParams,
     ToolPolicy, ToolRef, parameters_schema,
 };
+
+pub use crate::workflow::callee::{Callee, CalleeKind};
+pub use crate::workflow::expansion::{
+    LinkedWorkflow, Same, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
+    WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
+    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type, same,
+};
+pub use crate::workflow::{Approval, Handle, Node, OnError, StopPolicy, Workflow};
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.
 pub struct LinkedTool {

@@ -32,6 +32,8 @@ pub mod cli;
 pub use agentflow_macros::agent;
 #[doc = include_str!("docs/tool.md")]
 pub use agentflow_macros::tool;
+#[doc = include_str!("docs/workflow.md")]
+pub use agentflow_macros::workflow;
 #[cfg(feature = "metrics")]
 #[doc(no_inline)]
 pub use opentelemetry;
@@ -91,5 +93,8 @@ pub use crate::workflow::{
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
-    pub use crate::{Agent, Context, Inject, Message, Model, Runtime, agent, tool, tools};
+    pub use crate::{
+        Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout,
+        tool, tools, workflow,
+    };
 }

@@ -53,6 +53,12 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 }
             }
             #private::inventory::submit! { #private::Linked(#private::linked::<#ident>) }
+            #private::inventory::submit! {
+                #private::Callee {
+                    function: || #private::function_id(&#ident),
+                    kind: #private::CalleeKind::Tool(#private::linked::<#ident>),
+                }
+            }
         };
     }
 }

@@ -27,6 +27,8 @@ pub struct Node {
     line: u32,
     policy: NodePolicy,
     after: Vec<RawHandle>,
+    /// The type of the function that its step calls.
+    callee: Option<TypeId>,
 }
 
 impl Node {
@@ -38,6 +40,12 @@ impl Node {
     /// What the node calls, for drawings.
     pub fn calls(mut self, call: &'static str) -> Self {
         self.call = call;
+        self
+    }
+
+    /// Its step calls a function of a type, so that what the function says of itself counts.
+    pub(crate) fn calling(mut self, callee: Option<TypeId>) -> Self {
+        self.callee = callee;
         self
     }
 
@@ -76,6 +84,24 @@ impl Node {
         self.policy = self.policy.on_error(on_error);
         self
     }
+
+    /// Asks a person before it begins.
+    pub fn approve(mut self, question: impl Into<String>) -> Self {
+        self.policy = self.policy.approve(question);
+        self
+    }
+
+    /// Bounds how many items of a map, or branches of a race, run at once.
+    pub fn concurrency(mut self, at_once: u32) -> Self {
+        self.policy = self.policy.concurrency(at_once);
+        self
+    }
+
+    /// Says whether it may be run again when its process ended in the middle of it.
+    pub fn repeatable(mut self, repeatable: bool) -> Self {
+        self.policy = self.policy.repeatable(repeatable);
+        self
+    }
 }
 
 impl<T: Into<String>> From<T> for Node {
@@ -96,6 +122,7 @@ pub struct Branch<O> {
     name: String,
     reads: Vec<RawHandle>,
     step: super::spec::Step,
+    callee: Option<TypeId>,
     output: std::marker::PhantomData<fn() -> O>,
 }
 
@@ -112,8 +139,15 @@ impl<O: NodeValue> Branch<O> {
             name: name.into(),
             reads: reads.handles(),
             step: Arc::new(move |cx, outputs| Ok(encoded(body(cx, load(&reads, outputs)?)))),
+            callee: None,
             output: std::marker::PhantomData,
         }
+    }
+
+    /// Its step calls a function of a type.
+    pub(crate) fn calling(mut self, callee: Option<TypeId>) -> Self {
+        self.callee = callee;
+        self
     }
 }
 
@@ -199,13 +233,8 @@ impl Builder {
     }
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
-        self.push::<T>(
-            Node::new(name),
-            NodeKind::Input,
-            Vec::new(),
-            None,
-            Body::Input { fits: |value| T::decode(value).map(drop) },
-        )
+        let fits = |value: &Encoded| T::decode(value).map(drop);
+        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits })
     }
 
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
@@ -217,20 +246,8 @@ impl Builder {
         B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        self.step(node.into(), None, reads, body)
-    }
-
-    /// A step that calls a function of a type, so that what the function says of itself counts.
-    pub(crate) fn step<R, O, E, B, F>(&mut self, node: Node, callee: Option<TypeId>, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        E: StepFailure,
-        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
         let step: super::spec::Step = Arc::new(move |cx, outputs| Ok(encoded(body(cx, load(&reads, outputs)?))));
-        self.push::<O>(node, NodeKind::Step, reads.handles(), callee, Body::Step(step))
+        self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step))
     }
 
     /// Adds a value that follows from others without an effect. It is not recorded but worked out anew after a crash.
@@ -243,7 +260,7 @@ impl Builder {
     {
         let pure: super::spec::Pure =
             Arc::new(move |outputs| encode(&body(load(&reads, outputs)?).map_err(StepError::of)?));
-        self.push::<O>(node.into(), NodeKind::Value, reads.handles(), None, Body::Pure(pure))
+        self.push::<O>(node.into(), NodeKind::Value, reads.handles(), Body::Pure(pure))
     }
 
     /// Adds a router: `pick` gives the place of the arm that is taken. Each arm is then added with [`arm`](Self::arm),
@@ -275,7 +292,7 @@ impl Builder {
             self.problems.push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
         }
         let handle =
-            self.push::<serde_json::Value>(node, NodeKind::Router, reads.handles(), None, Body::Router { pick, arms });
+            self.push::<serde_json::Value>(node, NodeKind::Router, reads.handles(), Body::Router { pick, arms });
         Router { node: handle.node }
     }
 
@@ -303,7 +320,7 @@ impl Builder {
         let name = format!("{}/end", self.nodes[router.node as usize].path);
         let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
         let outer = std::mem::take(&mut self.prefix);
-        let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, None, Body::Join);
+        let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);
         self.prefix = outer;
         handle
     }
@@ -329,7 +346,6 @@ impl Builder {
             node,
             NodeKind::Gate,
             reads.handles(),
-            None,
             Body::Gate { question, fits: |answer| A::decode(answer).map(drop) },
         )
     }
@@ -358,7 +374,7 @@ impl Builder {
         });
         let items = RawHandle { node: items.node, builder: items.builder };
         let all = std::iter::once(items).chain(reads.handles()).collect();
-        self.push::<Vec<O>>(node.into(), NodeKind::Map, all, None, Body::Map { items: items.node, step })
+        self.push::<Vec<O>>(node.into(), NodeKind::Map, all, Body::Map { items: items.node, step })
     }
 
     /// Adds branches that run at the same time; the first to succeed gives the output, the others are cancelled and
@@ -383,7 +399,7 @@ impl Builder {
 
     fn branches<O: NodeValue>(
         &mut self,
-        node: Node,
+        mut node: Node,
         kind: NodeKind,
         branches: impl IntoIterator<Item = Branch<O>>,
         body: fn(Vec<SpecBranch>) -> Body,
@@ -392,6 +408,12 @@ impl Builder {
         let mut of_spec: Vec<SpecBranch> = Vec::new();
         for branch in branches {
             reads.extend(branch.reads);
+            // One branch that must not run twice makes a node that must not.
+            if node.policy.repeatable.is_none()
+                && branch.callee.and_then(super::callee::tool_policy).is_some_and(|tool| !is_repeatable(&tool))
+            {
+                node.policy.repeatable = Some(false);
+            }
             let mut name = branch.name.clone();
             let mut repeat = 1;
             while of_spec.iter().any(|other| *other.name == *name) {
@@ -403,7 +425,7 @@ impl Builder {
         if of_spec.is_empty() {
             self.problems.push(format!("the node `{}` has no branches; give it at least one", node.name));
         }
-        self.push::<O>(node, kind, reads, None, body(of_spec))
+        self.push::<O>(node, kind, reads, body(of_spec))
     }
 
     /// Adds a step that is repeated on its own output until `until` holds, at most `max` times; its output is the last.
@@ -435,18 +457,11 @@ impl Builder {
         let first = RawHandle { node: first.node, builder: first.builder };
         let all = std::iter::once(first).chain(reads.handles()).collect();
         let body = Body::Repeat { first: first.node, step, until: Some(until), max: max.max(1) };
-        self.push::<T>(node.into(), NodeKind::Repeat, all, None, body)
+        self.push::<T>(node.into(), NodeKind::Repeat, all, body)
     }
 
-    fn push<T: NodeValue>(
-        &mut self,
-        node: Node,
-        kind: NodeKind,
-        reads: Vec<RawHandle>,
-        callee: Option<TypeId>,
-        body: Body,
-    ) -> Handle<T> {
-        let Node { name, call, line, mut policy, after } = node;
+    fn push<T: NodeValue>(&mut self, node: Node, kind: NodeKind, reads: Vec<RawHandle>, body: Body) -> Handle<T> {
+        let Node { name, call, line, mut policy, after, callee } = node;
         let name = format!("{}{name}", self.prefix);
         if let Some(problem) = problem_of_name(&name) {
             self.problems.push(problem);
@@ -486,9 +501,13 @@ impl Builder {
     }
 }
 
+fn is_repeatable(tool: &ToolPolicy) -> bool {
+    tool.idempotent || tool.effects != Effects::Write
+}
+
 /// What a tool says of itself counts where the node says nothing.
 fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
-    policy.repeatable.get_or_insert(tool.idempotent || tool.effects != Effects::Write);
+    policy.repeatable.get_or_insert(is_repeatable(tool));
     if policy.timeout_ms.is_none()
         && let Some(timeout) = tool.timeout
     {

@@ -18,19 +18,24 @@ impl StepError {
         Self { failure: Failure::new(kind, message), original: None }
     }
 
-    /// The error of a step's own type.
+    /// The error of a step's own type; one that is a `StepError` already stays as it is.
     pub(crate) fn of<E: StepFailure>(error: E) -> Self {
-        let any: &dyn Any = &error;
-        let failure = if let Some(error) = any.downcast_ref::<Error>() {
+        let message = error.to_string();
+        let error: Box<dyn Any + Send> = Box::new(error);
+        let error = match error.downcast::<Self>() {
+            Ok(already) => return *already,
+            Err(error) => error,
+        };
+        let failure = if let Some(error) = error.downcast_ref::<Error>() {
             Failure::from(error)
-        } else if let Some(error) = any.downcast_ref::<ModelError>() {
+        } else if let Some(error) = error.downcast_ref::<ModelError>() {
             Failure::from(error)
-        } else if let Some(error) = any.downcast_ref::<ToolError>() {
+        } else if let Some(error) = error.downcast_ref::<ToolError>() {
             Failure::new(error.status().as_str(), error.message())
         } else {
-            Failure::new("error", error.to_string())
+            Failure::new("error", message)
         };
-        Self { failure, original: Some(Box::new(error)) }
+        Self { failure, original: Some(error) }
     }
 
     /// A value that could not be encoded or decoded where it crosses a boundary.
@@ -42,6 +47,12 @@ impl StepError {
 impl fmt::Debug for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.failure.fmt(f)
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.failure.message)
     }
 }
 

@@ -9,7 +9,9 @@ pub(crate) mod callee;
 mod compact;
 mod draw;
 pub(crate) mod driver;
+pub(crate) mod expansion;
 pub(crate) mod failure;
+mod forms;
 mod graph;
 mod handle;
 pub(crate) mod inputs;
@@ -52,9 +54,9 @@ pub(crate) const CONCURRENCY: usize = 16;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
 /// let sums = Workflow::<(i64, i64), i64>::build("sums", ["a", "b"], |b, (a, b_)| {
-///     let twice = b.node("twice", (a,), |_cx, (a,)| async move { agentflow::Result::Ok(2 * a) });
-///     let thrice = b.node("thrice", (b_,), |_cx, (b,)| async move { agentflow::Result::Ok(3 * b) });
-///     b.value("sum", (twice, thrice), |(x, y)| agentflow::Result::Ok(x + y))
+///     let twice = b.node("twice", (a,), |_cx, (a,)| async move { Ok::<_, agentflow::Error>(2 * a) });
+///     let thrice = b.node("thrice", (b_,), |_cx, (b,)| async move { Ok::<_, agentflow::Error>(3 * b) });
+///     b.value("sum", (twice, thrice), |(x, y)| Ok::<_, agentflow::Error>(x + y))
 /// })?;
 /// assert_eq!(sums.run(&Runtime::default(), (1, 2)).await?, 8);
 /// # Ok(())

@@ -26,7 +26,7 @@ use std::fmt;
 
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{AgentDefinition, Context, Error, Inject, ToolRef, agent, tool, tools};
+use agentflow::{AgentDefinition, Approval, Context, Error, Inject, ToolRef, agent, tool, tools, workflow};
 
 /// How hot it is.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -282,4 +282,88 @@ pub fn all() -> Vec<ToolRef> {
         same_text,
         same_number
     ]
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+pub enum Found {
+    /// A text.
+    Text(String),
+    /// A number, with its weight.
+    Number {
+        /// The number.
+        value: u32,
+        /// Its weight.
+        weight: u32,
+    },
+    /// Nothing.
+    Nothing,
+}
+
+async fn look(_cx: &Context, text: String) -> agentflow::Result<Found> {
+    Ok(if text.is_empty() { Found::Nothing } else { Found::Text(text) })
+}
+
+async fn weigh(value: u32) -> agentflow::Result<u32> {
+    Ok(value + 1)
+}
+
+async fn count(text: &str) -> u32 {
+    u32::try_from(text.len()).unwrap_or(u32::MAX)
+}
+
+/// Every form of a workflow.
+///
+/// # Errors
+/// When a step fails.
+#[workflow(name = "everything", concurrency = 4, stop = best_effort)]
+pub async fn everything(cx: &Context, text: String, numbers: Vec<u32>) -> agentflow::Result<(u32, Option<String>)> {
+    let found = look(cx, text).await?;
+    let length = count(&text).await;
+    let heavy = length > 5;
+    #[node(retry = 2, timeout = "1m", concurrency = 3)]
+    let weights = map!(numbers, |number| weigh(number + length)).await?;
+    let picked = match found {
+        Found::Text(text) if heavy => count(&text).await,
+        Found::Number { value, weight } => {
+            let more = weigh(value).await?;
+            if more > weight { weigh(more).await? } else { weight }
+        }
+        Found::Text(_) | Found::Nothing => 0,
+    };
+    #[after(weights)]
+    let _saved = weigh(picked).await?;
+    let _ = weigh(length).await?;
+    #[node(on_error = route(weigh(0)), approve = "go on?")]
+    let routed = weigh(picked).await?;
+    let raced = race!(weigh(routed), weigh(picked)).await?;
+    let tried = fallback!(weigh(raced), weigh(1)).await?;
+    let grown = repeat!(tried, |n| weigh(n), until = |n| *n > 5, max = 9).await?;
+    let limited = timeout!("5s", weigh(grown)).await?;
+    #[node(timeout = "7d")]
+    let answer = gate!("is {limited} enough?", weights).await?;
+    let (comment, _granted) = match answer {
+        Approval::Granted { comment } => (comment, true),
+        Approval::Denied { comment } => (comment, false),
+    };
+    let sum: u32 = {
+        let mut sum = 0;
+        for weight in weights {
+            sum += weight;
+        }
+        sum
+    };
+    Ok((sum + limited, comment))
+}
+
+/// A workflow as a step of another.
+///
+/// # Errors
+/// When a step fails.
+#[workflow]
+pub async fn twice(cx: &Context) -> agentflow::Result<u32> {
+    let first = everything(cx, String::new(), vec![1]).await?;
+    if first.1.is_some() { weigh(1).await } else { Ok(first.0) }
 }

@@ -1,0 +1,170 @@
+//! Reads `#[workflow(..)]` and, on a `let`, `#[node(..)]` and `#[after(..)]`.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, ExprCall, Lit, LitInt, LitStr, Meta, Path, Token};
+
+use super::model::{Approve, Policy};
+use crate::duration;
+use crate::errors::{Errors, nearest};
+use crate::options::{self, Value, small};
+
+/// The options on the function; a wrong one is left out and told.
+#[derive(Default)]
+pub(super) struct Options {
+    pub(super) name: Option<LitStr>,
+    pub(super) concurrency: Option<LitInt>,
+    pub(super) stop: Option<Ident>,
+    krate: Option<Path>,
+}
+
+impl Options {
+    pub(super) fn krate(&self) -> Path {
+        self.krate.clone().unwrap_or_else(|| syn::parse_quote!(::agentflow))
+    }
+}
+
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    for given in options::parse(tokens, &options::WORKFLOW, errors) {
+        let name = given.name.to_string();
+        match (name.as_str(), given.value) {
+            ("name", Value::Text(text)) if text.value().trim().is_empty() => {
+                errors.at(text, "a workflow needs a name; leave the option out for the function's");
+            }
+            ("name", Value::Text(text)) => options.name = Some(text),
+            ("concurrency", Value::Number(number)) => options.concurrency = some(number, errors),
+            ("stop", Value::Expr(expr)) => {
+                let variants = [("fail_fast", "FailFast"), ("best_effort", "BestEffort")];
+                options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
+            }
+            ("crate", Value::Path(path)) => options.krate = Some(path),
+            // Only a table that says one thing and a list that says another would come here.
+            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+        }
+    }
+    options
+}
+
+fn word(expr: &Expr, words: &[(&str, &str)], message: &str, errors: &mut Errors) -> Option<Ident> {
+    let wrong = expr.to_token_stream().to_string();
+    let found = words.iter().find(|(word, _)| *word == wrong);
+    if found.is_none() {
+        let hint = nearest(&wrong, words.iter().map(|(word, _)| *word))
+            .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        errors.at(expr, format!("{message}{hint}"));
+    }
+    found.map(|(_, variant)| Ident::new(variant, proc_macro2::Span::call_site()))
+}
+
+/// A number that is not zero.
+fn some(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
+    let number = small(number, errors)?;
+    if number.base10_digits() == "0" {
+        errors.at(&number, "with zero nothing would ever run; write 1 or more, or leave the option out");
+        return None;
+    }
+    Some(number)
+}
+
+/// Takes our attributes off a `let`; `true` when there was one.
+pub(super) fn take(attrs: &mut Vec<Attribute>, errors: &mut Errors) -> (Policy, Option<Attribute>) {
+    let mut policy = Policy::default();
+    let mut ours = None;
+    attrs.retain(|attr| {
+        if attr.path().is_ident("node") {
+            node(attr, &mut policy, errors);
+        } else if attr.path().is_ident("after") {
+            after(attr, &mut policy, errors);
+        } else {
+            return true;
+        }
+        ours.get_or_insert_with(|| attr.clone());
+        false
+    });
+    (policy, ours)
+}
+
+fn after(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
+    let names = match &attr.meta {
+        Meta::List(list) => list.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated).ok(),
+        _ => None,
+    };
+    match names {
+        Some(names) if !names.is_empty() => policy.after.extend(names),
+        _ => errors.at(attr, "`#[after(..)]` names earlier nodes, as in `#[after(saved)]` or `#[after(saved, sent)]`"),
+    }
+}
+
+fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
+    let tokens = match &attr.meta {
+        Meta::List(list) => list.tokens.clone(),
+        other => {
+            errors.at(other, "say what about the node, as in `#[node(retry = 3)]` or `#[node(timeout = \"30s\")]`");
+            return;
+        }
+    };
+    for given in options::parse(tokens, &options::NODE, errors) {
+        let name = given.name.to_string();
+        match (name.as_str(), given.value) {
+            ("id", Value::Text(text)) => match problem_of_id(&text.value()) {
+                Some(problem) => errors.at(text, problem),
+                None => policy.id = Some(text.value()),
+            },
+            ("retry", Value::Number(number)) => policy.retry = small(number, errors),
+            ("timeout", Value::Text(text)) => policy.timeout_ms = milliseconds(&text, errors),
+            ("on_error", Value::Expr(expr)) => on_error(*expr, policy, errors),
+            ("approve", Value::Flag) => policy.approve = Some(Approve::Usual),
+            ("approve", Value::Expr(expr)) => match &*expr {
+                Expr::Lit(literal) if matches!(literal.lit, Lit::Str(_)) => {
+                    policy.approve = Some(Approve::Question(*expr));
+                }
+                other => errors.at(other, "the question is a text, as in `approve = \"send it?\"`"),
+            },
+            ("concurrency", Value::Number(number)) => policy.concurrency = some(number, errors),
+            ("repeatable", Value::Expr(expr)) => match *expr {
+                Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
+                other => errors.at(other, "`repeatable` is `true` or `false`"),
+            },
+            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+        }
+    }
+}
+
+pub(super) fn milliseconds(text: &LitStr, errors: &mut Errors) -> Option<u64> {
+    match duration::milliseconds(&text.value()) {
+        Ok(milliseconds) => Some(milliseconds),
+        Err(message) => {
+            errors.at(text, message);
+            None
+        }
+    }
+}
+
+fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
+    if let Expr::Call(ExprCall { func, mut args, .. }) = expr.clone()
+        && func.to_token_stream().to_string() == "route"
+        && args.len() == 1
+    {
+        policy.route = args.pop();
+        return;
+    }
+    let message = "`on_error` is `fail`, `skip` or `route(other(x))`";
+    let found = word(&expr, &[("fail", "Fail"), ("skip", "Skip")], message, errors);
+    policy.skip_on_error = found.is_some_and(|variant| variant == "Skip");
+}
+
+/// As the builder judges it.
+fn problem_of_id(id: &str) -> Option<&'static str> {
+    if id.is_empty() {
+        Some("a node needs a name; leave `id` out for the name it is bound to")
+    } else if id.contains(['/', '[', ']', '%', '"', '\\']) || id.starts_with("model#") || id.starts_with("tool#") {
+        Some(
+            "this cannot be the name of a node: it is a part of paths such as `notes[3]`, so leave `/`, `[`, `]`, `%`, \
+             quotes and `\\` out",
+        )
+    } else {
+        None
+    }
+}

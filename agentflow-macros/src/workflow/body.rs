@@ -1,0 +1,448 @@
+//! Reads a body: which `let` is a node, which is glue, what routes, what the output is.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Ident, Span};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
+
+use super::model::{Arm, Branch, Head, Input, Node, Policy, Route, Seq, Statement, Work};
+use super::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
+use super::refuse;
+use super::{attrs, forms};
+use crate::errors::Errors;
+
+/// Where the first `.await` is that the expression itself would wait at.
+pub(super) fn awaits(expr: &Expr) -> Option<Span> {
+    refuse::first_await(|visit| visit.visit_expr(expr))
+}
+
+/// The expression without parentheses and invisible groups.
+pub(super) fn plain(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(paren) => plain(&paren.expr),
+        Expr::Group(group) => plain(&group.expr),
+        other => other,
+    }
+}
+
+/// The expression without `?` and `.await`.
+pub(super) fn future(expr: &Expr) -> &Expr {
+    match plain(expr) {
+        Expr::Try(tried) => future(&tried.expr),
+        Expr::Await(awaited) => future(&awaited.base),
+        other => other,
+    }
+}
+
+/// What an expression calls, as a word.
+pub(super) fn called(expr: &Expr) -> String {
+    match future(expr) {
+        Expr::Call(call) => match plain(&call.func) {
+            Expr::Path(path) => {
+                path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
+            }
+            _ => "step".to_owned(),
+        },
+        Expr::MethodCall(call) => call.method.unraw().to_string(),
+        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
+        Expr::Macro(mac) => mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
+        Expr::Match(_) => "match".to_owned(),
+        Expr::If(_) => "if".to_owned(),
+        _ => "step".to_owned(),
+    }
+}
+
+/// What an expression calls, as it is written.
+fn calls(expr: &Expr) -> String {
+    match future(expr) {
+        Expr::Call(call) => written(&call.func),
+        Expr::MethodCall(call) => call.method.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn written(tokens: &impl ToTokens) -> String {
+    tokens.to_token_stream().to_string().replace(" :: ", "::").replace(":: ", "::")
+}
+
+/// The body, and how many of the mistakes are statements and control flow that a workflow cannot have.
+pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
+    refuse::control_flow(&block, errors);
+    let flow = errors.len();
+    let mut reader = Reader { errors, scope: Vec::new(), flow };
+    let mut names = Names::default();
+    for input in inputs {
+        names.taken.insert(input.ident.unraw().to_string());
+        reader.scope.push((input.ident.unraw().to_string(), true));
+    }
+    let end = block.brace_token.span.close();
+    let seq = reader.seq(block.stmts, end, true, names);
+    (seq, reader.flow)
+}
+
+struct Reader<'e> {
+    errors: &'e mut Errors,
+    /// The names that can be seen, and whether they are nodes.
+    scope: Vec<(String, bool)>,
+    /// How many of the mistakes are statements and control flow that a workflow cannot have.
+    flow: usize,
+}
+
+/// The names of the nodes of one body or arm.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// The name, with a number when there is one already.
+    fn free(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut number = 1;
+        while !self.taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{wanted}_{number}");
+        }
+        name
+    }
+}
+
+impl Reader<'_> {
+    fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, wrapped: bool, mut names: Names) -> Seq {
+        let outside = self.scope.len();
+        let top = wrapped && outside == names.taken.len();
+        let tail = self.take_tail(&mut statements, end);
+        let mut all = Vec::new();
+        for statement in statements {
+            match statement {
+                Stmt::Local(local) => all.extend(self.binding(local, &mut names)),
+                other => {
+                    let before = self.errors.len();
+                    refuse::statement(&other, self.errors);
+                    self.flow += self.errors.len() - before;
+                }
+            }
+        }
+        let mut tail = tail.map_or_else(
+            || Node::tail(Work::Value(syn::parse_quote!(())), end, wrapped),
+            |expr| self.tail(expr, wrapped),
+        );
+        // Names that the user gave go before those that follow from what is called.
+        for statement in &mut all {
+            if let Statement::Node(node) = statement
+                && node.name.is_empty()
+            {
+                node.name = names.free(&as_name(&default_name(&node.work)));
+            }
+        }
+        let wanted = match &tail.work {
+            Work::Value(_) if top => "output".to_owned(),
+            Work::Value(_) => "yield".to_owned(),
+            work => default_name(work),
+        };
+        tail.name = names.free(&as_name(&wanted));
+        self.scope.truncate(outside);
+        Seq { statements: all, tail: Box::new(tail) }
+    }
+
+    fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span) -> Option<Expr> {
+        match statements.pop() {
+            Some(Stmt::Expr(expr, None)) => Some(expr),
+            Some(Stmt::Macro(mac)) if mac.semi_token.is_none() => {
+                Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
+            }
+            last => {
+                statements.extend(last);
+                let message =
+                    "a workflow ends with its output; write `Ok(..)` here, or a last step such as `step(x).await`";
+                self.errors.at_span(end, message);
+                None
+            }
+        }
+    }
+
+    fn binding(&mut self, mut local: Local, names: &mut Names) -> Option<Statement> {
+        let (mut policy, attribute) = attrs::take(&mut local.attrs, self.errors);
+        let Some(init) = &mut local.init else {
+            self.errors.at(&local, "a `let` of a workflow has a value; write it here");
+            return None;
+        };
+        if let Some((token, _)) = init.diverge.take() {
+            self.errors.at(
+                token,
+                "`let .. else` would end the workflow in the middle of its graph; use `match` with an arm for each case",
+            );
+        }
+        self.check_after(&policy);
+        let expr = (*init.expr).clone();
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        if awaits(&expr).is_none() && !is_form {
+            if let Some(attribute) = attribute {
+                let message = "this `let` has no step, so there is no node; it is worked out anew in each node that \
+                               reads it";
+                self.errors.at(attribute, message);
+            }
+            refuse::question_marks(&expr, self.errors);
+            self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+            return Some(Statement::Glue(local));
+        }
+        let span = expr.span();
+        let (work, calls) = self.work(expr, false, &mut policy)?;
+        self.check_policy(&policy, &work, attribute.as_ref());
+        let (pat, ty) = typed(local.pat);
+        if let Pat::Ident(ident) = &pat
+            && let Some(token) = ident.mutability.map(|token| token.span).or(ident.by_ref.map(|token| token.span))
+        {
+            self.errors.at_span(token, "the output of a node does not change; bind it by its name alone");
+        }
+        let bound = binds(&pat);
+        let name = self.name(&policy, &pat, &bound, names);
+        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
+        Some(Statement::Node(Node { name, pat: Some(pat), ty, calls, policy, span, wrapped: false, work }))
+    }
+
+    /// The name that the user gave, which must be the only one; empty when he gave none.
+    fn name(&mut self, policy: &Policy, pat: &Pat, bound: &[Ident], names: &mut Names) -> String {
+        let name = match &policy.id {
+            Some(id) => id.clone(),
+            None => {
+                let words: Vec<String> = bound.iter().map(|ident| ident.unraw().to_string()).collect();
+                words.join("_").trim_start_matches('_').to_owned()
+            }
+        };
+        if !name.is_empty() && !names.taken.insert(name.clone()) {
+            let message =
+                format!("two nodes are named `{name}`; rename one of them, or name it with `#[node(id = \"..\")]`");
+            self.errors.at(pat, message);
+        }
+        name
+    }
+
+    fn tail(&mut self, expr: Expr, wrapped: bool) -> Node {
+        let span = expr.span();
+        // Behind `Ok(..)` there is what an inner tail would be.
+        if wrapped
+            && let Some(inner) = in_ok(&expr)
+            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if forms::form(&mac.mac).is_some()))
+            && awaits(inner).is_some()
+        {
+            return self.tail(inner.clone(), false);
+        }
+        let mut policy = Policy::default();
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        if awaits(&expr).is_none() && !is_form {
+            return Node::tail(Work::Value(expr), span, wrapped);
+        }
+        match self.work(expr, wrapped, &mut policy) {
+            Some((work, calls)) => Node { policy, calls, ..Node::tail(work, span, wrapped) },
+            None => Node::tail(Work::Value(syn::parse_quote!(())), span, wrapped),
+        }
+    }
+
+    fn work(&mut self, expr: Expr, wrapped: bool, policy: &mut Policy) -> Option<(Work, String)> {
+        match plain(&expr) {
+            Expr::If(test) => {
+                return self.route_if(test.clone(), wrapped).map(|route| (Work::Route(route), "if".into()));
+            }
+            Expr::Match(cases) => {
+                let calls = format!("match {}", written(&cases.expr));
+                return self.route_match(cases.clone(), wrapped).map(|route| (Work::Route(route), calls));
+            }
+            _ => {}
+        }
+        if let Expr::Macro(mac) = future(&expr)
+            && let Some(name) = forms::form(&mac.mac)
+        {
+            self.check_awaited(&expr, &name, wrapped);
+            let work = forms::read(&name, &mac.mac, policy, self.errors)?;
+            let calls = match &work {
+                Work::Map { step, .. } | Work::Repeat { step, .. } => calls(&step.step),
+                Work::Future(step) => calls(step),
+                _ => String::new(),
+            };
+            return Some((work, calls));
+        }
+        let calls = calls(&expr);
+        if let Some(instead) = policy.route.take() {
+            let first = Branch { name: as_name(&called(&expr)), step: expr, awaited: true };
+            return Some((Work::Fallback(vec![first, forms::branch(instead, self.errors)]), calls));
+        }
+        Some((Work::Step(expr), calls))
+    }
+
+    fn check_awaited(&mut self, expr: &Expr, name: &str, wrapped: bool) {
+        let (awaited, tried) = match plain(expr) {
+            Expr::Try(tried) => (matches!(plain(&tried.expr), Expr::Await(_)), true),
+            Expr::Await(_) => (true, false),
+            _ => (false, false),
+        };
+        if !awaited || tried == wrapped {
+            let end = if wrapped { ".await" } else { ".await?" };
+            self.errors.at(expr, format!("write `{end}` behind the form: `{name}!(..){end}`"));
+        }
+    }
+
+    fn check_after(&mut self, policy: &Policy) {
+        for after in &policy.after {
+            let name = after.unraw().to_string();
+            match self.scope.iter().rev().find(|(known, _)| *known == name) {
+                Some((_, true)) => {}
+                Some((_, false)) => {
+                    self.errors
+                        .at(after, format!("`{name}` has no step, so there is nothing to wait for; name a node"));
+                }
+                None => {
+                    let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
+                    let hint = crate::errors::nearest(&name, nodes)
+                        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                    self.errors.at(after, format!("there is no node `{name}` before this one{hint}"));
+                }
+            }
+        }
+    }
+
+    fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&syn::Attribute>) {
+        let Some(attribute) = attribute else { return };
+        let many = matches!(work, Work::Map { .. } | Work::Race(_));
+        if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
+            self.errors.at(number, "`concurrency` is for `map!` and `race!`; anything else is one step");
+        }
+        let wrong = match work {
+            Work::Route(_) => {
+                policy.retry.is_some()
+                    || policy.timeout_ms.is_some()
+                    || policy.skip_on_error
+                    || policy.approve.is_some()
+                    || policy.repeatable.is_some()
+            }
+            _ => false,
+        };
+        if wrong {
+            let message = "an `if` or `match` is no step; put the policy on a `let` within the arm (`id` and \
+                           `#[after(..)]` may stand here)";
+            self.errors.at(attribute, message);
+        }
+        if let Work::Gate { .. } = work
+            && (policy.retry.is_some() || policy.approve.is_some())
+        {
+            self.errors.at(attribute, "a gate asks a person once; it has no `retry` and no `approve`");
+        }
+        if policy.route.is_some() {
+            self.errors
+                .at(attribute, "`on_error = route(..)` is for a single step; put the form into a step of its own");
+        }
+    }
+
+    fn route_if(&mut self, test: ExprIf, wrapped: bool) -> Option<Route> {
+        let mut conditions = Vec::new();
+        let mut arms = Vec::new();
+        let mut next = test;
+        loop {
+            refuse_await_in_choice(&next.cond, self.errors);
+            let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
+            let binds = binds_of_condition(&next.cond);
+            arms.push(self.arm(name, binds, next.then_branch, wrapped));
+            conditions.push(*next.cond);
+            match next.else_branch.map(|(_, other)| *other) {
+                Some(Expr::If(other)) => next = other,
+                Some(Expr::Block(other)) => {
+                    arms.push(self.arm("else".to_owned(), Vec::new(), other.block, wrapped));
+                    return Some(Route { head: Head::If(conditions), arms });
+                }
+                _ => {
+                    self.errors.at(next.if_token, "an `if` of a workflow has a value, so it needs an `else`");
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn route_match(&mut self, cases: ExprMatch, wrapped: bool) -> Option<Route> {
+        refuse_await_in_choice(&cases.expr, self.errors);
+        if cases.arms.is_empty() {
+            self.errors.at(cases.match_token, "a `match` of a workflow needs an arm");
+            return None;
+        }
+        let mut names = Names::default();
+        let mut arms = Vec::new();
+        for arm in &cases.arms {
+            if let Pat::Guard(guard) = &arm.pat {
+                refuse_await_in_choice(&guard.guard, self.errors);
+            }
+            let name = names.free(&arm_name(&arm.pat));
+            let binds = binds(unguarded(&arm.pat));
+            let block = match &*arm.body {
+                Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block.clone(),
+                body => {
+                    let brace = syn::token::Brace(body.span());
+                    Block { brace_token: brace, stmts: vec![Stmt::Expr(body.clone(), None)] }
+                }
+            };
+            arms.push(self.arm(name, binds, block, wrapped));
+        }
+        Some(Route { head: Head::Match(cases), arms })
+    }
+
+    fn arm(&mut self, name: String, binds: Vec<Ident>, block: Block, wrapped: bool) -> Arm {
+        let outside = self.scope.len();
+        self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
+        let end = block.brace_token.span.close();
+        let body = self.seq(block.stmts, end, wrapped, Names::default());
+        self.scope.truncate(outside);
+        Arm { name, binds, body }
+    }
+}
+
+impl Node {
+    fn tail(work: Work, span: Span, wrapped: bool) -> Self {
+        let (name, calls) = (String::new(), String::new());
+        Self { name, pat: None, ty: None, calls, policy: Policy::default(), span, wrapped, work }
+    }
+}
+
+fn refuse_await_in_choice(expr: &Expr, errors: &mut Errors) {
+    if let Some(span) = awaits(expr) {
+        errors.at_span(span, "what decides an arm must be there already; bind this step to a `let` before");
+    }
+}
+
+fn default_name(work: &Work) -> String {
+    match work {
+        Work::Step(expr) | Work::Future(expr) => called(expr),
+        Work::Value(_) => "yield".to_owned(),
+        Work::Route(route) => match route.head {
+            Head::If(_) => "if".to_owned(),
+            Head::Match(_) => "match".to_owned(),
+        },
+        Work::Gate { .. } => "gate".to_owned(),
+        Work::Map { step, .. } | Work::Repeat { step, .. } => called(&step.step),
+        Work::Race(_) => "race".to_owned(),
+        Work::Fallback(_) => "fallback".to_owned(),
+    }
+}
+
+fn is_route(expr: &Expr) -> bool {
+    matches!(plain(expr), Expr::If(_) | Expr::Match(_))
+}
+
+/// `x` of `Ok(x)`.
+fn in_ok(expr: &Expr) -> Option<&Expr> {
+    match plain(expr) {
+        Expr::Call(call) if call.args.len() == 1 => match plain(&call.func) {
+            Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Ok") => call.args.first(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn typed(pat: Pat) -> (Pat, Option<Type>) {
+    match pat {
+        Pat::Type(typed) => (*typed.pat, Some(*typed.ty)),
+        pat => (pat, None),
+    }
+}

@@ -1,0 +1,165 @@
+//! Writes the workflow: the function that runs it here, a struct of its name with the workflow, and its registration.
+//!
+//! Every path is absolute. Each node is one call of the builder whose closure holds the user's expression as it is.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+
+use super::env::Env;
+use super::model::{Input, Workflow};
+use super::nodes::Writer;
+use crate::errors::Errors;
+use crate::function::{Function, ends};
+
+pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Errors) -> TokenStream {
+    let Workflow { krate, name, description, output, .. } = workflow;
+    let private = quote!(#krate::__private);
+    let Function { attrs, vis, signature, .. } = function;
+    let ident = &signature.ident;
+    let of_arity = format_ident!("WorkflowFn{}", workflow.inputs.len());
+    let itself = quote!(<#ident as #private::#of_arity>);
+    let types: Vec<_> = workflow.inputs.iter().map(|Input { ty, .. }| ty).collect();
+    let names: Vec<_> = workflow.inputs.iter().map(|Input { ident, .. }| ident).collect();
+    let count = names.len();
+    let strings = names.iter().map(|ident| ident.unraw().to_string());
+    let letters = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}"));
+    let at_output = ends(output).0;
+    let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
+    let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
+    // Where there is no `Result`, that is told once: everything else names these two, which then are no types.
+    let (ok_of, error_of) =
+        (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
+    let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
+    let context = context(workflow, &private);
+    let steps = own("steps", Span::mixed_site());
+    let settings = settings(workflow, &steps, &private);
+    let mut writer = Writer::new(&private, workflow, errors);
+    let mut env = Env::default();
+    if let Some(ident) = workflow.context.as_ref().and_then(|context| context.ident.clone()) {
+        env.context(ident);
+    }
+    for input in &workflow.inputs {
+        env.output(Some(input.ident.clone()), input.ident.clone());
+    }
+    let body = writer.seq(&workflow.body, &mut env, 0);
+    let lints = lints(attrs);
+    quote! {
+        #(#attrs)*
+        #[allow(clippy::used_underscore_binding)]
+        #vis #signature {
+            #itself::run(#context, (#(#names,)*)).await
+        }
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
+        #vis struct #ident {}
+
+        #[allow(deprecated)]
+        const _: () = {
+            impl #private::WorkflowTypes for #ident {
+                type Ok = #ok;
+                type Error = #fails;
+            }
+            impl #ident {
+                /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+                #[must_use]
+                #[allow(dead_code)]
+                #vis fn workflow() -> #private::Workflow<(#(#types,)*), #ok_of> {
+                    #itself::workflow()
+                }
+            }
+            impl #private::#of_arity for #ident {
+                #(type #letters = #types;)*
+                type Return = #result;
+                const NAME: &'static str = #name;
+                const INPUTS: [&'static str; #count] = [#(#strings),*];
+
+                fn cell() -> &'static #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> {
+                    static WORKFLOW: #private::OnceLock<#private::Workflow<(#(#types,)*), #ok_of>> =
+                        #private::OnceLock::new();
+                    &WORKFLOW
+                }
+
+                // What we write around the user's expressions.
+                #[allow(clippy::needless_question_mark, clippy::too_many_lines, clippy::zero_prefixed_literal)]
+                #lints
+                fn nodes(
+                    #steps: &mut #private::Steps<'_, #error_of>,
+                    (#(#names,)*): (#(#private::Handle<#types>,)*),
+                ) -> #private::Handle<#ok_of> {
+                    type __AgentflowError = #error_of;
+                    #settings
+                    #body
+                }
+            }
+            #private::inventory::submit! {
+                #private::LinkedWorkflow::new(
+                    #name, #description, (#private::file!(), #private::line!()), #itself::GRAPH,
+                )
+            }
+            #private::inventory::submit! {
+                #private::Callee { function: || #private::function_id(&#ident), kind: #private::CalleeKind::Workflow }
+            }
+        };
+    }
+}
+
+/// What the function gives on as its context.
+fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
+    let Some(context) = &workflow.context else { return quote!(#private::None) };
+    let Some(given) = &context.ident else { return quote!(#private::None) };
+    let ty = &context.ty;
+    located(&quote!(#private::Some(<#ty as #private::WorkflowContext>::context(#given))), ends(ty).0)
+}
+
+fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenStream {
+    let mut settings = TokenStream::new();
+    let description = &workflow.description;
+    settings.extend(quote!(#steps.describe(#description);));
+    if let Some(at_once) = &workflow.concurrency {
+        settings.extend(quote!(#steps.concurrency(#at_once);));
+    }
+    if let Some(stop) = &workflow.stop {
+        settings.extend(quote!(#steps.stop_policy(#private::StopPolicy::#stop);));
+    }
+    settings
+}
+
+/// The lint levels of the function hold for its steps too.
+fn lints(attrs: &[syn::Attribute]) -> TokenStream {
+    let mut lints = TokenStream::new();
+    for attr in attrs {
+        let Some(level) = attr.path().get_ident() else { continue };
+        let syn::Meta::List(list) = &attr.meta else { continue };
+        let tokens = &list.tokens;
+        match level.to_string().as_str() {
+            "allow" | "warn" | "deny" | "forbid" => lints.extend(quote!(#attr)),
+            // What is expected of the function may not come in its steps, and the other way round.
+            "expect" => lints.extend(quote!(#[allow(#tokens)])),
+            _ => {}
+        }
+    }
+    lints
+}
+
+/// A variable of the expansion; what is wrong with it is told at the span.
+pub(super) fn own(name: &str, span: Span) -> Ident {
+    Ident::new(name, span.resolved_at(Span::mixed_site()))
+}
+
+/// The same tokens, for the compiler to complain about at the span.
+pub(super) fn located(tokens: &TokenStream, span: Span) -> TokenStream {
+    let one = |token: TokenTree| match token {
+        TokenTree::Group(group) => {
+            let mut moved = Group::new(group.delimiter(), located(&group.stream(), span));
+            moved.set_span(span.resolved_at(group.span()));
+            TokenTree::Group(moved)
+        }
+        mut other => {
+            other.set_span(span.resolved_at(other.span()));
+            other
+        }
+    };
+    tokens.clone().into_iter().map(one).collect()
+}

@@ -1,0 +1,85 @@
+//! `#[workflow]`: `attrs`, `body` and `forms` read, `refuse` and `signature` say what cannot be, `scope` and `env` find
+//! what a step reads, `expand`, `nodes` and `route` write it.
+
+mod attrs;
+mod body;
+mod env;
+mod expand;
+mod forms;
+mod model;
+mod nodes;
+mod patterns;
+mod refuse;
+mod route;
+mod scope;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::Block;
+
+use crate::errors::Errors;
+use crate::{docs, fallback, function};
+
+const EXPECTED: &str = "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
+
+/// From the attribute's and the item's tokens to the workflow.
+pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let options = attrs::options(options, &mut errors);
+    let krate = options.krate();
+    let function = match function::function(item.clone(), EXPECTED) {
+        Ok(function) => function,
+        Err(error) => {
+            errors.push(error);
+            let stub = function::name(item.clone()).map(|(vis, name)| fallback::workflow_stub(&krate, &vis, &name));
+            return quote!(#item #errors #stub);
+        }
+    };
+    let (context, inputs) = signature::parameters(&function, &mut errors);
+    let output = signature::output(&function, &mut errors);
+    let block = match function.semicolon {
+        Some(_) => None,
+        None => match syn::parse2::<Block>(function.body.clone()) {
+            Ok(block) => Some(block),
+            Err(error) => {
+                errors.push(error);
+                return refused(&krate, &function, &errors, true);
+            }
+        },
+    };
+    let (Some(output), Some(block)) = (output, block) else {
+        return refused(&krate, &function, &errors, false);
+    };
+    let signature_is_fine = errors.is_empty();
+    let (body, flow) = body::body(block, &inputs, &mut errors);
+    // Statements that a workflow cannot have are good Rust all the same, and editors complete them better as such.
+    let is_rust = signature_is_fine && errors.len() == flow;
+    let name = match &options.name {
+        Some(name) => name.value(),
+        None => syn::ext::IdentExt::unraw(&function.signature.ident).to_string(),
+    };
+    let description = docs::description(&function.attrs, &krate);
+    let concurrency = options.concurrency.map(|number| number.to_token_stream());
+    let stop = options.stop;
+    let workflow = model::Workflow { krate, name, description, context, inputs, output, concurrency, stop, body };
+    let written = expand::workflow(&workflow, &function, &mut errors);
+    match errors.is_empty() {
+        true => written,
+        false => refused(&workflow.krate, &function, &errors, is_rust),
+    }
+}
+
+/// The function as it was, without what only the macro understands, and all that is wrong with it.
+fn refused(krate: &syn::Path, function: &function::Function, errors: &Errors, is_rust: bool) -> TokenStream {
+    // Within an `impl` there cannot be a struct.
+    let stub = function
+        .signature
+        .receiver()
+        .is_none()
+        .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident));
+    let function = fallback::quiet(function, is_rust);
+    quote!(#function #errors #stub)
+}

@@ -1,0 +1,568 @@
+//! What `#[workflow]` expands to, beside the public builder: steps whose function is known, arms and branches of one
+//! type, the call of a workflow's function. Named through `__private` only.
+//!
+//! It decides nothing that the builder does not: it looks up which function a step calls, turns the workflow's error
+//! type into a recorded one, and puts the compiler's words right.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+
+use super::builder::{Branch, Builder, Node, Router};
+use super::failure::{StepError, StepFailure};
+use super::handle::{Handle, Reads};
+use super::inputs::Inputs;
+use super::policy::StopPolicy;
+use super::spec::Spec;
+use super::{Workflow, own_error};
+use crate::context::Context;
+use crate::error::Error;
+use crate::runtime::Runtime;
+use crate::value::NodeValue;
+
+/// The return type of a workflow's function; an alias of `Result` is one too.
+#[diagnostic::on_unimplemented(
+    message = "a workflow returns a `Result`, and `{Self}` is none",
+    label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
+    note = "a step can fail, and so can the run as a whole"
+)]
+pub trait WorkflowReturn {
+    type Ok;
+    type Error;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E> WorkflowReturn for Result<T, E> {
+    type Ok = T;
+    type Error = E;
+}
+
+/// The two types of a workflow's `Result`, by the name of its function.
+pub trait WorkflowTypes {
+    type Ok;
+    type Error;
+}
+
+/// The same with what its two types must be, which is asked for in one place.
+pub trait RecordedReturn: WorkflowReturn<Ok: NodeValue, Error: WorkflowError> {}
+
+impl<T: NodeValue, E: WorkflowError> RecordedReturn for Result<T, E> {}
+
+/// The error type of a workflow.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a workflow",
+    label = "a run can fail by itself, and `{Self}` cannot hold that",
+    note = "implement `From<agentflow::Error>` and `std::fmt::Display` for `{Self}`, or return `agentflow::Result<_>`"
+)]
+pub trait WorkflowError: From<Error> + StepFailure {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error> + StepFailure> WorkflowError for E {}
+
+/// The first parameter of a workflow when it is a reference.
+#[diagnostic::on_unimplemented(
+    message = "a workflow cannot borrow an input",
+    label = "take an owned value, such as `String` for `&str`",
+    note = "inputs are recorded, so that a run can be taken up after a crash; only the first parameter may be a \
+            reference, and only to `agentflow::Context`"
+)]
+pub trait WorkflowContext {
+    fn of(cx: &Context) -> &Self;
+    fn context(&self) -> &Context;
+}
+
+impl WorkflowContext for Context {
+    fn of(cx: &Context) -> &Self {
+        cx
+    }
+
+    fn context(&self) -> &Context {
+        self
+    }
+}
+
+/// The output of a step without `?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel between the nodes of a workflow",
+    label = "if this is a `Result`, write `?` behind `.await`",
+    note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
+            its data and be `Send`"
+)]
+pub trait PlainOutput: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<T: NodeValue> PlainOutput for T {}
+
+/// A `#[workflow]` of the program; collected when it is linked. Several may have one name: whoever lists them says so.
+#[derive(Clone, Copy)]
+pub struct LinkedWorkflow {
+    pub(crate) name: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    /// The graph; made when it is first asked for.
+    pub(crate) spec: fn() -> Arc<Spec>,
+}
+
+inventory::collect!(LinkedWorkflow);
+
+impl LinkedWorkflow {
+    pub const fn new(
+        name: &'static str,
+        description: &'static str,
+        (file, line): (&'static str, u32),
+        GraphOf(spec): GraphOf,
+    ) -> Self {
+        Self { name, description, file, line, spec }
+    }
+}
+
+/// Makes the graph of a workflow.
+pub struct GraphOf(fn() -> Arc<Spec>);
+
+impl fmt::Debug for LinkedWorkflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkedWorkflow")
+            .field("name", &self.name)
+            .field("file", &self.file)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
+    }
+}
+
+type Output<R> = <R as WorkflowReturn>::Ok;
+type Fails<R> = <R as WorkflowReturn>::Error;
+
+/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is told once and at its
+/// place: the bounds of the associated types are judged where the expansion gives them.
+macro_rules! workflow_fn {
+    ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
+        pub trait $WorkflowFn: Sized + 'static {
+            $(type $T: NodeValue;)*
+            type Return: RecordedReturn;
+
+            const NAME: &'static str;
+            const INPUTS: [&'static str; $count];
+
+            fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Output<Self::Return>>>;
+
+            fn nodes(steps: &mut Steps<'_, Fails<Self::Return>>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Output<Self::Return>>;
+
+            /// The workflow, built when it is first asked for.
+            fn workflow() -> Workflow<($(Self::$T,)*), Output<Self::Return>> {
+                let build = || {
+                    let nodes = |builder: &mut Builder, inputs: ($(Handle<Self::$T>,)*)| {
+                        Self::nodes(&mut Steps { builder, of: StepError::of::<Fails<Self::Return>> }, inputs)
+                    };
+                    match Workflow::build(Self::NAME, Self::INPUTS, nodes) {
+                        Ok(workflow) => workflow,
+                        // The macro has checked all that the builder checks.
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                Self::cell().get_or_init(build).clone()
+            }
+
+            fn run(
+                cx: Option<&Context>,
+                inputs: ($(Self::$T,)*),
+            ) -> impl Future<Output = Result<Output<Self::Return>, Fails<Self::Return>>> + Send {
+                run(Self::workflow(), cx, inputs)
+            }
+
+            const GRAPH: GraphOf = GraphOf(|| Arc::clone(Self::workflow().spec()));
+        }
+    };
+}
+
+workflow_fn!(WorkflowFn0 0);
+workflow_fn!(WorkflowFn1 1 A 0);
+workflow_fn!(WorkflowFn2 2 A 0 B 1);
+workflow_fn!(WorkflowFn3 3 A 0 B 1 C 2);
+workflow_fn!(WorkflowFn4 4 A 0 B 1 C 2 D 3);
+workflow_fn!(WorkflowFn5 5 A 0 B 1 C 2 D 3 E 4);
+workflow_fn!(WorkflowFn6 6 A 0 B 1 C 2 D 3 E 4 F 5);
+workflow_fn!(WorkflowFn7 7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+workflow_fn!(WorkflowFn8 8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+workflow_fn!(WorkflowFn9 9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
+workflow_fn!(WorkflowFn10 10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
+workflow_fn!(WorkflowFn11 11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
+workflow_fn!(WorkflowFn12 12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+
+/// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
+async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
+    workflow: Workflow<In, Out>,
+    cx: Option<&Context>,
+    inputs: In,
+) -> Result<Out, E> {
+    let detached;
+    let cx = match cx {
+        Some(cx) => cx,
+        None => {
+            detached = Runtime::default().context();
+            &detached
+        }
+    };
+    workflow.run_to_end(cx, inputs).await.map_err(|failed| match own_error::<E>(failed.original) {
+        Some(own) => own,
+        None => E::from(failed.error),
+    })
+}
+
+/// The identity of a function, by its type.
+pub fn function_id<F>(_: &F) -> TypeId {
+    typeid::of::<F>()
+}
+
+/// What a step's body begins with. In a run it holds the context and the values that the step reads. Once before, while
+/// the workflow is built, it holds nothing and only learns which function the body is about to call.
+pub struct Open<V>(Opening<V>);
+
+enum Opening<V> {
+    Run(Option<(Context, V)>),
+    Ask(Arc<OnceLock<TypeId>>),
+}
+
+impl<V> Open<V> {
+    fn run(cx: Context, values: V) -> Self {
+        Self(Opening::Run(Some((cx, values))))
+    }
+
+    /// The context and the values; never comes back to a body that was only asked.
+    pub fn calling<F>(self, function: &F) -> Opened<V> {
+        if let Opening::Ask(answer) = &self.0 {
+            let _ = answer.set(function_id(function));
+        }
+        Opened(self.0)
+    }
+}
+
+pub struct Opened<V>(Opening<V>);
+
+impl<V> Unpin for Opened<V> {}
+
+impl<V> Future for Opened<V> {
+    type Output = (Context, V);
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Opening::Run(values) => values.take().map_or(Poll::Pending, Poll::Ready),
+            Opening::Ask(_) => Poll::Pending,
+        }
+    }
+}
+
+/// The function that a body calls, by its type. Nothing of the user's runs: the body is polled up to its opening.
+fn callee<V, F: Future>(body: &impl Fn(Open<V>) -> F) -> Option<TypeId> {
+    let answer = Arc::new(OnceLock::new());
+    let asked = pin!(body(Open(Opening::Ask(Arc::clone(&answer)))));
+    let _ = asked.poll(&mut std::task::Context::from_waker(Waker::noop()));
+    answer.get().copied()
+}
+
+/// A builder whose steps all have the error type of the workflow, so that it is judged once and not at each step.
+pub struct Steps<'b, E> {
+    builder: &'b mut Builder,
+    of: fn(E) -> StepError,
+}
+
+impl<E> fmt::Debug for Steps<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.builder.fmt(f)
+    }
+}
+
+impl<E: 'static> Steps<'_, E> {
+    pub fn describe(&mut self, description: &'static str) {
+        self.builder.describe(description);
+    }
+
+    pub fn concurrency(&mut self, at_once: usize) {
+        self.builder.concurrency(at_once);
+    }
+
+    pub fn stop_policy(&mut self, stop: StopPolicy) {
+        self.builder.stop_policy(stop);
+    }
+
+    /// A step that is an expression of any form.
+    pub fn step<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let of = self.of;
+        self.builder.node(node, reads, move |cx, values| {
+            let step = body(cx, values);
+            async move { step.await.map_err(of) }
+        })
+    }
+
+    /// A step that is a call of a function.
+    pub fn call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let node = node.calling(callee(&body));
+        self.step(node, reads, move |cx, values| body(Open::run(cx, values)))
+    }
+
+    /// A step without `?`.
+    pub fn step_plain<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: PlainOutput,
+        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        self.step(node, reads, body)
+    }
+
+    /// A call without `?`.
+    pub fn call_plain<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: PlainOutput,
+        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        self.call(node, reads, body)
+    }
+
+    pub fn value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
+    {
+        let of = self.of;
+        self.builder.value(node, reads, move |values| body(values).map_err(of))
+    }
+
+    pub fn route<R, B, const N: usize>(&mut self, node: Node, arms: [&'static str; N], reads: R, pick: B) -> Router
+    where
+        R: Reads,
+        B: Fn(R::Values) -> Result<usize, E> + Send + Sync + 'static,
+    {
+        let of = self.of;
+        self.builder.route(node, arms, reads, move |values| pick(values).map_err(of))
+    }
+
+    pub fn arm<O>(
+        &mut self,
+        router: Router,
+        arm: usize,
+        nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>,
+    ) -> Handle<O> {
+        let of = self.of;
+        self.builder.arm(router, arm, |builder| nodes(&mut Steps { builder, of }))
+    }
+
+    pub fn join<O: NodeValue>(&mut self, router: Router, arms: Same<Handle<O>>) -> Handle<O> {
+        self.builder.join(router, arms.0)
+    }
+
+    pub fn gate<R, P, A, B>(&mut self, node: Node, reads: R, ask: B) -> Handle<A>
+    where
+        R: Reads,
+        P: NodeValue,
+        A: NodeValue,
+        B: Fn(R::Values) -> Result<(String, P), E> + Send + Sync + 'static,
+    {
+        let of = self.of;
+        self.builder.gate(node, reads, move |values| ask(values).map_err(of))
+    }
+
+    pub fn branch<R, O, B, F>(&mut self, name: &'static str, reads: R, body: B) -> Branch<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let of = self.of;
+        Branch::new(name, reads, move |cx, values| {
+            let step = body(cx, values);
+            async move { step.await.map_err(of) }
+        })
+    }
+
+    pub fn branch_call<R, O, B, F>(&mut self, name: &'static str, reads: R, body: B) -> Branch<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let callee = callee(&body);
+        self.branch(name, reads, move |cx, values| body(Open::run(cx, values))).calling(callee)
+    }
+
+    pub fn race<O: NodeValue>(&mut self, node: Node, branches: Same<Branch<O>>) -> Handle<O> {
+        self.builder.race(node, branches.0)
+    }
+
+    pub fn fallback<O: NodeValue>(&mut self, node: Node, branches: Same<Branch<O>>) -> Handle<O> {
+        self.builder.fallback(node, branches.0)
+    }
+
+    /// The list of a map: the handle itself when its output is a `Vec`, else a node that makes one of it.
+    pub fn items<T>(&mut self, node: Node, from: Handle<T>) -> Handle<Vec<T::Item>>
+    where
+        T: IntoIterator + NodeValue,
+        T::Item: NodeValue,
+        Vec<T::Item>: NodeValue,
+    {
+        let any: &dyn Any = &from;
+        match any.downcast_ref::<Handle<Vec<T::Item>>>() {
+            Some(already) => *already,
+            None => self.value(node, (from,), |(all,)| Ok(all.into_iter().collect())),
+        }
+    }
+
+    pub fn map<I, R, O, B, F>(&mut self, node: Node, items: Handle<Vec<I>>, reads: R, body: B) -> Handle<Vec<O>>
+    where
+        I: NodeValue,
+        R: Reads,
+        O: NodeValue,
+        Vec<O>: NodeValue,
+        B: Fn(Context, I, R::Values) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let of = self.of;
+        self.builder.map(node, items, reads, move |cx, item, values| {
+            let step = body(cx, item, values);
+            async move { step.await.map_err(of) }
+        })
+    }
+
+    pub fn map_call<I, R, O, B, F>(&mut self, node: Node, items: Handle<Vec<I>>, reads: R, body: B) -> Handle<Vec<O>>
+    where
+        I: NodeValue,
+        R: Reads,
+        O: NodeValue,
+        Vec<O>: NodeValue,
+        B: Fn(Open<(I, R::Values)>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        let node = node.calling(callee(&body));
+        self.map(node, items, reads, move |cx, item, values| body(Open::run(cx, (item, values))))
+    }
+
+    pub fn repeat<R, T, B, F>(
+        &mut self,
+        node: Node,
+        first: Handle<T>,
+        reads: R,
+        (max, until): (u32, impl Fn(&T) -> bool + Send + Sync + 'static),
+        body: B,
+    ) -> Handle<T>
+    where
+        R: Reads,
+        T: NodeValue,
+        B: Fn(Context, T, R::Values) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let of = self.of;
+        self.builder.repeat(node, first, reads, max, until, move |cx, last, values| {
+            let step = body(cx, last, values);
+            async move { step.await.map_err(of) }
+        })
+    }
+
+    pub fn repeat_call<R, T, B, F>(
+        &mut self,
+        node: Node,
+        first: Handle<T>,
+        reads: R,
+        until: (u32, impl Fn(&T) -> bool + Send + Sync + 'static),
+        body: B,
+    ) -> Handle<T>
+    where
+        R: Reads,
+        T: NodeValue,
+        B: Fn(Open<(T, R::Values)>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let node = node.calling(callee(&body));
+        self.repeat(node, first, reads, until, move |cx, last, values| body(Open::run(cx, (last, values))))
+    }
+}
+
+/// Arms of a router or branches of a race, all of one type.
+pub struct Same<T>(Vec<T>);
+
+/// The type of the first one is the type of all.
+pub fn same<T>() -> Same<T> {
+    Same(Vec::new())
+}
+
+impl<O> Same<Handle<O>> {
+    #[must_use]
+    pub fn arm<T: SameArm<O>>(mut self, arm: Handle<T>) -> Self {
+        self.0.push(T::same(arm));
+        self
+    }
+}
+
+impl<O> Same<Branch<O>> {
+    #[must_use]
+    pub fn branch<T: SameBranch<O>>(mut self, branch: Branch<T>) -> Self {
+        self.0.push(T::same(branch));
+        self
+    }
+}
+
+/// The output of an arm, beside that of the arms before it.
+#[diagnostic::on_unimplemented(
+    message = "this arm gives `{Self}`, and the arms before it give `{First}`",
+    label = "expected `{First}`",
+    note = "all arms of a workflow's `if` or `match` give one type, as in plain Rust"
+)]
+pub trait SameArm<First>: Sized {
+    fn same(arm: Handle<Self>) -> Handle<First>;
+}
+
+impl<T> SameArm<T> for T {
+    fn same(arm: Handle<T>) -> Handle<T> {
+        arm
+    }
+}
+
+/// The output of a branch, beside that of the branches before it.
+#[diagnostic::on_unimplemented(
+    message = "this branch gives `{Self}`, and the branches before it give `{First}`",
+    label = "expected `{First}`",
+    note = "one of the branches gives the output, so all give one type"
+)]
+pub trait SameBranch<First>: Sized {
+    fn same(branch: Branch<Self>) -> Branch<First>;
+}
+
+impl<T> SameBranch<T> for T {
+    fn same(branch: Branch<T>) -> Branch<T> {
+        branch
+    }
+}
+
+/// Where a node of an arm takes its router's value apart: in another arm it would not run.
+pub fn not_this_arm() -> ! {
+    unreachable!("a node of an arm that was not taken has run")
+}
+
+/// A repetition that ends by its number alone.
+pub fn never<T>() -> impl Fn(&T) -> bool + Send + Sync + 'static {
+    |_| false
+}
+
+/// A handle of the type that a `let` gives.
+pub fn of_type<T>(handle: Handle<T>) -> Handle<T> {
+    handle
+}

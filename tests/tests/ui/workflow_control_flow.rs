@@ -1,0 +1,37 @@
+#![allow(dead_code)]
+
+use agentflow::prelude::*;
+use agentflow::Result;
+
+#[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+struct Lint {
+    issues: u32,
+}
+
+async fn lint(diff: String) -> Result<Lint> {
+    Ok(Lint { issues: diff.len() as u32 })
+}
+
+async fn report(text: String) -> Result<String> {
+    Ok(text)
+}
+
+#[workflow]
+async fn review(diff: String) -> Result<String> {
+    let text = report(diff).await?;
+    if text.is_empty() {
+        return Ok(text);
+    }
+    for word in text.split(' ') {
+        report(word.to_owned()).await?;
+    }
+    while text.len() < 5 {}
+    let found = loop {
+        break lint(text).await?;
+    };
+    Ok(found.issues.to_string())
+}
+
+fn main() {}

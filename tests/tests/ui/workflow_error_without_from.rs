@@ -1,0 +1,36 @@
+#![allow(dead_code)]
+
+use agentflow::prelude::*;
+use agentflow::Result;
+
+#[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+struct Lint {
+    issues: u32,
+}
+
+async fn lint(diff: String) -> Result<Lint> {
+    Ok(Lint { issues: diff.len() as u32 })
+}
+
+async fn report(text: String) -> Result<String> {
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct MyError;
+
+impl std::fmt::Display for MyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("mine")
+    }
+}
+
+#[workflow]
+async fn review(diff: String) -> Result<String, MyError> {
+    let text = report(diff).await?;
+    Ok(text)
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+#![allow(dead_code)]
+
+use agentflow::prelude::*;
+use agentflow::Result;
+
+async fn plain() -> Result<Approval> {
+    gate!("merge?", 1).await
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+#![allow(dead_code)]
+
+use agentflow::prelude::*;
+
+#[workflow]
+struct Review {
+    diff: String,
+}
+
+fn main() {}
