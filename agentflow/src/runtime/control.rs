@@ -190,13 +190,7 @@ impl Runtime {
     }
 
     /// By the workflow itself where the program has it; else the usual answer is known, and any other is taken.
-    fn check_answer(
-        &self,
-        state: &RunState,
-        node: &str,
-        schema: &crate::value::Encoded,
-        answer: &crate::value::Encoded,
-    ) -> Result<()> {
+    fn check_answer(&self, state: &RunState, node: &str, schema: &Encoded, answer: &Encoded) -> Result<()> {
         let spec = state.workflow.as_ref().and_then(|name| self.workflow_spec(name).ok());
         if let Some(definition) = spec.as_ref().and_then(|spec| spec.nodes.iter().find(|of| of.path.names() == node)) {
             return Ok(check_answer(definition, answer)?);

@@ -99,7 +99,6 @@ impl<T: NodeValue> PlainOutput for T {}
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
     pub(crate) file: &'static str,
     pub(crate) line: u32,
     /// The graph; made when it is first asked for.
@@ -109,13 +108,29 @@ pub struct LinkedWorkflow {
 inventory::collect!(LinkedWorkflow);
 
 impl LinkedWorkflow {
-    pub const fn new(
-        name: &'static str,
-        description: &'static str,
-        (file, line): (&'static str, u32),
-        GraphOf(spec): GraphOf,
-    ) -> Self {
-        Self { name, description, file, line, spec }
+    pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
+        Self { name, file, line, spec }
+    }
+
+    /// All of the program, in no order.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        inventory::iter::<Self>.into_iter()
+    }
+
+    /// Those of a name, in the order of their places.
+    pub(crate) fn named(name: &str) -> Vec<&'static Self> {
+        let mut named: Vec<&Self> = Self::all().filter(|workflow| workflow.name == name).collect();
+        named.sort_by_key(|workflow| (workflow.file, workflow.line));
+        named
+    }
+
+    pub(crate) fn spec(&self) -> Arc<Spec> {
+        (self.spec)()
+    }
+
+    /// Where it is written.
+    pub(crate) fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
     }
 }
 

@@ -1,0 +1,98 @@
+//! What comes next: the one place where a machine says what is to be done.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::{Command, Machine, Outcome, Phase, Unit, UnitState};
+use crate::error::Failure;
+use crate::event::PauseReason;
+use crate::workflow::policy::StopPolicy;
+use crate::workflow::spec::{Body, NodeIndex, Outputs};
+
+impl Machine {
+    /// What is to be done next; `None` when something has to happen first.
+    pub(crate) fn command(&mut self) -> Option<Command> {
+        while let Some(command) = self.due.pop_front() {
+            if self.still_holds(&command) {
+                return Some(command);
+            }
+        }
+        let stopping = self.failed.is_some() && self.spec.stop == StopPolicy::FailFast;
+        while !stopping && let Some(Reverse(node)) = self.instant.pop() {
+            if let Some(command) = self.instant_command(node) {
+                return Some(command);
+            }
+        }
+        while !stopping && !self.paused && self.running < self.spec.concurrency {
+            let Some(Reverse(entry)) = self.ready.pop() else { break };
+            if let Some(command) = self.start_command(entry) {
+                return Some(command);
+            }
+        }
+        self.rest()
+    }
+
+    pub(super) fn instant_command(&self, node: NodeIndex) -> Option<Command> {
+        let state = &self.nodes[node as usize];
+        match (state.unit.phase, &self.spec.node(node).body) {
+            (Phase::Waiting, _) if state.open == 0 => self.obstacle(node).map(|reason| Command::Skip { node, reason }),
+            (Phase::Ready, Body::Pure(_)) => Some(Command::Evaluate(node)),
+            (Phase::Ready, Body::Router { .. }) => Some(Command::Route(node)),
+            _ => None,
+        }
+    }
+
+    fn start_command(&self, (node, child): (NodeIndex, u32)) -> Option<Command> {
+        let state = &self.nodes[node as usize];
+        if let Some(child) = child.checked_sub(1) {
+            let unit = Unit::child(node, child);
+            let of = self.unit(unit).filter(|of| of.phase == Phase::Ready && state.unit.phase == Phase::Running)?;
+            return Some(start(unit, of));
+        }
+        if state.unit.phase != Phase::Ready {
+            return None;
+        }
+        let definition = self.spec.node(node);
+        Some(match &definition.body {
+            _ if definition.policy.approve.is_some() && !state.approved => Command::Ask(node),
+            Body::Gate { .. } => Command::Ask(node),
+            Body::Step(_) => start(Unit::node(node), &state.unit),
+            _ => Command::Open(node),
+        })
+    }
+
+    fn still_holds(&self, command: &Command) -> bool {
+        match command {
+            Command::Cancel { unit, .. } | Command::Fail { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Close { node, .. } => !self.phase(Unit::node(*node)).has_ended(),
+            _ => true,
+        }
+    }
+
+    /// Nothing can be started: the run waits, or it is over.
+    fn rest(&mut self) -> Option<Command> {
+        if self.running > 0 || self.waiting_units > 0 || self.paused {
+            return None;
+        }
+        if self.asking > 0 || self.interrupted > 0 {
+            let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
+            return (self.announced != Some(reason)).then_some(Command::Pause(reason));
+        }
+        if let Some((node, error)) = &self.failed {
+            return Some(Command::Finish(Outcome::Failed { node: *node, error: Arc::clone(error) }));
+        }
+        let node = self.spec.output;
+        Some(Command::Finish(match self.output(node) {
+            Some(output) => Outcome::Completed(output.clone()),
+            None => {
+                let reason = self.obstacle(node).unwrap_or_else(|| self.not_there(node));
+                let message = format!("there is no output: {reason}");
+                Outcome::Failed { node, error: Arc::new(Failure::new("no_output", message)) }
+            }
+        }))
+    }
+}
+
+fn start(unit: Unit, state: &UnitState) -> Command {
+    Command::Start { unit, attempt: state.attempts + 1, scope: state.failures + 1 }
+}
