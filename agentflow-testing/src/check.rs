@@ -56,6 +56,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     let (mut seq, mut part, mut time) = (0, 0, None);
     let mut open: BTreeSet<(String, &str)> = BTreeSet::new();
     let mut paths: BTreeSet<String> = BTreeSet::new();
+    let mut left = BTreeSet::new();
     let mut ends = 0;
     for event in events {
         let what = format!("event {} ({} {})", event.seq, event.name(), event.path);
@@ -70,10 +71,16 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             part = event.part;
         }
-        if time.is_some_and(|time| event.time < time) {
+        // Another process may have another clock.
+        let taken_up = matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
+        if !taken_up && time.is_some_and(|time| event.time < time) {
             problem(format!("{what} is earlier than the event before it"));
         }
         time = Some(event.time);
+        // A node that is retried opens a failed run again.
+        if ends > 0 && matches!(event.kind, EventKind::RunResumed { recovered: false, .. }) {
+            ends = 0;
+        }
         if ends > 0 {
             problem(format!("{what} comes after the end of the run"));
         }
@@ -94,8 +101,13 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             ancestor = path.parent();
         }
         paths.insert(event.path.to_string());
+        // What the process before left open begins anew, or gets its end now.
+        if taken_up {
+            left.append(&mut open);
+        }
         if event.kind.ends_run() {
             ends += 1;
+            open.append(&mut left);
             for (step, _) in &open {
                 problem(format!("`{step}` has no end when the run ends"));
             }
@@ -108,11 +120,17 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             // A node fails without a start when it cannot even begin.
             Some(("workflow.node", "failed")) => {
                 open.remove(&step);
+                left.remove(&step);
                 None
             }
             Some(("workflow.node", "retrying")) => {
                 (!open.remove(&step)).then_some("it is tried again without a first try")
             }
+            Some((_, "started")) if left.remove(&step) => {
+                open.insert(step);
+                None
+            }
+            Some((_, "completed" | "failed" | "cancelled")) if left.remove(&step) => None,
             Some((_, "started")) => (!open.insert(step)).then_some("it was started before and has no end"),
             Some((_, "completed" | "failed" | "cancelled")) => {
                 (!open.remove(&step)).then_some("it ends without a start")

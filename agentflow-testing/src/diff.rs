@@ -1,7 +1,7 @@
 //! Two lists of lines beside each other: what was expected and what there was.
 //!
 //! An expected line may end in `..` (whatever follows) or be `..` alone (any number of lines), so this is an alignment
-//! and no plain diff. It never decides which lines are compared.
+//! and no plain diff; [`plain_diff`] is the plain one, for long lists. It never decides which lines are compared.
 
 /// The wildcard of an expected line.
 const REST: &str = "..";
@@ -102,9 +102,55 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
     Some(text)
 }
 
+/// How many lines that fit are shown around those that do not.
+const CONTEXT: usize = 3;
+/// The most lines of a list that are aligned with the other one.
+const ALIGNED: usize = 600;
+
+/// A diff of two lists without wildcards, `None` when they are equal. Of long lists only the lines around the first
+/// difference are shown.
+pub(crate) fn plain_diff(expected: &[String], actual: &[String]) -> Option<String> {
+    if expected == actual {
+        return None;
+    }
+    let same = expected.iter().zip(actual).take_while(|(e, a)| e == a).count();
+    let (rest_e, rest_a) = (&expected[same..], &actual[same..]);
+    let same_end = rest_e.iter().rev().zip(rest_a.iter().rev()).take_while(|(e, a)| e == a).count();
+    let after = &rest_e[rest_e.len() - same_end..];
+    let (rest_e, rest_a) = (&rest_e[..rest_e.len() - same_end], &rest_a[..rest_a.len() - same_end]);
+    let (shown_e, shown_a) = (&rest_e[..rest_e.len().min(ALIGNED)], &rest_a[..rest_a.len().min(ALIGNED)]);
+    // A mark at the end of each line, so that none is read as a wildcard.
+    let marked = |lines: &[String]| lines.iter().map(|line| format!("{line}\u{0}")).collect::<Vec<_>>();
+    let middle = diff(&marked(shown_e), &marked(shown_a)).unwrap_or_default().replace('\u{0}', "");
+    let mut lines: Vec<String> = Vec::new();
+    let before = &expected[same.saturating_sub(CONTEXT)..same];
+    lines.extend((same > before.len()).then(|| format!("  ({} equal lines)", same - before.len())));
+    lines.extend(before.iter().map(|line| format!("  {line}")));
+    lines.push(middle);
+    let left = (rest_e.len() - shown_e.len()).max(rest_a.len() - shown_a.len());
+    lines.extend((left > 0).then(|| format!("  ({left} further lines)")));
+    lines.extend(after.iter().take(CONTEXT).map(|line| format!("  {line}")));
+    lines.extend((after.len() > CONTEXT).then(|| format!("  ({} equal lines)", after.len() - CONTEXT)));
+    Some(lines.join("\n"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::diff;
+    use super::{diff, plain_diff};
+
+    #[test]
+    fn a_plain_diff_knows_no_wildcards_and_is_short() {
+        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        assert_eq!(plain_diff(&lines(&["a", ".."]), &lines(&["a", ".."])), None);
+        assert_eq!(plain_diff(&lines(&["a", ".."]), &lines(&["a", "b"])).unwrap(), "  a\n- ..\n+ b");
+        let long: Vec<String> = (0..5000).map(|line| line.to_string()).collect();
+        let mut other = long.clone();
+        other[2000].push('!');
+        let diff = plain_diff(&long, &other).unwrap();
+        assert_eq!(diff.lines().count(), 10, "{diff}");
+        assert!(diff.starts_with("  (1997 equal lines)\n  1997") && diff.contains("- 2000\n+ 2000!\n"), "{diff}");
+        assert!(plain_diff(&long, &[]).is_some());
+    }
 
     #[test]
     fn equal_lists_have_no_diff() {

@@ -1,17 +1,21 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod cassette;
 mod check;
 mod diff;
 mod expect;
 mod model;
 mod show;
+mod store;
 mod time;
 mod trace;
 mod turn;
 
+pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
 pub use crate::model::ScriptedModel;
+pub use crate::store::{check_store, check_store_reopened};
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};
 pub use crate::turn::Turn;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{Request, Signal};
+use crate::control::{ControlError, Request, Signal};
 use crate::event::{EventKind, EventLog, Journal, RunId};
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -89,6 +89,13 @@ impl RunShared {
             Some((_, listener)) => listener.send(request).map_err(|unsent| unsent.0),
             None => Err(request),
         }
+    }
+
+    /// Asks the run's workflow for something and waits for its word; `None` when no workflow listens.
+    pub(crate) async fn ask(&self, signal: Signal) -> Option<Result<(), ControlError>> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request { signal, reply: Some(reply) }).ok()?;
+        answer.await.ok()
     }
 
     /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has

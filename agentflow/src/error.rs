@@ -103,6 +103,18 @@ pub enum Error {
         /// Why.
         failure: Arc<Failure>,
     },
+    /// A run began with another definition of its workflow.
+    #[error(
+        "the workflow `{workflow}` has changed since the run began: {} would run again; to go on all the same, use \
+         `resume_changed`",
+        names(nodes)
+    )]
+    DefinitionChanged {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// The nodes that are not the same, or depend on one that is not.
+        nodes: Vec<String>,
+    },
     /// A value does not survive its way through JSON where it crosses a boundary.
     #[error("a value of `{workflow}` does not survive its way through JSON: {problem}")]
     Value {
@@ -144,6 +156,7 @@ impl Error {
             Self::Timeout { .. } => "timeout",
             Self::Cancelled { .. } => "cancelled",
             Self::Node { failure, .. } => &failure.kind,
+            Self::DefinitionChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",
             Self::Control(error) => error.kind().as_str(),
             Self::Store(error) => error.kind().as_str(),
@@ -160,6 +173,16 @@ impl Error {
             Self::Timeout { .. } | Self::Lost { .. } => true,
             _ => false,
         }
+    }
+}
+
+/// At most ten names.
+fn names(nodes: &[String]) -> String {
+    let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
+    match nodes.len() {
+        0 => "nothing".to_owned(),
+        count @ 11.. => format!("{} and {} more", shown.join(", "), count - 10),
+        _ => shown.join(", "),
     }
 }
 

@@ -6,6 +6,7 @@ mod context;
 mod control;
 mod error;
 mod event;
+mod handle;
 mod message;
 mod model;
 mod path;
@@ -33,6 +34,9 @@ pub use agentflow_macros::agent;
 pub use agentflow_macros::tool;
 #[doc = include_str!("docs/workflow.md")]
 pub use agentflow_macros::workflow;
+#[cfg(feature = "metrics")]
+#[doc(no_inline)]
+pub use opentelemetry;
 #[doc(no_inline)]
 pub use schemars;
 #[doc(no_inline)]
@@ -40,14 +44,15 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunHandle, RunRequest, RunResult, RunStream};
+pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunRequest, RunResult};
 pub use crate::context::Context;
 pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
+    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
 };
+pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
 pub use crate::model::HttpSettings;
@@ -60,17 +65,21 @@ pub use crate::model::openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use crate::model::openai_responses;
 pub use crate::model::{
-    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRef, ModelRefError,
-    ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
-    StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
+    BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelProvider, ModelRef,
+    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
-pub use crate::runtime::{Runtime, RuntimeBuilder};
+pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
+#[cfg(feature = "sqlite")]
+pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};
+#[cfg(feature = "metrics")]
+pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
     Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
@@ -85,7 +94,7 @@ pub use crate::workflow::{
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout, tool,
-        tools, workflow,
+        Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout,
+        tool, tools, workflow,
     };
 }

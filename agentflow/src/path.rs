@@ -78,6 +78,12 @@ impl StepPath {
         prefix == base || is_below(prefix, base)
     }
 
+    /// Whether this is a node of a name, one of its items, or below either.
+    pub(crate) fn is_within_node(&self, node: &str) -> bool {
+        let rest = self.prefix.as_deref().and_then(|prefix| prefix.strip_prefix(node));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+    }
+
     /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
         self == base || (self.step != Step::Run && self.parent().as_ref() == Some(base))

@@ -29,11 +29,17 @@ pub struct Ended {
 }
 
 impl Agentwf {
-    /// The program at `path`, with a key that no server knows and without the caller's proxies and addresses.
+    /// The program at `path`, with a key that no server knows and without the caller's keys, proxies and addresses.
     pub fn new(path: impl AsRef<OsStr>) -> Self {
         let mut command = Command::new(path);
-        for name in ["OPENAI_BASE_URL", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
             command.env_remove(name).env_remove(name.to_lowercase());
+        }
+        for name in ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"] {
+            command.env_remove(name);
+        }
+        for name in ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"] {
+            command.env_remove(name);
         }
         command.env("OPENAI_API_KEY", "a-key-of-the-tests").stdin(Stdio::null());
         Self { command, deadline: Duration::from_secs(60) }

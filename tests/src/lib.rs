@@ -7,6 +7,7 @@
 mod agentwf;
 mod http;
 mod install;
+pub mod journal;
 mod process;
 mod wire_cases;
 

@@ -212,6 +212,27 @@ async fn an_answer_that_was_cut_off_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_was_paused_goes_on() {
+    let paused = || Turn::text("I am searching.").stop_reason(StopReason::PauseTurn);
+    let model = ScriptedModel::new([
+        paused(),
+        Turn::with(|request| {
+            // What was said so far is the end of what is sent, and nobody asks for more in between.
+            assert_eq!(request.messages.len(), 2);
+            assert_eq!(request.messages.last().unwrap().text(), "I am searching.");
+            Turn::text("Found it.")
+        }),
+    ]);
+    let result = Agent::new(model.clone()).run("Find it.").await.unwrap();
+    assert_eq!((result.output().as_str(), result.steps()), ("Found it.", 2));
+    model.finish();
+    // A provider that only pauses is stopped.
+    let model = ScriptedModel::new([paused(), paused()]);
+    let agent = Agent::new(model).limits(Limits::default().max_steps(2));
+    assert!(matches!(agent.run("Find it.").await.unwrap_err(), Error::MaxStepsReached { steps: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_without_an_id_of_their_own_get_one() {
     let model = ScriptedModel::new([
         Turn::call("add", json!({"a": 1})).id("same").and_call("add", json!({"a": 2})).id("same"),

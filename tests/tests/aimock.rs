@@ -1,5 +1,5 @@
 //! An agent against a server that somebody else wrote and that follows a script of ours: two tool calls in one turn, a
-//! further one, an answer. The script goes on only when the results it got are the right ones.
+//! further one, an answer, in each wire format. The script goes on only when the results it got are the right ones.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,13 +23,13 @@ fn server() -> Option<(Process, String)> {
     Some((process, base))
 }
 
-fn run(base: &str) -> Agentwf {
+fn run(base: &str, format: &str, version: &str) -> Agentwf {
     Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args([
         "run",
         "--model",
-        "openai-chat/scripted",
+        &format!("{format}/scripted"),
         "--base-url",
-        &format!("{base}/v1"),
+        &format!("{base}{version}"),
         "--tools",
         "add,get_weather",
         "--task",
@@ -37,49 +37,71 @@ fn run(base: &str) -> Agentwf {
     ])
 }
 
+/// The wire formats: name, the base URL's path, how the path of a streamed call ends, how the answer 5 reads.
+const FORMATS: [(&str, &str, &str, &str); 4] = [
+    ("openai-chat", "/v1", "/v1/chat/completions", "5"),
+    ("openai-responses", "/v1", "/v1/responses", "5"),
+    ("anthropic", "", "/v1/messages", "5"),
+    ("gemini", "", "/v1beta/models/scripted:streamGenerateContent?alt=sse", r#"{"output":5}"#),
+];
+
 #[test]
 fn an_agent_gets_through_a_scripted_conversation() {
     let Some((_process, base)) = server() else { return };
-    let ended = run(&base).run();
-    assert_eq!((ended.code, ended.stdout.trim()), (Some(0), ANSWER), "{ended:#?}");
-    for said in ["step 3", "2 calls of add", "1 call of get_weather"] {
-        assert!(ended.stderr.contains(said), "nothing says {said}: {}", ended.stderr);
-    }
+    for (format, version, path, five) in FORMATS {
+        let ended = run(&base, format, version).run();
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(0), ANSWER), "{format}: {ended:#?}");
+        for said in ["step 3", "2 calls of add", "1 call of get_weather"] {
+            assert!(ended.stderr.contains(said), "{format}: nothing says {said}: {}", ended.stderr);
+        }
 
-    let journal = get(&format!("{base}/__aimock/journal")).unwrap().json();
-    let requests: Vec<&Value> = journal.as_array().unwrap().iter().map(|entry| &entry["body"]).collect();
-    assert_eq!(requests.len(), 3, "{journal:#}");
-    // Both results went back in one turn, in the order of the calls.
-    let messages = requests[1]["messages"].as_array().unwrap();
-    let results: Vec<_> = messages.iter().filter(|message| message["role"] == "tool").collect();
-    let ids: Vec<_> = results.iter().map(|result| result["tool_call_id"].clone()).collect();
-    assert_eq!(ids, [json!("call_add"), json!("call_weather")]);
-    assert_eq!(results[0]["content"], "5");
-    // Every request offers the same tools in the same order, so that a provider's cache can be used.
-    assert!(requests.iter().all(|request| request["tools"] == requests[0]["tools"]));
+        // The server keeps what it got, of every format in Chat's shape.
+        let journal = get(&format!("{base}/__aimock/journal")).unwrap().json();
+        let of_format = journal.as_array().unwrap().iter().filter(|entry| entry["path"] == path);
+        let requests: Vec<&Value> = of_format.map(|entry| &entry["body"]).collect();
+        assert_eq!(requests.len(), 3, "{format}: {journal:#}");
+        // Both results went back in one turn, in the order of the calls.
+        let messages = requests[1]["messages"].as_array().unwrap();
+        let results: Vec<_> = messages.iter().filter(|message| message["role"] == "tool").collect();
+        let ids: Vec<_> = results.iter().map(|result| result["tool_call_id"].clone()).collect();
+        assert_eq!(ids, [json!("call_add"), json!("call_weather")], "{format}");
+        assert_eq!(results[0]["content"], five, "{format}");
+        assert_eq!(messages.last(), results.last().copied(), "{format}");
+        // Every request offers the same tools in the same order, so that a provider's cache can be used.
+        let names = |request: &Value| {
+            let tools = request["tools"].as_array().unwrap().iter();
+            tools.map(|tool| tool["function"]["name"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(requests[0]), [json!("add"), json!("get_weather")], "{format}");
+        assert!(requests.iter().all(|request| request["tools"] == requests[0]["tools"]), "{format}");
+    }
 }
 
 #[test]
 fn its_events_are_whole_and_in_order() {
     let Some((_process, base)) = server() else { return };
-    let ended = run(&base).args(["--events", "jsonl"]).run();
-    assert_eq!(ended.code, Some(0), "{ended:#?}");
-    let events = ended.lines();
-    let recorded: Vec<&Value> = events.iter().filter(|event| event.get("part").is_none()).collect();
-    let numbers: Vec<u64> = recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=recorded.len() as u64).collect::<Vec<_>>());
-    // A delta comes right after the recorded event it names.
-    let mut last = (0, 0);
-    for event in &events {
-        let place = (event["seq"].as_u64().unwrap(), event["part"].as_u64().unwrap_or(0));
-        assert!(place > last, "{place:?} came after {last:?}");
-        last = place;
+    for (format, version, ..) in FORMATS {
+        let ended = run(&base, format, version).args(["--events", "jsonl"]).run();
+        assert_eq!(ended.code, Some(0), "{format}: {ended:#?}");
+        let events = ended.lines();
+        let recorded: Vec<&Value> = events.iter().filter(|event| event.get("part").is_none()).collect();
+        let numbers: Vec<u64> = recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (1..=recorded.len() as u64).collect::<Vec<_>>(), "{format}");
+        // A delta comes right after the recorded event it names.
+        let mut last = (0, 0);
+        for event in &events {
+            let place = (event["seq"].as_u64().unwrap(), event["part"].as_u64().unwrap_or(0));
+            assert!(place > last, "{format}: {place:?} came after {last:?}");
+            last = place;
+        }
+        let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
+        assert_eq!((named("run.started"), named("run.completed")), (1, 1), "{format}");
+        assert_eq!((named("model.started"), named("model.completed")), (3, 3), "{format}");
+        assert_eq!((named("tool.started"), named("tool.completed")), (3, 3), "{format}");
+        let pieces = events.iter().filter_map(|event| event["payload"]["text"].as_str());
+        assert_eq!(pieces.collect::<String>(), ANSWER, "{format}");
+        // Before the text there may be reasoning that only its maker can read.
+        let parts = recorded.last().unwrap()["payload"]["agent"]["message"]["parts"].as_array().unwrap();
+        assert_eq!(parts.last().unwrap(), &json!({"type": "text", "text": ANSWER}), "{format}");
     }
-    let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
-    assert_eq!((named("run.started"), named("run.completed")), (1, 1));
-    assert_eq!((named("model.started"), named("model.completed")), (3, 3));
-    assert_eq!((named("tool.started"), named("tool.completed")), (3, 3));
-    let pieces = events.iter().filter_map(|event| event["payload"]["text"].as_str());
-    assert_eq!(pieces.collect::<String>(), ANSWER);
-    assert_eq!(recorded.last().unwrap()["payload"]["message"]["parts"][0]["text"], ANSWER);
 }

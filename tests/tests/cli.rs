@@ -150,6 +150,71 @@ fn tools_are_listed_as_json() {
 }
 
 #[test]
+fn models_are_listed_with_the_origin_of_their_keys() {
+    let list = agentwf(&["models"])
+        .env("GEMINI_API_KEY", "a-key-of-gemini")
+        .env("ANTHROPIC_BASE_URL", "https://user:pass-word@proxy.example:8443/claude?key=in-query")
+        .run();
+    assert_eq!(list.code, Some(0), "{list:#?}");
+    assert_eq!(
+        list.stdout,
+        "anthropic  https://proxy.example:8443/claude
+    key: ANTHROPIC_API_KEY not set
+gemini  https://generativelanguage.googleapis.com
+    key from GEMINI_API_KEY
+openai-chat  https://api.openai.com/v1
+    key from OPENAI_API_KEY
+openai-responses  https://api.openai.com/v1
+    key from OPENAI_API_KEY
+parrot  of this program
+"
+    );
+}
+
+#[test]
+fn models_are_listed_as_json() {
+    let run = agentwf(&["models", "--json"]).env("GEMINI_API_KEY", "a-key-of-gemini").env("OPENAI_BASE_URL", "nowhere");
+    let list = run.run();
+    let models = list.line();
+    assert_eq!(
+        models[1],
+        json!({
+            "name": "gemini", "host": false, "base_url": "https://generativelanguage.googleapis.com",
+            "base_url_variable": "GOOGLE_GEMINI_BASE_URL", "key_names": ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+            "key_from": "GEMINI_API_KEY", "problem": null,
+        })
+    );
+    assert_eq!(models[2]["base_url"], Value::Null);
+    assert!(models[2]["problem"].as_str().unwrap().contains("no address"), "{models}");
+    assert_eq!((&models[4]["name"], &models[4]["host"]), (&json!("parrot"), &json!(true)));
+}
+
+#[test]
+fn no_key_is_listed() {
+    let secrets = ["a-key-of-the-tests", "a-key-of-gemini", "pass-word", "in-query"];
+    for args in [&["models"][..], &["models", "--json"]] {
+        let list = agentwf(args)
+            .env("GEMINI_API_KEY", "a-key-of-gemini")
+            .env("OPENAI_BASE_URL", "http://user:pass-word@127.0.0.1/v1?key=in-query")
+            .env("ANTHROPIC_BASE_URL", "user:pass-word@in-query")
+            .run();
+        for secret in secrets {
+            assert!(!format!("{}{}", list.stdout, list.stderr).contains(secret), "{secret}: {list:#?}");
+        }
+    }
+}
+
+#[test]
+fn models_of_the_host_are_called() {
+    let call = ended(&["call", "--model", "parrot/grey", "Hello."]);
+    assert_eq!((call.code, call.stdout.as_str()), (Some(0), "Hello.\n"), "{call:#?}");
+    let run = ended(&["run", "--model", "parrot/grey", "--task", "Hello."]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "Hello.\n"), "{run:#?}");
+    let call = ended(&["call", "--model", "parrot/grey", "--base-url", "http://h", "Hello."]);
+    assert!(call.stderr.contains("leave out --base-url"), "{call:#?}");
+}
+
+#[test]
 fn a_wrong_command_line_is_told_from_a_failure() {
     for args in [
         &["nonsense"][..],

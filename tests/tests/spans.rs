@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use agentflow::{Agent, Context, FnTool, Usage};
+use agentflow::{Agent, Context, FnTool, ModelError, ModelErrorKind, ModelSettings, ToolDefinition, Usage};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
@@ -22,8 +23,12 @@ struct Span {
 }
 
 impl Visit for Span {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name(), value.to_owned());
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.fields.insert(field.name(), format!("{value:?}").trim_matches('"').to_owned());
+        self.fields.insert(field.name(), format!("{value:?}"));
     }
 }
 
@@ -40,6 +45,89 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
             values.record(span);
         }
     }
+}
+
+impl Collected {
+    /// The spans of a name.
+    fn named(&self, name: &str) -> Vec<(u64, Span)> {
+        let spans = self.0.lock().unwrap().clone();
+        let found: Vec<_> = spans.into_iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
+        assert!(!found.is_empty(), "no span {name}");
+        found
+    }
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
+    let collected = Collected::default();
+    let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
+    let wrong = ModelError::new(ModelErrorKind::Overloaded, "xyzzy");
+    let model = ScriptedModel::new([
+        Turn::pieces(["a", "b"]).after(Duration::from_millis(1500)),
+        Turn::call("no_such_tool", json!({})),
+        Turn::error(wrong),
+    ])
+    .named("gemini", "g-1");
+    let settings = ModelSettings::default().temperature(0.5).max_tokens(7).seed(-1).stop("one").stop("two");
+    let agent = Agent::new(model).name("a").settings(settings).runtime(&test_runtime().build());
+    let mut streamed = agent.stream("Hi").unwrap();
+    streamed.result().await.unwrap();
+    agent.run("Hi").await.unwrap_err();
+
+    let chats = collected.named("chat g-1");
+    let first = &chats[0].1.fields;
+    for (name, value) in [
+        ("gen_ai.provider.name", "gcp.gemini"),
+        ("gen_ai.conversation.id", "run-1"),
+        ("gen_ai.request.stream", "true"),
+        ("gen_ai.request.temperature", "0.5"),
+        ("gen_ai.request.max_tokens", "7"),
+        ("gen_ai.request.seed", "-1"),
+        ("gen_ai.request.stop_sequences", "[\"one\",\"two\"]"),
+        ("gen_ai.output.type", "text"),
+        ("gen_ai.response.time_to_first_chunk", "1.5"),
+    ] {
+        assert_eq!(first.get(name).map(String::as_str), Some(value), "{name}: {first:?}");
+    }
+    // What is not known is not there.
+    for name in ["error.type", "gen_ai.request.top_p", "gen_ai.response.id", "gen_ai.usage.input_tokens"] {
+        assert!(!first.contains_key(name), "{name}: {first:?}");
+    }
+    for (span, kind) in [
+        (&collected.named("execute_tool no_such_tool")[0].1, "not_found"),
+        (&chats[2].1, "overloaded"),
+        (&collected.named("invoke_agent a")[1].1, "overloaded"),
+    ] {
+        assert_eq!(span.fields["otel.status_code"], "error");
+        assert_eq!(span.fields["error.type"], kind);
+    }
+    let everything = format!("{:?}", collected.0.lock().unwrap().values().map(|span| &span.fields).collect::<Vec<_>>());
+    assert!(!everything.contains("xyzzy"), "{everything}");
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn contents_are_recorded_when_the_host_asks_for_them() {
+    let collected = Collected::default();
+    let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
+    let model = ScriptedModel::new([Turn::call("secret_word", json!({"of": 1})), Turn::text("It is xyzzy.")]);
+    let schema = json!({"type": "object", "properties": {"of": {"type": "integer"}}});
+    let definition = ToolDefinition::new("secret_word", "Tells it.", schema);
+    let tool = FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>("xyzzy") });
+    let runtime = test_runtime().trace_content(true).build();
+    Agent::new(model).name("a").instruct("Tell.").tools([tool]).runtime(&runtime).run("What is it?").await.unwrap();
+
+    let json = |span: &Span, name: &str| serde_json::from_str::<Value>(&span.fields[name]).unwrap();
+    let chats = collected.named("chat scripted");
+    assert_eq!(json(&chats[0].1, "gen_ai.system_instructions"), json!([{"type": "text", "content": "Tell."}]));
+    let asked = json!({"role": "user", "parts": [{"type": "text", "content": "What is it?"}]});
+    assert_eq!(json(&chats[0].1, "gen_ai.input.messages"), json!([asked]));
+    assert_eq!(json(&chats[0].1, "gen_ai.tool.definitions")[0]["name"], "secret_word");
+    assert_eq!(json(&chats[0].1, "gen_ai.output.messages")[0]["finish_reason"], "tool_call");
+    assert_eq!(json(&chats[1].1, "gen_ai.input.messages")[2]["parts"][0]["response"], "xyzzy");
+    assert_eq!(json(&chats[1].1, "gen_ai.output.messages")[0]["parts"][0]["content"], "It is xyzzy.");
+    let tool = &collected.named("execute_tool secret_word")[0].1;
+    assert_eq!(json(tool, "gen_ai.tool.call.arguments"), json!({"of": 1}));
+    assert_eq!(json(tool, "gen_ai.tool.call.result"), "xyzzy");
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
@@ -66,6 +154,8 @@ async fn spans_have_the_conventions_names_and_no_contents() {
     assert_eq!(agent.fields["gen_ai.operation.name"], "invoke_agent");
     assert_eq!(agent.fields["gen_ai.agent.name"], "teller");
     assert_eq!(agent.fields["gen_ai.conversation.id"], "run-1");
+    assert_eq!(agent.fields["gen_ai.request.model"], "gpt-test");
+    assert_eq!(agent.fields["gen_ai.usage.input_tokens"], "7");
     let chats = named("chat gpt-test");
     assert_eq!(chats.len(), 2);
     let chat = chats[0].1;

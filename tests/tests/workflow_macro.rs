@@ -376,7 +376,8 @@ async fn forms(xs: Vec<u32>, set: std::collections::BTreeSet<u32>) -> Result<Vec
     #[node(concurrency = 1)]
     let mapped = map!(xs, |x| double(x + offset)).await?;
     let all: Vec<u32> = map!(set, |x| double(x)).await?;
-    let pairs = map!(mapped.iter().zip(all).map(|(a, b)| a + b), |sum: u32| async move { Result::<u32>::Ok(sum + 1) }).await?;
+    let pairs =
+        map!(mapped.iter().zip(all).map(|(a, b)| a + b), |sum: u32| async move { Result::<u32>::Ok(sum + 1) }).await?;
     let raced = race!(slow(3), slow(1), broken(2)).await?;
     let fallen = fallback!(broken(1), double(raced)).await?;
     let repeated = repeat!(offset, |n| double(n), until = |n| *n > 20, max = 9).await?;

@@ -47,6 +47,9 @@ pub(super) fn agent(agent: &Agent, function: &Function) -> TokenStream {
                 }
             }
             #private::inventory::submit! { #private::LinkedAgent(<#ident>::definition) }
+            #private::inventory::submit! {
+                #private::Callee { function: || #private::function_id(&#ident), kind: #private::CalleeKind::Agent }
+            }
             #known_model
         };
     }

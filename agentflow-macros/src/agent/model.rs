@@ -47,7 +47,7 @@ pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, 
         let Some(ident) = name(input, shape) else { continue };
         match bare(&input.ty) {
             Type::Reference(reference) if index == 0 => {
-                context = Some(Context { ident, ty: (*reference.elem).clone() })
+                context = Some(Context { ident, ty: (*reference.elem).clone() });
             }
             _ => params.push(Param { name: ident.unraw().to_string(), ident, ty: (*input.ty).clone() }),
         }

@@ -49,9 +49,7 @@ pub(super) fn called(expr: &Expr) -> String {
         },
         Expr::MethodCall(call) => call.method.unraw().to_string(),
         Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Macro(mac) => {
-            mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
-        }
+        Expr::Macro(mac) => mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
         Expr::Match(_) => "match".to_owned(),
         Expr::If(_) => "if".to_owned(),
         _ => "step".to_owned(),
@@ -159,7 +157,8 @@ impl Reader<'_> {
             }
             last => {
                 statements.extend(last);
-                let message = "a workflow ends with its output; write `Ok(..)` here, or a last step such as `step(x).await`";
+                let message =
+                    "a workflow ends with its output; write `Ok(..)` here, or a last step such as `step(x).await`";
                 self.errors.at_span(end, message);
                 None
             }
@@ -246,7 +245,9 @@ impl Reader<'_> {
 
     fn work(&mut self, expr: Expr, wrapped: bool, policy: &mut Policy) -> Option<(Work, String)> {
         match plain(&expr) {
-            Expr::If(test) => return self.route_if(test.clone(), wrapped).map(|route| (Work::Route(route), "if".into())),
+            Expr::If(test) => {
+                return self.route_if(test.clone(), wrapped).map(|route| (Work::Route(route), "if".into()));
+            }
             Expr::Match(cases) => {
                 let calls = format!("match {}", written(&cases.expr));
                 return self.route_match(cases.clone(), wrapped).map(|route| (Work::Route(route), calls));
@@ -291,7 +292,8 @@ impl Reader<'_> {
             match self.scope.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, true)) => {}
                 Some((_, false)) => {
-                    self.errors.at(after, format!("`{name}` has no step, so there is nothing to wait for; name a node"));
+                    self.errors
+                        .at(after, format!("`{name}` has no step, so there is nothing to wait for; name a node"));
                 }
                 None => {
                     let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
@@ -330,7 +332,8 @@ impl Reader<'_> {
             self.errors.at(attribute, "a gate asks a person once; it has no `retry` and no `approve`");
         }
         if policy.route.is_some() {
-            self.errors.at(attribute, "`on_error = route(..)` is for a single step; put the form into a step of its own");
+            self.errors
+                .at(attribute, "`on_error = route(..)` is for a single step; put the form into a step of its own");
         }
     }
 

@@ -48,7 +48,8 @@ impl Env {
 
     /// The variable that is to hold the handle of a node: the user's own, unless that would hide another handle.
     pub(super) fn variable(&self, name: &Ident) -> Ident {
-        let taken = self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
+        let taken =
+            self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
         match taken {
             true => self.hidden(&name.unraw().to_string()),
             false => name.clone(),

@@ -28,7 +28,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
     let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
     // Where there is no `Result`, that is told once: everything else names these two, which then are no types.
-    let (ok_of, error_of) = (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
+    let (ok_of, error_of) =
+        (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
     let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
     let context = context(workflow, &private);
     let steps = own("steps", Span::mixed_site());

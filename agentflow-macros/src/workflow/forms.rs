@@ -153,7 +153,8 @@ fn map(mac: &Macro, errors: &mut Errors) -> Option<Work> {
     let items = places.next()?;
     let step = lambda(places.next(), "map", &mac.path, errors)?;
     if let Some(more) = places.next() {
-        errors.at(more, "`map!` has one step; what else it needs is read from within, as in `|file| check(file, rules)`");
+        errors
+            .at(more, "`map!` has one step; what else it needs is read from within, as in `|file| check(file, rules)`");
         return None;
     }
     refuse_await(&items, "the list of a `map!` must be there already; bind this step to a `let` of its own", errors);
@@ -251,6 +252,9 @@ fn refuse_await_of_form(step: &Expr, errors: &mut Errors) {
         _ => None,
     };
     if let Some(span) = span {
-        errors.at_span(span, "the form awaits this step by itself; leave `.await?` away here and write it behind the form");
+        errors.at_span(
+            span,
+            "the form awaits this step by itself; leave `.await?` away here and write it behind the form",
+        );
     }
 }

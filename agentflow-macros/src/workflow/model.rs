@@ -35,6 +35,7 @@ pub(super) struct Seq {
     pub(super) tail: Box<Node>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Statement {
     /// A `let` without a step: written into each node that reads it.
     Glue(Local),
@@ -56,15 +57,28 @@ pub(super) struct Node {
     pub(super) work: Work,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Work {
     Step(Expr),
     Value(Expr),
     Route(Route),
-    Gate { question: Expr, payload: Option<Expr>, answer: Option<Type> },
-    Map { items: Expr, step: Lambda },
+    Gate {
+        question: Expr,
+        payload: Option<Expr>,
+        answer: Option<Type>,
+    },
+    Map {
+        items: Expr,
+        step: Lambda,
+    },
     Race(Vec<Branch>),
     Fallback(Vec<Branch>),
-    Repeat { first: Expr, step: Lambda, until: Option<Expr>, max: Expr },
+    Repeat {
+        first: Expr,
+        step: Lambda,
+        until: Option<Expr>,
+        max: Expr,
+    },
     /// A future that is awaited for the user.
     Future(Expr),
 }

@@ -260,7 +260,11 @@ impl<'a> Writer<'a> {
             true => quote!(#expr),
             false => quote_spanned!(span=> #expr.await?),
         };
-        if wrapped && awaited { self.output(&expr, span) } else { quote_spanned!(span=> #private::Ok::<#ty, __AgentflowError>(#expr)) }
+        if wrapped && awaited {
+            self.output(&expr, span)
+        } else {
+            quote_spanned!(span=> #private::Ok::<#ty, __AgentflowError>(#expr))
+        }
     }
 
     /// An expression that is to be of the workflow's return type.
@@ -336,7 +340,8 @@ impl<'a> Writer<'a> {
         let about = payload.map_or_else(|| quote!(()), |payload| quote!(#payload));
         let about_type = payload.map_or_else(|| quote!(()), |payload| quote_spanned!(payload.span()=> _));
         let answer = answer.map_or_else(|| quote!(#private::Approval), |answer| quote!(#answer));
-        let end = quote_spanned!(at=> #private::Ok::<(#private::String, #about_type), __AgentflowError>((#asked, #about)));
+        let end =
+            quote_spanned!(at=> #private::Ok::<(#private::String, #about_type), __AgentflowError>((#asked, #about)));
         let closure = self.pure(&opened, &end, at);
         let reads = &opened.reads;
         quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta, #reads, #closure))
@@ -410,7 +415,8 @@ impl<'a> Writer<'a> {
             }
         };
         for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
-            let message = format!("`until` sees the output of the round alone; let the step put `{name}` into its output");
+            let message =
+                format!("`until` sees the output of the round alone; let the step put `{name}` into its output");
             self.errors.at(until, message);
         }
         let until = until.map_or_else(|| quote!(#private::never()), |until| quote!(#until));

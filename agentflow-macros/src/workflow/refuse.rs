@@ -6,8 +6,8 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn, ExprTry,
-    ExprWhile, Item, Macro, Stmt,
+    Block, Expr, ExprAsync, ExprAwait, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn,
+    ExprTry, ExprWhile, Item, Macro, Stmt,
 };
 
 use super::forms;
@@ -118,8 +118,10 @@ impl<'a> Visit<'a> for Flow<'_> {
 
     fn visit_expr_continue(&mut self, expr: &'a ExprContinue) {
         if self.loops == 0 && expr.label.is_none() {
-            self.errors
-                .at_span(expr.continue_token.span, "there is no loop to go on with; a workflow goes from top to bottom");
+            self.errors.at_span(
+                expr.continue_token.span,
+                "there is no loop to go on with; a workflow goes from top to bottom",
+            );
         }
     }
 

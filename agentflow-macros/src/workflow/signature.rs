@@ -20,10 +20,8 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
     for (index, input) in function.signature.inputs.iter().enumerate() {
         let FnArg::Typed(typed) = input else { continue };
         for attr in typed.attrs.iter().filter(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")) {
-            errors.at(
-                attr,
-                "a workflow's inputs cannot be conditional; put `#[cfg(..)]` on one function for each case",
-            );
+            errors
+                .at(attr, "a workflow's inputs cannot be conditional; put `#[cfg(..)]` on one function for each case");
         }
         match bare(&typed.ty) {
             Type::Reference(reference) if index == 0 => {
@@ -128,7 +126,10 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
         }
         ReturnType::Default => {
             let at = function.signature.paren_token.span.close();
-            errors.at_span(at, "a workflow can fail, so it returns a `Result`; write `-> Result<()>` when there is no output");
+            errors.at_span(
+                at,
+                "a workflow can fail, so it returns a `Result`; write `-> Result<()>` when there is no output",
+            );
             None
         }
     }
@@ -137,8 +138,8 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
 /// Whether it is certain without the compiler that this is no `Result`; an alias of one may have any other name.
 fn is_no_result(ty: &Type) -> bool {
     const PLAIN: [&str; 18] = [
-        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64",
-        "i128", "isize",
+        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
+        "i64", "i128", "isize",
     ];
     match ty {
         Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,

@@ -33,7 +33,8 @@ fn body(body: &str) -> String {
 
 fn errors(body_text: &str) -> Vec<String> {
     let mut errors = crate::errors::Errors::default();
-    let function = crate::function::function(TokenStream::from_str(&body(body_text)).expect("it lexes"), "").expect("a function");
+    let function =
+        crate::function::function(TokenStream::from_str(&body(body_text)).expect("it lexes"), "").expect("a function");
     let (_, inputs) = super::signature::parameters(&function, &mut errors);
     let block = syn::parse2(function.body).expect("a block");
     super::body::body(block, &inputs, &mut errors);
@@ -124,7 +125,9 @@ fn half_typed_bodies_are_kept() {
 
 #[test]
 fn half_typed_options_are_told() {
-    for options in ["name", "name = 5", "name = \"\"", "concurrency = 0", "stop", "stop = never", "crate =", "nmae = \"x\"", ", ,"] {
+    for options in
+        ["name", "name = 5", "name = \"\"", "concurrency = 0", "stop", "stop = never", "crate =", "nmae = \"x\"", ", ,"]
+    {
         let item = body("Ok(a)");
         let output = expand(options, &item);
         assert!(holds(&output, &item), "{options} became {output}");
@@ -204,7 +207,8 @@ fn each_node_reads_what_its_expression_names() {
     let unread = nodes("let x = a.len(); let (y, z) = pair(a).await?; Ok(b)");
     assert!(unread.contains("let x = a . len () ;") && unread.contains("; let (y , z) = output_"), "{unread}");
     // A name that is bound twice means what it meant where it was read.
-    let hidden = nodes("let x = a.len(); #[node(id = \"second\")] let a = step(x).await?; let y = step(a, x).await?; Ok(y)");
+    let hidden =
+        nodes("let x = a.len(); #[node(id = \"second\")] let a = step(x).await?; let y = step(a, x).await?; Ok(y)");
     assert!(hidden.contains("let a = value_"), "{hidden}");
 }
 

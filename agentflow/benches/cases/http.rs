@@ -2,16 +2,13 @@
 //!
 //! The hand-written loop encodes each message once and appends it to the body, which is all that a turn needs.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Once;
-use std::thread;
 
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::serde::{Deserialize, Serialize};
 use agentflow::{Runtime, Secret, serde_json, tools};
 
-use super::{Case, dispatch, step};
+use super::{Case, dispatch, server, step};
 
 const TARGET: f64 = 1.3;
 const QUESTION: &str = "Add the numbers.";
@@ -133,52 +130,15 @@ fn append(messages: &mut Vec<u8>, message: &impl Serialize) {
     serde_json::to_writer(messages, message).expect("a message has a JSON form");
 }
 
-/// A server of its own for one case, which answers runs of so many steps, one after the other. Its thread lives as long
-/// as the program.
+/// A server of its own for one case, which answers runs of so many steps, one after the other.
 fn serve(steps: u32) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("the listener has an address");
-    thread::spawn(move || {
-        let mut answered = 0;
-        for connection in listener.incoming().flatten() {
-            // A broken connection is for the client to notice; the next one goes on where it stopped.
-            let _ = answer(&connection, steps, &mut answered);
-        }
+    let mut answered = 0;
+    let base = server::serve("application/json", move || {
+        answered += 1;
+        let turn = (answered - 1) % steps + 1;
+        completion(turn, turn == steps).into()
     });
-    format!("http://{address}/v1")
-}
-
-fn answer(connection: &TcpStream, steps: u32, answered: &mut u32) -> std::io::Result<()> {
-    connection.set_nodelay(true)?;
-    let mut reader = BufReader::with_capacity(64 * 1024, connection);
-    let mut writer = connection;
-    let (mut line, mut body) = (String::new(), Vec::new());
-    loop {
-        let mut length = 0;
-        loop {
-            line.clear();
-            if reader.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            match line.split_once(':') {
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                    length = value.trim().parse().unwrap_or(0);
-                }
-                _ if line.trim_end().is_empty() => break,
-                _ => {}
-            }
-        }
-        body.resize(length, 0);
-        reader.read_exact(&mut body)?;
-        *answered += 1;
-        let turn = (*answered - 1) % steps + 1;
-        let text = completion(turn, turn == steps);
-        write!(
-            writer,
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
-            text.len()
-        )?;
-    }
+    format!("{base}/v1")
 }
 
 fn completion(turn: u32, last: bool) -> String {

@@ -6,7 +6,12 @@
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]
 mod http;
+#[cfg(feature = "openai-chat")]
+mod server;
 pub(crate) mod step;
+#[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+mod stream;
+pub(crate) mod workflow;
 
 /// A piece of work done in two ways.
 pub(crate) struct Case {
@@ -29,7 +34,10 @@ pub(crate) type Work = Box<dyn FnMut() -> usize>;
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = dispatch::cases();
     cases.extend(step::cases());
+    cases.extend(workflow::cases());
     #[cfg(feature = "openai-chat")]
     cases.extend(http::cases());
+    #[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+    cases.extend(stream::cases());
     cases
 }

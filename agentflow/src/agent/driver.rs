@@ -45,6 +45,11 @@ impl Run {
         Self::begin(plan, request, shared, StepPath::root())
     }
 
+    /// A run of its own whose journal is in the log already.
+    pub(super) fn resumed(plan: &Arc<Plan>, shared: Arc<RunShared>) -> Self {
+        Self::begin(plan, RunRequest::default(), shared, StepPath::root())
+    }
+
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
@@ -99,13 +104,13 @@ impl Run {
 
     /// Runs to the end, whatever it is.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
-        let span = telemetry::agent_span(&self.plan.name, &self.shared.id);
+        let span = telemetry::agent_span(&self.plan.name, &self.shared.id, self.plan.model.info());
         let shared = self.shared();
         let limit = self.timeout;
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
             let ended = {
-                let driven = tokio::time::timeout(limit, self.drive()).instrument(span);
+                let driven = tokio::time::timeout(limit, self.drive()).instrument(span.clone());
                 tokio::select! {
                     biased;
                     () = shared.cancellation.cancelled() => None,
@@ -124,7 +129,9 @@ impl Run {
                     Err(Error::Cancelled { reason })
                 }
             };
-            self.end(result).await
+            let ended = self.end(result).await;
+            telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
+            ended
         }
     }
 
@@ -145,6 +152,9 @@ impl Run {
         }
         self.open = false;
         self.commit().await?;
+        if self.base.is_root() {
+            self.shared.log.release().await?;
+        }
         result
     }
 
@@ -202,10 +212,19 @@ impl Run {
     async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), ModelError>> {
         let info = self.plan.model.info();
         let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
-        let span = telemetry::chat_span(info);
         self.record(path.clone(), started);
         self.commit().await?;
-        let outcome = self.read_model(path).instrument(span).await;
+        let request = ModelRequest {
+            messages: self.machine.conversation().clone(),
+            tools: self.plan.manifest.clone(),
+            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
+            settings: Arc::clone(&self.plan.settings),
+            stream: self.shared.log.wants_deltas(),
+        };
+        let content = self.plan.runtime.traces_content();
+        let span = telemetry::chat_span(self.plan.model.info(), &self.shared.id, &request, content);
+        let outcome = self.read_model(path, request).instrument(span.clone()).await;
+        telemetry::record_chat(&span, outcome.as_ref(), content);
         Ok(match outcome {
             Ok(response) => {
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
@@ -218,22 +237,18 @@ impl Run {
         })
     }
 
-    async fn read_model(&self, path: &StepPath) -> Result<ModelResponse, ModelError> {
+    async fn read_model(&self, path: &StepPath, request: ModelRequest) -> Result<ModelResponse, ModelError> {
         let log = &self.shared.log;
-        let request = ModelRequest {
-            messages: self.machine.conversation().clone(),
-            tools: self.plan.manifest.clone(),
-            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
-            settings: Arc::clone(&self.plan.settings),
-            stream: log.wants_deltas(),
-        };
+        let mut asked = request.stream.then(|| self.shared.clock.now());
         // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
         // pushing to it copies nothing.
         let mut stream = self.plan.model.stream(request);
         while let Some(event) = stream.next().await {
+            if let Some(asked) = asked.take() {
+                telemetry::record_first_piece(self.shared.clock.now().since(asked));
+            }
             let delta = match event? {
                 ModelEvent::Completed(response) => {
-                    telemetry::record_response(&response);
                     return Ok(with_call_ids(*response, self.machine.turn()));
                 }
                 _ if !log.wants_deltas() => continue,
@@ -358,6 +373,7 @@ impl Drop for Run {
         }
         if self.base.is_root() {
             self.shared.log.close();
+            self.shared.runtime.forget(&self.shared.id);
         }
     }
 }
@@ -381,11 +397,14 @@ impl ToolRun {
         let Self { plan, scopes, cx, call } = self;
         cx.run().log.commit().await?;
         let began = cx.now();
-        let span = telemetry::tool_span(&call);
-        let result = match plan.tools.get(&*call.name) {
-            Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span).await,
+        let tool = plan.tools.get(&*call.name);
+        let content = plan.runtime.traces_content();
+        let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
+        let result = match tool {
+            Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()).await,
             None => not_found(&call, plan.tool_names()),
         };
+        telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
         Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms })
     }

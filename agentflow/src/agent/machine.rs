@@ -216,8 +216,11 @@ impl AgentMachine {
         self.phase = Phase::Ended(outcome);
     }
 
-    /// An answer without tool calls: it ends the run when it fits.
+    /// An answer without tool calls: it ends the run when it fits, and is none yet when the provider paused in it.
     fn take_text(&self, response: &ModelResponse) -> Phase {
+        if response.stop_reason == StopReason::PauseTurn {
+            return Phase::StepDone { answer: None };
+        }
         let text = response.message.text();
         let problem = match &self.output {
             Some(rule) if rule.by_tool => Some(format!("it is no call of `{ANSWER_TOOL}`")),

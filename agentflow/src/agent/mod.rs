@@ -1,13 +1,12 @@
 //! Agents: a model, instructions and tools, run as a loop.
 //!
-//! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked and put together; `machine` decides what comes next; `driver`
-//! does it; `handle` is what a caller holds meanwhile.
+//! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked
+//! and put together; `machine` decides what comes next; `driver` does it.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 pub(crate) mod definition;
 mod driver;
-mod handle;
 mod limits;
 mod machine;
 mod output;
@@ -21,14 +20,16 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 pub use self::definition::AgentDefinition;
-pub use self::handle::{RunHandle, RunStream};
 pub use self::limits::Limits;
 use self::output::Output;
 pub use self::plan::ModelSource;
 use self::plan::Plan;
+pub(crate) use self::request::RunEnd;
 pub use self::request::{RunRequest, RunResult};
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::event::RunId;
+use crate::handle::{Ended, RunHandle, RunStream};
 use crate::model::ModelSettings;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
@@ -106,7 +107,7 @@ impl Agent {
     }
 }
 
-impl<O> Agent<O> {
+impl<O: 'static> Agent<O> {
     fn with(mut self, change: impl FnOnce(&mut Description)) -> Self {
         self.plan = Arc::default();
         change(Arc::make_mut(&mut self.description));
@@ -243,7 +244,7 @@ impl<O> Agent<O> {
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
         let run = driver::Run::new(self.plan()?, request.into());
         let events = run.events();
-        Ok(RunStream::new(RunHandle::spawn(run, self.output.clone()), events))
+        Ok(RunStream::new(self.spawn(run), events))
     }
 
     /// Starts a run on a task of its own. Dropping the handle cancels the run.
@@ -253,8 +254,31 @@ impl<O> Agent<O> {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<O>> {
-        Ok(RunHandle::spawn(driver::Run::new(self.plan()?, request.into()), self.output.clone()))
+    pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
+        Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
+    }
+
+    /// Takes up a run of this agent that its process left unfinished in the runtime's store: model calls and tools that
+    /// have an outcome are not called again.
+    ///
+    /// # Errors
+    /// When the runtime has no store, there is no such run there, it has ended, it is going on elsewhere, or it is not
+    /// one of an agent of this name.
+    pub async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
+        let plan = self.plan()?;
+        let shared = plan.runtime.take_up_agent(run, &plan.name).await?;
+        let run = driver::Run::resumed(plan, shared);
+        Ok(self.spawn(run))
+    }
+
+    fn spawn(&self, run: driver::Run) -> RunHandle<RunResult<O>> {
+        let (shared, output) = (run.shared(), self.output.clone());
+        shared.runtime.remember(&shared);
+        let ended = run.run_through();
+        RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
+            Ended::Agent(end) => RunResult::new(&output, end),
+            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is none of an agent".to_owned() }),
+        })
     }
 }
 

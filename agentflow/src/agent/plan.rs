@@ -9,7 +9,7 @@ use super::limits::Limits;
 use super::output::{ANSWER_TOOL, AnswerTool, Output, OutputRule};
 use crate::error::Result;
 use crate::message::Message;
-use crate::model::{Model, ModelRef, ModelSettings, OutputMode, OutputSchema, ToolChoice};
+use crate::model::{Model, ModelInfo, ModelRef, ModelRefError, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::registry::Registry;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
@@ -18,6 +18,33 @@ use crate::tool::{ToolManifest, ToolRef};
 /// Where an agent's model comes from: a name, or the model itself.
 #[derive(Clone)]
 pub struct ModelSource(Source);
+
+impl ModelSource {
+    /// Who the model is: what its name says, or what it says itself. Nothing is opened.
+    ///
+    /// # Errors
+    /// When the name is not understood.
+    pub fn info(&self) -> Result<ModelInfo, ModelRefError> {
+        match &self.0 {
+            Source::Given(model) => Ok(model.info().clone()),
+            Source::Named(name) => {
+                let name: ModelRef = name.parse()?;
+                Ok(ModelInfo::new(name.provider(), name.model()))
+            }
+        }
+    }
+
+    /// The model itself; one that is named comes from the runtime.
+    ///
+    /// # Errors
+    /// When the name is not understood or leads to no model.
+    pub fn open(&self, runtime: &Runtime) -> Result<Arc<dyn Model>, ModelRefError> {
+        match &self.0 {
+            Source::Given(model) => Ok(Arc::clone(model)),
+            Source::Named(name) => runtime.model(&name.parse()?),
+        }
+    }
+}
 
 #[derive(Clone)]
 enum Source {
@@ -96,10 +123,7 @@ impl Plan {
         let mut all_resources = runtime.resources().clone();
         all_resources.extend(resources);
         check_resources(description, &registry, &all_resources)?;
-        let model = match &model.0 {
-            Source::Given(model) => Arc::clone(model),
-            Source::Named(name) => runtime.model(&name.parse()?)?,
-        };
+        let model = model.open(runtime)?;
         let mut settings = settings.clone();
         let output = match output.schema() {
             None => None,

@@ -85,7 +85,7 @@ pub struct RunResult<O = String> {
 
 /// How a run ended well, before the answer became a value.
 #[derive(Clone)]
-pub(super) struct RunEnd {
+pub(crate) struct RunEnd {
     pub(super) completed: Arc<AgentCompleted>,
     pub(super) conversation: Conversation,
     pub(super) shared: Arc<RunShared>,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use crate::store::RunStatus;
+
 /// Call models and run agents over the tools linked into this program.
 #[derive(Debug, Parser)]
 #[command(
@@ -24,10 +26,169 @@ pub(super) struct Cli {
 pub(super) enum Command {
     /// See the tools linked into this program
     Tools(ToolsArgs),
+    /// See where models can come from and whether their keys are there
+    Models {
+        /// Print an array of objects as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Call a model, without an agent
     Call(CallArgs),
     /// Run an agent over tools of this program
     Run(RunArgs),
+    /// See and run the workflows of this program
+    #[command(subcommand, arg_required_else_help = true)]
+    Workflow(WorkflowCommand),
+    /// See and control the runs of a store file
+    Runs(RunsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WorkflowCommand {
+    /// List the workflows, ordered by name
+    List {
+        /// Print an array of their graphs as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a workflow consists of
+    Show {
+        /// The workflow
+        name: String,
+        /// Print a picture in this language, or the whole graph as JSON
+        #[arg(long)]
+        format: Option<GraphFormat>,
+    },
+    /// Run a workflow to its end
+    Run(WorkflowRunArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// A Mermaid flowchart
+    Mermaid,
+    /// Graphviz
+    Dot,
+    /// The whole graph, schemas included
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WorkflowRunArgs {
+    /// The workflow
+    pub(super) name: String,
+    /// The inputs by their names, such as '{"n": 3}'
+    #[arg(long, value_name = "JSON")]
+    pub(super) input: Option<String>,
+    /// Keep the run in this file, so that it survives this process; it is made when there is none
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
+    /// The run's id, so that the same request is not started twice
+    #[arg(long, value_name = "ID", requires = "store")]
+    pub(super) run_id: Option<String>,
+    /// Print all events to standard output instead of the output
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) events: Option<EventFormat>,
+}
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(super) struct RunsArgs {
+    /// The file that the runs are kept in
+    #[arg(long, value_name = "FILE", global = true, default_value = "agentflow.db")]
+    pub(super) store: PathBuf,
+    #[command(subcommand)]
+    pub(super) command: RunsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RunsCommand {
+    /// List the runs, the newest first
+    List {
+        /// Only runs of this status; may be given several times
+        #[arg(long)]
+        status: Vec<RunStatus>,
+        /// Only runs of this agent or workflow
+        #[arg(long)]
+        name: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Print an array of JSON objects
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show where a run is, and which steps taking it up would run again, and why
+    Show {
+        /// The run's id
+        run: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take up a run that has not ended, with the workflows of this program
+    Resume {
+        /// The run's id
+        run: String,
+        /// Print all events to standard output instead of the output
+        #[arg(long, value_name = "FORMAT")]
+        events: Option<EventFormat>,
+    },
+    /// Cancel a run
+    Cancel {
+        /// The run's id
+        run: String,
+        /// Why; recorded
+        #[arg(long, default_value = "cancelled from the command line")]
+        reason: String,
+    },
+    /// Pause a run: nothing new is started
+    Pause {
+        /// The run's id
+        run: String,
+    },
+    /// Let a paused run go on where it is being executed
+    Unpause {
+        /// The run's id
+        run: String,
+    },
+    /// Let a failed or interrupted node run again
+    Retry {
+        /// The run's id
+        run: String,
+        /// The node's name
+        node: String,
+    },
+    /// Answer the question of a node
+    Approve {
+        /// The run's id
+        run: String,
+        /// The node's name
+        node: String,
+        /// Say no
+        #[arg(long)]
+        deny: bool,
+        /// What to say with it
+        #[arg(long, value_name = "TEXT")]
+        comment: Option<String>,
+        /// The answer itself, for a node that asks for another type than yes or no
+        #[arg(long, value_name = "JSON", conflicts_with_all = ["deny", "comment"])]
+        answer: Option<String>,
+        /// Who answers; recorded [default: the user's name]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+    /// Print the journal of a run
+    Events {
+        /// The run's id
+        run: String,
+        /// Go on until the run ends
+        #[arg(long)]
+        follow: bool,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]

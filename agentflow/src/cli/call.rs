@@ -11,9 +11,10 @@ use super::model;
 use super::output::{BOLD, DIM, ModelText, Problem, Stop, json_line, line, note, short};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
+use crate::runtime::Runtime;
 
-pub(super) async fn call(args: CallArgs) -> Result<(), Stop> {
-    match converse(&args).await {
+pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
+    match converse(host, &args).await {
         Err(Stop::Failed(problem)) if args.json => {
             #[derive(Serialize)]
             struct Line {
@@ -26,8 +27,8 @@ pub(super) async fn call(args: CallArgs) -> Result<(), Stop> {
     }
 }
 
-async fn converse(args: &CallArgs) -> Result<(), Stop> {
-    let model = model::open(&args.model)?;
+async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
+    let model = model::open(host, &args.model)?;
     let definitions = args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
     let mut conversation: Conversation = args.model.instruct.iter().cloned().map(Message::system).collect();
     conversation.push(Message::user(args.prompt.as_str()));

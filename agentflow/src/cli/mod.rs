@@ -1,4 +1,4 @@
-//! The command line: try a model, run an agent over the tools of a program, see which tools there are.
+//! The command line: try a model, run agents and workflows of a program, see and control their runs.
 //!
 //! `agentwf` is this module and nothing else. It has no tools, since those are linked into a program: a host makes a
 //! binary of its own, and with it the same commands over its own tools.
@@ -18,6 +18,9 @@
 //! # Commands
 //!
 //! - `tools list [--json]`: the linked tools, ordered by name; with `--json` an array of their definitions.
+//! - `models [--json]`: the providers that models can be named by, where each is called and which variable its key comes
+//!   from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable", "key_names",
+//!   "key_from", "problem"}`.
 //! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
 //!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and goes on until an
 //!   answer asks for no tool or N answers were given. With `--json` one object a turn:
@@ -26,10 +29,18 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
+//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
+//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
+//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run to be taken
+//!   up; without, it cancels it.
+//! - `runs --store FILE ..`: `list`, `show ID` (what taking it up would run again, and why), `resume ID`, `cancel ID`,
+//!   `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer JSON]`, `events ID
+//!   [--follow] [--json]`. A run that another process executes is told through the store. `resume` needs the run's
+//!   workflow to be linked into the program; everything else works with any `agentwf`.
 //!
 //! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
-//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment,
-//! `OPENAI_API_KEY`.
+//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
+//! `models` says from which variable. A host with providers or keys of its own passes its runtime to [`run_with`].
 //!
 //! # Exit codes
 //!
@@ -47,10 +58,14 @@ mod args;
 mod call;
 mod ctrl_c;
 mod model;
+mod models;
 mod output;
 mod progress;
 mod run;
+mod runs;
 mod tools;
+mod tree;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -58,6 +73,7 @@ use clap::Parser;
 
 use self::args::{Cli, Command, ToolsCommand};
 use self::output::Stop;
+use crate::runtime::Runtime;
 
 /// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
 /// has the commands and the codes. The tools are those linked into the calling program.
@@ -67,6 +83,14 @@ use self::output::Stop;
 /// # Panics
 /// Inside of a tokio runtime.
 pub fn run() -> ExitCode {
+    run_with(&Runtime::default())
+}
+
+/// Does the same with a host's own [`Runtime`]: its model providers, keys, resources and sinks.
+///
+/// # Panics
+/// Inside of a tokio runtime.
+pub fn run_with(host: &Runtime) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -84,8 +108,11 @@ pub fn run() -> ExitCode {
             Command::Tools(tools) => match tools.command {
                 ToolsCommand::List { json } => tools::list(json),
             },
-            Command::Call(args) => call::call(args).await,
-            Command::Run(args) => run::run(args).await,
+            Command::Models { json } => models::list(host, json).await,
+            Command::Call(args) => call::call(host, args).await,
+            Command::Run(args) => run::run(host, args).await,
+            Command::Workflow(command) => workflows::workflow(host, command).await,
+            Command::Runs(args) => runs::runs(host, args).await,
         }
     });
     // A tool on a thread of its own may still be at work; the process does not wait for it.

@@ -16,11 +16,23 @@ use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
 
 /// The model that `--model` names, where `--base-url` says.
-pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
+pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
     let reference: ModelRef = args.model.parse()?;
+    if host.makes(reference.provider()) {
+        if args.base_url.is_some() || http(args) != HttpSettings::default() {
+            return Err(Stop::failed(
+                "model_ref",
+                format!(
+                    "the provider `{}` is of this program: leave out --base-url, --max-retries and the time-outs",
+                    reference.provider()
+                ),
+            ));
+        }
+        return Ok(host.model(&reference)?);
+    }
     macro_rules! built {
         ($builder:expr) => {{
-            let mut builder = $builder.http(http(args));
+            let mut builder = $builder.http(http(args)).secrets(host.secrets());
             if let Some(url) = &args.base_url {
                 builder = builder.base_url(url.as_str());
             }
@@ -33,7 +45,7 @@ pub(super) fn open(args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
         openai_chat::PROVIDER => built!(OpenAiChat::builder(reference.model())),
         openai_responses::PROVIDER => built!(OpenAiResponses::builder(reference.model())),
         // It says which adapters there are.
-        _ => Ok(Runtime::default().model(&reference)?),
+        _ => Ok(host.model(&reference)?),
     }
 }
 

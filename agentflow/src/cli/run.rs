@@ -9,23 +9,26 @@ use super::args::RunArgs;
 use super::output::{DIM, ModelText, Stop, counted, json_line, note};
 use super::progress::Progress;
 use super::{ctrl_c, model};
-use crate::agent::{Agent, Limits, RunStream};
+use crate::agent::{Agent, Limits};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
+use crate::handle::RunStream;
 use crate::message::{ToolResult, ToolStatus};
 use crate::model::Usage;
 use crate::registry::Registry;
+use crate::runtime::Runtime;
 use crate::tool::ToolRef;
 
 const CTRL_C: &str = "stopped by Ctrl-C";
 
-pub(super) async fn run(args: RunArgs) -> Result<(), Stop> {
+pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     let registry = Registry::linked()?;
     let tools: Vec<ToolRef> =
         args.tools.iter().map(|name| registry.get(name.trim()).cloned()).collect::<Result<_, _>>()?;
     let mut limits = Limits::default();
     limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
-    let mut agent = Agent::new(model::open(&args.model)?)
+    let mut agent = Agent::new(model::open(host, &args.model)?)
+        .runtime(host)
         .tools(tools)
         .settings(model::settings(&args.model))
         .limits(limits)

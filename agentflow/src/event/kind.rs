@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::run::{
-    AgentCompleted, AgentStarted, PauseReason, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
 };
 use crate::error::Failure;
 use crate::message::{ToolCall, ToolResult};
@@ -59,6 +59,9 @@ pub enum EventKind {
         /// Whether it was taken up from its journal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recovered: bool,
+        /// What the workflow is from now on, when it is not what the run went by until here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redefined: Option<Arc<Redefined>>,
     },
     /// An agent began as a step of another run.
     #[serde(rename = "agent.started")]

@@ -36,7 +36,7 @@ impl fmt::Display for Line<'_> {
             | EventKind::WorkflowFailed { error }
             | EventKind::ModelFailed { error } => write!(f, " {}: {}", error.kind, Short(&error.message)),
             EventKind::RunPaused { reason } => write!(f, " {reason}"),
-            EventKind::RunResumed { recovered } => f.write_str(if *recovered { " from its journal" } else { "" }),
+            EventKind::RunResumed { recovered, .. } => f.write_str(if *recovered { " from its journal" } else { "" }),
             EventKind::NodeStarted { attempt: 1, .. } => Ok(()),
             EventKind::NodeStarted { attempt, .. } => write!(f, " attempt {attempt}"),
             EventKind::NodeCompleted { output, duration_ms } => {

@@ -22,6 +22,8 @@ use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
 const DELTA_QUEUE: usize = 1024;
+/// The least number of events from one snapshot to the next.
+const SNAPSHOT_EVERY: usize = 1000;
 
 pub(crate) struct EventLog {
     run_id: RunId,
@@ -33,11 +35,17 @@ pub(crate) struct EventLog {
 
 #[derive(Default)]
 struct State {
+    /// How many events of the run are not in `records`, and what still matters of them.
+    offset: u64,
+    kept: Vec<Record>,
     records: Vec<Record>,
     /// How many records may be seen: all of them, or those that the store has.
     visible: usize,
     /// Nothing more will be seen.
     closed: bool,
+    /// How many records the last snapshot stands for, and how many events it has.
+    snapshot_at: usize,
+    snapshot_size: usize,
     deltas: u32,
     subscribers: Vec<Subscriber>,
     next_subscriber: u64,
@@ -113,10 +121,17 @@ impl EventLog {
     }
 
     /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
-    pub(crate) fn restore(&self, events: impl IntoIterator<Item = Event>) {
+    ///
+    /// `kept` is what still matters of the first `offset` events; `events` are those after them.
+    pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        let records = |events: Vec<Event>| {
+            events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind }).collect::<Vec<_>>()
+        };
         let mut state = self.state();
-        let records = events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind });
-        state.records.extend(records);
+        state.offset = offset;
+        state.snapshot_size = kept.len();
+        state.kept = records(kept);
+        state.records = records(events);
         state.visible = state.records.len();
     }
 
@@ -157,7 +172,7 @@ impl EventLog {
             }
             let events = (state.visible..state.records.len()).map(|at| state.event(&self.run_id, at)).collect();
             let end = state.records.len();
-            let write = journal.write(&self.run_id, state.visible as u64, events);
+            let write = journal.write(&self.run_id, state.offset + state.visible as u64, events);
             drop(state);
             *pending = Some((end, write));
         }
@@ -166,6 +181,35 @@ impl EventLog {
     /// The store of the run and the right to write it, once the run exists there.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
+    }
+
+    /// What a snapshot is made of, when enough has happened since the last one: all events the store has, what still
+    /// mattered of earlier ones first, and their number.
+    ///
+    /// Snapshots are taken at growing distances, so that all of them together cost no more than the journal.
+    pub(crate) fn due_for_snapshot(&self) -> Option<(u64, Vec<Event>)> {
+        let mut state = self.state();
+        let since = state.visible.saturating_sub(state.snapshot_at);
+        if since < SNAPSHOT_EVERY.max(state.snapshot_size) {
+            return None;
+        }
+        state.snapshot_at = state.visible;
+        let kept = state.kept.iter().map(|record| state.event_of(&self.run_id, 0, record));
+        let events = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
+        Some((state.offset + state.visible as u64, events))
+    }
+
+    /// How many events the snapshot that was taken last has.
+    pub(crate) fn took_snapshot(&self, size: usize) {
+        self.state().snapshot_size = size;
+    }
+
+    /// Gives up the right to write the run: it has ended here, and everything is committed.
+    pub(crate) async fn release(&self) -> Result<(), StoreError> {
+        match self.store() {
+            Some((store, Some(epoch))) => store.close(&self.run_id, epoch).await,
+            _ => Ok(()),
+        }
     }
 
     /// Whether something recorded is not in the store yet.
@@ -192,8 +236,9 @@ impl EventLog {
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         state
-            .records
+            .kept
             .iter()
+            .chain(&state.records)
             .filter(|record| record.path.is_within(base))
             .map(|record| (record.time, record.path.clone(), record.kind.clone()))
             .collect()
@@ -201,7 +246,13 @@ impl EventLog {
 
     /// Whether anything was recorded before this life of the run.
     pub(crate) fn has_records(&self) -> bool {
-        !self.state().records.is_empty()
+        let state = self.state();
+        !state.records.is_empty() || !state.kept.is_empty()
+    }
+
+    /// Whether nothing more will be seen of the run here.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
     }
 
     /// Whether anybody would see a delta.
@@ -215,7 +266,7 @@ impl EventLog {
         state.deltas += 1;
         let event = Event {
             run_id: self.run_id.clone(),
-            seq: state.records.len() as u64,
+            seq: state.offset + state.records.len() as u64,
             part: state.deltas,
             time,
             path: path.clone(),
@@ -264,15 +315,12 @@ impl State {
     }
 
     fn event(&self, run_id: &RunId, at: usize) -> Event {
-        let Record { time, path, kind } = &self.records[at];
-        Event {
-            run_id: run_id.clone(),
-            seq: at as u64 + 1,
-            part: 0,
-            time: *time,
-            path: path.clone(),
-            kind: kind.clone(),
-        }
+        self.event_of(run_id, self.offset + at as u64 + 1, &self.records[at])
+    }
+
+    #[expect(clippy::unused_self, reason = "an event is one of this log's")]
+    fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
+        Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
     }
 }
 
@@ -304,11 +352,12 @@ impl Stream for Events {
         let log = &this.run.log;
         let mut state = log.state();
         let visible = state.visible;
+        let delivered = state.offset + this.delivered as u64;
         let closed = state.closed;
         let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == this.id) else {
             return Poll::Ready(None);
         };
-        let delivered = this.delivered as u64;
+
         if subscriber.deltas.front().is_some_and(|delta| delta.seq <= delivered) {
             return Poll::Ready(subscriber.deltas.pop_front());
         }

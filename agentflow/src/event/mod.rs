@@ -19,7 +19,8 @@ pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
 pub use self::log::Events;
 pub(crate) use self::log::{EventLog, Journal};
 pub use self::run::{
-    AgentCompleted, AgentStarted, PauseReason, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted,
+    WorkflowStarted,
 };
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;
@@ -82,6 +83,11 @@ impl Event {
             0 => format!("{}:{}", self.run_id, self.seq),
             part => format!("{}:{}.{part}", self.run_id, self.seq),
         }
+    }
+
+    /// The event in one line, for a person to read.
+    pub fn line(&self) -> impl fmt::Display + '_ {
+        line::Line(self)
     }
 
     /// The canonical name, such as `tool.completed`.

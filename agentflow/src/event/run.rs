@@ -160,6 +160,22 @@ impl WorkflowCompleted {
     }
 }
 
+/// The definition that a run goes by after its workflow was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Redefined {
+    /// The hash of the new definition.
+    pub definition: Arc<str>,
+    /// The nodes whose earlier records no longer count.
+    pub forgotten: Vec<String>,
+}
+
+impl Redefined {
+    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<String>) -> Self {
+        Self { definition, forgotten }
+    }
+}
+
 /// What a paused run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

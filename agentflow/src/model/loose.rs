@@ -1,4 +1,5 @@
-//! A text in an answer, read leniently: a number or an object where a text is expected is taken as its JSON.
+//! Reading the JSON of answers: bytes that are text are checked once, and a text is read leniently, so that a number or
+//! an object in its place is taken as its JSON. It knows no provider.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,6 +7,14 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor, value};
 use serde_json::Value;
+
+/// Reads JSON. Bytes that are UTF-8 as a whole, as nearly all are, need no look at each text in them.
+pub(in crate::model) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(bytes),
+    }
+}
 
 /// A text, taken as it lies in the input where it holds no escapes; absent and `null` are the empty text.
 #[derive(Debug, Default)]

@@ -25,6 +25,7 @@ pub mod openai_chat;
 #[cfg(feature = "openai-responses")]
 pub mod openai_responses;
 mod output;
+mod provider;
 mod reference;
 mod secret;
 
@@ -38,6 +39,8 @@ pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 #[cfg(feature = "http")]
 pub use self::http::HttpSettings;
 pub use self::output::{OutputMode, OutputSchema};
+pub use self::provider::ModelProvider;
+pub(crate) use self::provider::built_in_providers;
 pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
@@ -330,6 +333,9 @@ pub enum StopReason {
     ContentFilter,
     /// The model declined.
     Refusal,
+    /// The provider paused in the middle of a long turn: it goes on when it is sent the conversation with this answer at
+    /// its end. An agent does so.
+    PauseTurn,
     /// A reason that has no name here, as the provider wrote it.
     Other(String),
 }
@@ -343,6 +349,7 @@ impl StopReason {
             Self::Length => "length",
             Self::ContentFilter => "content_filter",
             Self::Refusal => "refusal",
+            Self::PauseTurn => "pause_turn",
             Self::Other(reason) => reason,
         }
     }

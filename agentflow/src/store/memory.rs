@@ -157,6 +157,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
         self.ready(|runs| Ok(std::mem::take(&mut runs.writable(run, epoch)?.messages)))
     }

@@ -6,12 +6,16 @@
 mod error;
 mod memory;
 mod record;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::fmt;
 
 pub use self::error::{StoreError, StoreErrorKind};
 pub use self::memory::MemoryStore;
 pub use self::record::{RunFilter, RunRecord, RunStatus};
+#[cfg(feature = "sqlite")]
+pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 use crate::event::{Event, RunId};
 use crate::model::BoxFuture;
 
@@ -105,6 +109,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// `not_found`.
     fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// Whether other processes may use the store, so that messages may come from there. Default: yes.
+    fn is_shared(&self) -> bool {
+        true
+    }
 
     /// Takes the messages that were left for a run, the oldest first.
     fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>>;

@@ -119,7 +119,13 @@ impl RunRecord {
                 self.status = RunStatus::Paused;
                 self.pause_reason = Some(*reason);
             }
-            EventKind::RunResumed { .. } => {
+            // Taken up from its journal it is what it was before.
+            EventKind::RunResumed { recovered: true, redefined } => {
+                if let Some(redefined) = redefined {
+                    self.definition = Some(Arc::clone(&redefined.definition));
+                }
+            }
+            EventKind::RunResumed { recovered: false, .. } => {
                 self.status = RunStatus::Running;
                 self.pause_reason = None;
                 self.error = None;

@@ -233,7 +233,12 @@ impl Builder {
     }
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
-        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input)
+        self.push::<T>(
+            Node::new(name),
+            NodeKind::Input,
+            Vec::new(),
+            Body::Input { fits: |value| T::decode(value).map(drop) },
+        )
     }
 
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
@@ -459,13 +464,7 @@ impl Builder {
         self.push::<T>(node.into(), NodeKind::Repeat, all, body)
     }
 
-    fn push<T: NodeValue>(
-        &mut self,
-        node: Node,
-        kind: NodeKind,
-        reads: Vec<RawHandle>,
-        body: Body,
-    ) -> Handle<T> {
+    fn push<T: NodeValue>(&mut self, node: Node, kind: NodeKind, reads: Vec<RawHandle>, body: Body) -> Handle<T> {
         let Node { name, call, line, mut policy, after, callee } = node;
         let name = format!("{}{name}", self.prefix);
         if let Some(problem) = problem_of_name(&name) {

@@ -4,6 +4,8 @@
 //! It decides nothing that the builder does not: it looks up which function a step calls, turns the workflow's error
 //! type into a recorded one, and puts the compiler's words right.
 
+#![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -355,7 +357,12 @@ impl<E: 'static> Steps<'_, E> {
         self.builder.route(node, arms, reads, move |values| pick(values).map_err(of))
     }
 
-    pub fn arm<O>(&mut self, router: Router, arm: usize, nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>) -> Handle<O> {
+    pub fn arm<O>(
+        &mut self,
+        router: Router,
+        arm: usize,
+        nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>,
+    ) -> Handle<O> {
         let of = self.of;
         self.builder.arm(router, arm, |builder| nodes(&mut Steps { builder, of }))
     }

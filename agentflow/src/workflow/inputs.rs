@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn inputs_go_by_their_names() {
-        let values = (1_u8, "a".to_owned()).encode().unwrap();
+        let values = Inputs::encode(&(1_u8, "a".to_owned())).unwrap();
         let object = to_object(&["n", "text"], &values);
         assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
         assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);

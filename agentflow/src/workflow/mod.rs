@@ -6,6 +6,7 @@
 mod approval;
 mod builder;
 pub(crate) mod callee;
+mod compact;
 mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
@@ -38,7 +39,7 @@ use self::spec::Spec;
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
-use crate::value::{Encoded, NodeValue};
+use crate::value::NodeValue;
 
 /// How many steps of a run are going on at once when the workflow does not say.
 pub(crate) const CONCURRENCY: usize = 16;
@@ -119,10 +120,6 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         };
         let output = run.run_through().await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
-    }
-
-    pub(crate) fn decode(output: &Encoded) -> Result<Out, serde_json::Error> {
-        Out::decode(output)
     }
 }
 

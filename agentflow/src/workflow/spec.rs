@@ -42,6 +42,9 @@ pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs) -> Result<Encoded, StepError> + 
 /// What a gate asks.
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
+/// Whether a value is of a type.
+pub(crate) type Fits = fn(&Encoded) -> Result<(), serde_json::Error>;
+
 /// Whether a repetition is over, from its last output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
 
@@ -107,16 +110,33 @@ pub enum NodeKind {
 }
 
 pub(crate) enum Body {
-    Input,
+    Input {
+        /// Whether a value is of the input's type.
+        fits: Fits,
+    },
     Step(Step),
     Pure(Pure),
-    Router { pick: Pure, arms: Vec<Arc<str>> },
+    Router {
+        pick: Pure,
+        arms: Vec<Arc<str>>,
+    },
     Join,
-    Gate { question: Question, fits: fn(&Encoded) -> Result<(), serde_json::Error> },
-    Map { items: NodeIndex, step: ItemStep },
+    Gate {
+        question: Question,
+        fits: Fits,
+    },
+    Map {
+        items: NodeIndex,
+        step: ItemStep,
+    },
     Race(Vec<Branch>),
     Fallback(Vec<Branch>),
-    Repeat { first: NodeIndex, step: ItemStep, until: Option<Until>, max: u32 },
+    Repeat {
+        first: NodeIndex,
+        step: ItemStep,
+        until: Option<Until>,
+        max: u32,
+    },
 }
 
 /// A branch of a race or a fallback.
@@ -174,6 +194,17 @@ impl Spec {
         inputs.map(|node| node.path.names()).collect()
     }
 
+    /// Whether values are of the inputs' types.
+    pub(crate) fn check_inputs(&self, values: &[Encoded]) -> Result<(), String> {
+        let inputs = self.nodes.iter().filter_map(|node| match &node.body {
+            Body::Input { fits } => Some((&node.path, fits)),
+            _ => None,
+        });
+        inputs.zip(values).try_for_each(|((name, fits), value)| {
+            fits(value).map_err(|error| format!("the input `{name}` does not fit: {error}; `{value}` was given"))
+        })
+    }
+
     pub(crate) fn node(&self, node: NodeIndex) -> &NodeSpec {
         &self.nodes[node as usize]
     }
@@ -200,7 +231,7 @@ impl NodeSpec {
 impl Body {
     /// Whether its output follows from others without an effect, so that nothing of it is recorded.
     pub(crate) fn is_pure(&self) -> bool {
-        matches!(self, Self::Pure(_) | Self::Join | Self::Input)
+        matches!(self, Self::Pure(_) | Self::Join | Self::Input { .. })
     }
 }
 

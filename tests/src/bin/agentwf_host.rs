@@ -1,8 +1,10 @@
 //! A host's own binary: the command line over tools that are linked into it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::prelude::*;
+use agentflow::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 
 /// Add two integers.
 #[tool(effects = "none")]
@@ -41,6 +43,23 @@ fn forget() -> &'static str {
     "forgotten"
 }
 
+/// A model of the host's own: it says the task again.
+struct Parrot(ModelInfo);
+
+impl Model for Parrot {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let said = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+        let answer = ModelResponse::new(Message::assistant(said));
+        Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(answer)))]))
+    }
+}
+
 fn main() -> std::process::ExitCode {
-    agentflow::cli::run()
+    let host = Runtime::builder()
+        .model_provider("parrot", |model, _| Ok(Arc::new(Parrot(ModelInfo::new(model.provider(), model.model())))));
+    agentflow::cli::run_with(&host.build())
 }

@@ -26,7 +26,7 @@ use std::fmt;
 
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{Approval, Context, Inject, ToolRef, tool, tools, workflow};
+use agentflow::{AgentDefinition, Approval, Context, Error, Inject, ToolRef, agent, tool, tools, workflow};
 
 /// How hot it is.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +161,90 @@ mod inner {
         !a
     }
 }
+
+/// Judge `{value}` in {unit} of {change.title} by {change.author.name}, {{so}} for {app:company}.
+#[agent(
+    model = "anthropic/claude-sonnet-4-5",
+    tools = [add, inner::inner_tool],
+    temperature = 0.5,
+    max_tokens = 100,
+    max_steps = 3,
+    output_retries = 0,
+    name = "judge-of-all",
+    crate = ::agentflow
+)]
+#[must_use]
+pub async fn judge(cx: &Context, value: String, unit: Unit, change: Change, judge: u8, call: Option<bool>) -> Judged;
+
+/// What came of it.
+pub type Judged = Result<Vec<Unit>, Failed>;
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub struct Failed(pub String);
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Only its fields are shown, so it needs no JSON form.
+#[derive(Debug)]
+pub struct Change {
+    /// In a few words.
+    pub title: String,
+    /// By whom.
+    pub author: Author,
+}
+
+/// Somebody.
+#[derive(Debug)]
+pub struct Author {
+    /// In full.
+    pub name: Box<str>,
+}
+
+/// Kept at home, and asked by nobody.
+#[agent]
+async fn quiet() -> agentflow::Result<String>;
+
+/// An old one.
+#[deprecated]
+#[agent]
+pub async fn old_agent(r#type: String) -> agentflow::Result<()>;
+
+/// Keywords are names too: {match.type}
+#[agent]
+pub(crate) async fn r#loop(cx: &Context, r#match: Typed) -> agentflow::Result<String>;
+
+/// Has a field named by a keyword.
+#[derive(Debug, Default)]
+pub(crate) struct Typed {
+    /// The keyword.
+    pub(crate) r#type: u8,
+}
+
+/// All agents of this crate.
+pub async fn ask(cx: &Context) -> Vec<&'static AgentDefinition> {
+    /// Lives in a function.
+    #[agent]
+    async fn local(a: u8) -> agentflow::Result<u8>;
+
+    drop(r#loop(cx, Typed::default()).await);
+    drop(local(1).await);
+    vec![judge::definition(), r#loop::definition()]
+}
+
+macro_rules! agent_of {
+    ($name:ident, $param:ident, $ty:ty, $cx:ty) => {
+        /// Made by a macro.
+        #[agent]
+        pub async fn $name(cx: $cx, $param: $ty) -> agentflow::Result<$ty>;
+    };
+}
+
+agent_of!(same_answer, text, String, &Context);
 
 macro_rules! tool_of {
     ($name:ident, $ty:ty, $cx:ty) => {

@@ -20,6 +20,7 @@ use crate::tool::Effects;
 enum Turn {
     Answer,
     Empty,
+    Paused,
     Fails,
     Calls(Vec<Call>),
 }
@@ -53,6 +54,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         6 => prop::collection::vec(call(), 1..4).prop_map(Turn::Calls),
         2 => Just(Turn::Answer),
         1 => Just(Turn::Empty),
+        1 => Just(Turn::Paused),
         1 => Just(Turn::Fails),
     ];
     prop::collection::vec(turn, 1..6)
@@ -68,9 +70,11 @@ struct World {
 
 impl World {
     fn response(&self, turn: u32) -> Option<ModelResponse> {
-        let parts = match self.turns.get(turn as usize - 1).unwrap_or(&Turn::Answer) {
+        let turn_of_model = self.turns.get(turn as usize - 1).unwrap_or(&Turn::Answer);
+        let parts = match turn_of_model {
             Turn::Fails => return None,
             Turn::Empty => Vec::new(),
+            Turn::Paused => vec![Part::Text { text: "searching".to_owned() }],
             Turn::Answer => vec![Part::Text { text: "done".to_owned() }],
             Turn::Calls(calls) => calls
                 .iter()
@@ -80,7 +84,11 @@ impl World {
                 })
                 .collect(),
         };
-        Some(ModelResponse::new(Message::new(Role::Assistant, parts)))
+        let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
+        if matches!(turn_of_model, Turn::Paused) {
+            response.stop_reason = StopReason::PauseTurn;
+        }
+        Some(response)
     }
 
     fn call(&self, call: &ToolCall) -> &Call {
@@ -279,6 +287,7 @@ fn the_limits_have_errors_of_their_own() {
         end(&[Turn::Calls(vec![failing.clone(); 3]), Turn::Calls(vec![failing; 3])]),
         Error::ToolFailures { failures: 6, status: ToolStatus::Error, .. }
     ));
+    assert!(matches!(end(&vec![Turn::Paused; 9]), Error::MaxStepsReached { steps: 4 }));
     assert!(matches!(end(&[Turn::Empty]), Error::NoAnswer { ref stop_reason } if stop_reason == "stop"));
 }
 

@@ -11,6 +11,7 @@ use super::problem;
 use super::wire::{Event, Fields, OtherDelta, OtherEvent, WireMessage};
 use crate::message::{Message, Role};
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::loose::from_bytes;
 use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
 use crate::text;
 
@@ -40,7 +41,7 @@ impl Decode for MessagesDecoder {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(Flow::More);
         }
-        let event: Event<'_> = match serde_json::from_slice(data) {
+        let event: Event<'_> = match from_bytes(data) {
             Ok(event) => event,
             Err(error) => return self.other(&error, data),
         };
@@ -60,8 +61,10 @@ impl Decode for MessagesDecoder {
             }
             "message_start" => {
                 self.started = true;
-                if let Some(message) = &event.message {
-                    self.head(message);
+                if let Some(raw) = event.message {
+                    let message: WireMessage<'_> = serde_json::from_str(raw.get())
+                        .map_err(|error| broken(&error, "the head of the answer", data))?;
+                    self.head(&message);
                     self.count(message.usage.as_ref());
                 }
             }
@@ -209,7 +212,7 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
         "end_turn" | "stop_sequence" | "" => StopReason::Stop,
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
         "refusal" => StopReason::Refusal,
-        // Among them `pause_turn` and `compaction`: the server expects to be asked to go on.
+        "pause_turn" => StopReason::PauseTurn,
         other => StopReason::Other(other.to_owned()),
     }
 }

@@ -7,8 +7,8 @@
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
-//! - An answer that the service pauses (`pause_turn`) ends with that as its stop reason; to go on, send the conversation
-//!   with it again.
+//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::StopReason::PauseTurn); to go on, send
+//!   the conversation with it again. An agent does so by itself, as a further step.
 
 mod blocks;
 mod decode;
@@ -33,11 +33,12 @@ use super::{
 
 pub(crate) const PROVIDER: &str = "anthropic";
 
-static SERVER: Provider = Provider {
+pub(super) static SERVER: Provider = Provider {
     base_url: "https://api.anthropic.com",
     base_url_variable: "ANTHROPIC_BASE_URL",
     key_names: &["ANTHROPIC_API_KEY"],
     key_header: Some("x-api-key"),
+    token_names: &["ANTHROPIC_AUTH_TOKEN"],
     headers: &[("anthropic-version", "2023-06-01")],
 };
 
@@ -90,7 +91,7 @@ impl Anthropic {
     }
 
     /// A model with everything else taken from the environment: the address from `ANTHROPIC_BASE_URL`, the key
-    /// `ANTHROPIC_API_KEY` from `secrets` before each call.
+    /// `ANTHROPIC_API_KEY`, or else the token `ANTHROPIC_AUTH_TOKEN`, from `secrets` before each call.
     ///
     /// # Errors
     /// When `ANTHROPIC_BASE_URL` is no address.
@@ -170,8 +171,9 @@ impl AnthropicBuilder {
         self
     }
 
-    /// The name by which the key is asked for. Default `ANTHROPIC_API_KEY`. A server other than Anthropic's is called
-    /// without a key when there is none of that name.
+    /// The name by which the key is asked for. Default `ANTHROPIC_API_KEY`, and when there is none of that name
+    /// `ANTHROPIC_AUTH_TOKEN`, which is sent as `Authorization: Bearer`. A server other than Anthropic's is called
+    /// without a key when there is none.
     pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
         self.server.key_name = Some(name.into());
         self

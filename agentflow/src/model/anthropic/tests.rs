@@ -99,7 +99,7 @@ fn the_bytes_of_a_kept_block_stay_the_same() {
     let input = r#"{"z": 1.50, "a": 123456789012345678901234567890}"#;
     let block = format!(r#"{{"id":"s","input":{input},"name":"web_search","type":"server_tool_use"}}"#);
     let response = document(&format!(r#"{{"type":"message","stop_reason":"pause_turn","content":[{block}]}}"#));
-    assert_eq!(response.stop_reason, StopReason::Other("pause_turn".into()));
+    assert_eq!(response.stop_reason, StopReason::PauseTurn);
     let sent = bytes("claude-x", &conversation([Message::user("q"), Message::clone(&response.message)]));
     assert!(String::from_utf8(sent).expect("text").contains(&block));
 }
@@ -213,6 +213,7 @@ fn every_stop_reason_has_its_meaning() {
         ("max_tokens", StopReason::Length),
         ("model_context_window_exceeded", StopReason::Length),
         ("refusal", StopReason::Refusal),
+        ("pause_turn", StopReason::PauseTurn),
         ("compaction", StopReason::Other("compaction".into())),
     ] {
         assert_eq!(whole(&text, said).stop_reason, meant, "{said}");

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 /// The fields of a block, each as the text it came as.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// One event of a stream. The kinds differ in which fields they have.
+/// One event of a stream. The kinds differ in which fields they have; a large one that comes once is left as it came,
+/// since every event is as large as all fields together.
 #[derive(Debug, Deserialize)]
 pub(super) struct Event<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -27,7 +28,7 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub(super) content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(super) message: Option<WireMessage<'a>>,
+    pub(super) message: Option<&'a RawValue>,
     #[serde(default)]
     pub(super) usage: Option<Map<String, Value>>,
 }

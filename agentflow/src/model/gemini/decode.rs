@@ -12,7 +12,7 @@ use super::{MADE_ID, PROVIDER, problem};
 use crate::message::{Media, Message, Part, Reasoning, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::Loose;
+use crate::model::loose::{Loose, from_bytes};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason, Usage};
 use crate::text;
 
@@ -88,7 +88,7 @@ impl GeminiDecoder {
 
     /// Reads one object; says whether it had the candidate that is read, the first.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let piece: Answer<'_> = serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
+        let piece: Answer<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
         if piece.error.is_some() {
             return Err(problem::in_answer(&String::from_utf8_lossy(data)));
         }
@@ -242,4 +242,128 @@ fn usage(raw: &str) -> Usage {
         usage.reasoning_tokens = wire.thoughts_token_count;
     }
     usage
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::GeminiDecoder;
+    use crate::model::http::{Decode, Deltas, SseEvent};
+    use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason};
+
+    /// A streamed answer; `None` when it has no end.
+    fn read(events: &[Value]) -> Result<Option<ModelResponse>, ModelError> {
+        let mut decoder = GeminiDecoder::new("m".into(), 1);
+        for event in events {
+            let data = event.to_string();
+            decoder.event(SseEvent { name: b"", data: data.as_bytes() }, &mut Deltas::new(true))?;
+        }
+        Ok(decoder.complete())
+    }
+
+    fn piece(parts: Value, reason: &str) -> Value {
+        json!({"candidates": [{"content": {"parts": parts, "role": "model"}, "finishReason": reason}]})
+    }
+
+    fn said() -> Value {
+        json!([{"text": "So far"}])
+    }
+
+    fn call() -> Value {
+        json!([{"functionCall": {"name": "f", "args": {}}}])
+    }
+
+    #[test]
+    fn every_finish_reason_has_its_meaning() {
+        let stop =
+            |parts: Value, reason: &str| read(&[piece(parts, reason)]).expect("no error").expect("an end").stop_reason;
+        assert_eq!(stop(said(), "STOP"), StopReason::Stop);
+        assert_eq!(stop(said(), "MAX_TOKENS"), StopReason::Length);
+        for reason in [
+            "SAFETY",
+            "RECITATION",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "MODEL_ARMOR",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+        ] {
+            assert_eq!(stop(said(), reason), StopReason::ContentFilter, "{reason}");
+            // What is left of an answer may be nothing.
+            let bare = json!({"candidates": [{"finishReason": reason, "index": 0}]});
+            let response = read(&[bare]).expect("no error").expect("an end");
+            assert_eq!((response.stop_reason, response.message.parts()), (StopReason::ContentFilter, &[][..]));
+        }
+        for reason in ["LANGUAGE", "OTHER", "NO_IMAGE", "TOO_MANY_TOOL_CALLS", "NEW"] {
+            assert_eq!(stop(said(), reason), StopReason::Other(reason.to_owned()));
+        }
+        // A call is to be made whatever word goes with it, unless the answer was cut or withheld.
+        for (reason, meant) in [
+            ("STOP", StopReason::ToolCalls),
+            ("FUNCTION_CALL", StopReason::ToolCalls),
+            ("MAX_TOKENS", StopReason::Length),
+            ("SAFETY", StopReason::ContentFilter),
+        ] {
+            assert_eq!(stop(call(), reason), meant, "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_no_answer_is_an_error() {
+        for (reason, kind) in [
+            ("MALFORMED_FUNCTION_CALL", ModelErrorKind::Server),
+            ("MALFORMED_RESPONSE", ModelErrorKind::Server),
+            ("UNEXPECTED_TOOL_CALL", ModelErrorKind::Server),
+            ("MISSING_THOUGHT_SIGNATURE", ModelErrorKind::BadRequest),
+        ] {
+            let mut end = piece(json!([]), reason);
+            end["candidates"][0]["finishMessage"] = "print(f())".into();
+            let error = read(std::slice::from_ref(&end)).expect_err(reason);
+            assert_eq!((error.kind(), error.provider_code()), (kind, Some(reason)));
+            assert_eq!(error.message(), format!("the answer cannot be used ({reason}): print(f())"));
+            assert_eq!(error.is_retryable(), kind == ModelErrorKind::Server, "{reason}");
+            // A call that could be read is not lost for one that could not.
+            let calls = json!({"candidates": [{"content": {"parts": call()}}]});
+            let response = read(&[calls, end]).expect("no error").expect("an end");
+            assert_eq!(response.stop_reason, StopReason::ToolCalls, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_that_is_blocked_is_an_error() {
+        let blocked = |feedback: Value| json!({"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 3}});
+        for reason in ["SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "NEW"] {
+            let answer = blocked(json!({"blockReason": reason, "safetyRatings": []}));
+            let streamed = read(std::slice::from_ref(&answer)).expect_err(reason);
+            let mut decoder = GeminiDecoder::new("m".into(), 1);
+            let whole = decoder.document(answer.to_string().as_bytes(), &mut Deltas::new(false)).expect_err(reason);
+            for error in [streamed, whole] {
+                assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContentFilter, Some(reason)));
+                assert_eq!(error.message(), format!("the prompt was blocked ({reason})"));
+                assert!(!error.is_retryable());
+            }
+        }
+        let error =
+            read(&[blocked(json!({"blockReason": "SAFETY", "blockReasonMessage": "No."}))]).expect_err("blocked");
+        assert_eq!(error.message(), "the prompt was blocked (SAFETY): No.");
+        // Ratings without a reason block nothing.
+        let rated = blocked(json!({"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT"}]}));
+        let response = read(&[rated, piece(said(), "STOP")]).expect("no error").expect("an end");
+        assert_eq!(&*response.text(), "So far");
+    }
+
+    #[test]
+    fn without_a_finish_reason_there_is_no_end() {
+        let more = json!({"candidates": [{"content": {"parts": said()}}]});
+        assert_eq!(read(std::slice::from_ref(&more)).expect("no error"), None);
+        // Usage may follow the end.
+        let usage =
+            json!({"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "thoughtsTokenCount": 4}});
+        let response = read(&[more, piece(json!([]), "STOP"), usage]).expect("no error").expect("an end");
+        let usage = response.usage;
+        assert_eq!((usage.input_tokens, usage.output_tokens, usage.reasoning_tokens), (3, 6, Some(4)));
+    }
 }

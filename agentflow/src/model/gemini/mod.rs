@@ -33,12 +33,13 @@ use super::{
 
 pub(crate) const PROVIDER: &str = "gemini";
 
-static SERVER: Provider = Provider {
+pub(super) static SERVER: Provider = Provider {
     base_url: "https://generativelanguage.googleapis.com",
     base_url_variable: "GOOGLE_GEMINI_BASE_URL",
     // In the order in which Google's own clients ask for them.
     key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
     key_header: Some("x-goog-api-key"),
+    token_names: &[],
     headers: &[],
 };
 /// Added to an address that names no version.

@@ -4,11 +4,12 @@
 //! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer. Once
 //! a piece was handed on it is never made again, and neither is one whose answer broke off: that one may have been paid.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{TryStreamExt, stream};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -41,7 +42,9 @@ pub(crate) fn exchange<W: WireFormat>(wire: Arc<W>, request: ModelRequest) -> Mo
         handed_on: false,
         failed: None,
     });
-    Box::pin(stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) }))
+    // A future for each piece of the body, not for each piece of the answer: it is large, and making it costs most.
+    let batches = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
+    Box::pin(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
 }
 
 struct Exchange<W: WireFormat> {
@@ -80,11 +83,12 @@ enum Body {
 }
 
 impl<W: WireFormat> Exchange<W> {
-    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+    /// The next pieces, as many as there are; what ends the stream comes alone.
+    async fn next(&mut self) -> Option<Result<VecDeque<ModelEvent>, ModelError>> {
         loop {
-            if let Some(event) = self.deltas.pop() {
+            if !self.deltas.is_empty() {
                 self.handed_on = true;
-                return Some(Ok(event));
+                return Some(Ok(self.deltas.take()));
             }
             if let Some(error) = self.failed.take() {
                 let hidden = self.prepared.as_ref().map_or(&[][..], |(outgoing, _)| &outgoing.hidden);
@@ -105,7 +109,10 @@ impl<W: WireFormat> Exchange<W> {
 
     async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<W::Decoder>, ModelError> {
         self.deadline = Limit::after(self.wire.settings().total_timeout, TimeoutKind::Total);
-        self.prepared = Some(self.deadline.hold(self.wire.prepare(request)).await??);
+        let prepared = self.deadline.hold(self.wire.prepare(request)).await??;
+        let url = &prepared.0.url;
+        crate::telemetry::record_server(url.host_str().unwrap_or_default(), url.port_or_known_default());
+        self.prepared = Some(prepared);
         Ok(Stage::Send)
     }
 

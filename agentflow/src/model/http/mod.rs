@@ -146,8 +146,9 @@ impl Deltas {
         }
     }
 
-    fn pop(&mut self) -> Option<ModelEvent> {
-        self.queue.pop_front()
+    /// Everything that is there.
+    fn take(&mut self) -> VecDeque<ModelEvent> {
+        std::mem::take(&mut self.queue)
     }
 
     fn complete(&mut self, response: ModelResponse) {

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
@@ -20,8 +22,22 @@ pub(crate) struct Provider {
     pub(crate) key_names: &'static [&'static str],
     /// The header that carries the key; `None` for `Authorization: Bearer`.
     pub(crate) key_header: Option<&'static str>,
+    /// The names by which a token is asked for when there is no key. It is sent as `Authorization: Bearer`.
+    pub(crate) token_names: &'static [&'static str],
     /// Headers of every call, in lower case.
     pub(crate) headers: &'static [(&'static str, &'static str)],
+}
+
+impl Provider {
+    /// The address that is called when the host names none, without what may be a key: user, password and query.
+    #[allow(dead_code, reason = "a build may have no adapter")]
+    pub(crate) fn shown_url(&'static self) -> Result<String, ModelError> {
+        let mut url = ServerBuilder::new(self).build()?.url;
+        url.set_query(None);
+        // Neither fails for an address of `http` or `https`.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        Ok(url.to_string().trim_end_matches('/').to_owned())
+    }
 }
 
 /// A server, ready to be called.
@@ -40,7 +56,7 @@ pub(crate) struct Server {
 
 enum Key {
     Fixed(Secret),
-    Named { names: Vec<String>, secrets: Arc<dyn SecretProvider> },
+    Named { names: Vec<String>, tokens: &'static [&'static str], secrets: Arc<dyn SecretProvider> },
 }
 
 impl Server {
@@ -57,11 +73,11 @@ impl Server {
         let name = self.provider.key_header.map_or(AUTHORIZATION, HeaderName::from_static);
         if !headers.contains_key(&name)
             && !headers.contains_key(AUTHORIZATION)
-            && let Some(key) = self.key().await?
+            && let Some((name, key)) = self.key(name).await?
         {
-            let value = match self.provider.key_header {
-                Some(_) => secret_value(key.expose())?,
-                None => secret_value(&format!("Bearer {}", key.expose()))?,
+            let value = match name == AUTHORIZATION {
+                true => secret_value(&format!("Bearer {}", key.expose()))?,
+                false => secret_value(key.expose())?,
             };
             headers.insert(name, value);
             hidden.push(key);
@@ -69,14 +85,20 @@ impl Server {
         Ok((headers, hidden))
     }
 
-    async fn key(&self) -> Result<Option<Secret>, ModelError> {
-        let (names, secrets) = match &self.key {
-            Key::Fixed(key) => return Ok(Some(key.clone())),
-            Key::Named { names, secrets } => (names, secrets),
+    /// The key with the header for it, `header` unless it is a token.
+    async fn key(&self, header: HeaderName) -> Result<Option<(HeaderName, Secret)>, ModelError> {
+        let (names, tokens, secrets) = match &self.key {
+            Key::Fixed(key) => return Ok(Some((header, key.clone()))),
+            Key::Named { names, tokens, secrets } => (names, tokens, secrets),
         };
         for name in names {
             if let Some(key) = secrets.secret(name).await {
-                return Ok(Some(key));
+                return Ok(Some((header, key)));
+            }
+        }
+        for name in *tokens {
+            if let Some(token) = secrets.secret(name).await {
+                return Ok(Some((AUTHORIZATION, token)));
             }
         }
         if !self.official {
@@ -87,7 +109,7 @@ impl Server {
             ModelErrorKind::Auth,
             format!(
                 "there is no key for {base_url}: set {}, or {base_url_variable} to another server",
-                names.join(" or ")
+                names.iter().map(String::as_str).chain(tokens.iter().copied()).collect::<Vec<_>>().join(" or ")
             ),
         ))
     }
@@ -128,7 +150,7 @@ impl ServerBuilder {
         for (name, value) in provider.headers {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        let mut hidden = Vec::new();
+        let mut hidden = keys_in(&url);
         for (name, value) in given {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| unusable(format!("`{name}` cannot be the name of a header")))?;
@@ -137,8 +159,11 @@ impl ServerBuilder {
         }
         let key = match (key, key_name) {
             (Some(key), _) => Key::Fixed(key),
-            (None, Some(name)) => Key::Named { names: vec![name], secrets },
-            (None, None) => Key::Named { names: provider.key_names.iter().map(ToString::to_string).collect(), secrets },
+            (None, Some(name)) => Key::Named { names: vec![name], tokens: &[], secrets },
+            (None, None) => {
+                let names = provider.key_names.iter().map(ToString::to_string).collect();
+                Key::Named { names, tokens: provider.token_names, secrets }
+            }
         };
         let official = Url::parse(provider.base_url).is_ok_and(|own| own.host_str() == url.host_str());
         Ok(Server { url, headers, http, official, provider, hidden, key })
@@ -160,6 +185,30 @@ fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     Ok(url)
 }
 
+/// What in an address may be a key: the password, also as the header that the client makes of it, and the values of the
+/// query but for the version that some want there.
+fn keys_in(url: &Url) -> Vec<Secret> {
+    let mut keys = Vec::new();
+    if let Some(written) = url.password() {
+        let (user, password) = (percent_decoded(url.username()), percent_decoded(written));
+        keys.push(STANDARD.encode(format!("{user}:{password}")));
+        keys.extend((password != written).then(|| written.to_owned()));
+        keys.push(password);
+    }
+    let written = url.query().into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
+    let written = written.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let read = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
+    let values = written.chain(read).filter(|(name, _)| name != "api-version").map(|(_, value)| value);
+    keys.into_iter().chain(values).map(Secret::new).collect()
+}
+
+/// A part of an address as it was meant. The parser of addresses decodes nothing but queries.
+fn percent_decoded(text: &str) -> String {
+    let query = format!("http://h?_={}", text.replace('+', "%2B"));
+    let decoded = Url::parse(&query).ok().and_then(|url| url.query_pairs().next().map(|(_, text)| text.into_owned()));
+    decoded.unwrap_or_else(|| text.to_owned())
+}
+
 /// A header's value that is not shown by anybody.
 fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| {
@@ -171,14 +220,17 @@ fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::{Provider, Server, ServerBuilder};
-    use crate::model::{ModelErrorKind, Secret};
+    use crate::model::{ModelErrorKind, Secret, SecretProvider};
 
     static PROVIDER: Provider = Provider {
         base_url: "https://models.example/v1",
         base_url_variable: "AGENTFLOW_TEST_NO_SUCH_VARIABLE",
         key_names: &["AGENTFLOW_TEST_NO_SUCH_KEY", "AGENTFLOW_TEST_NEITHER"],
         key_header: Some("x-key"),
+        token_names: &["AGENTFLOW_TEST_NO_SUCH_TOKEN"],
         headers: &[("x-version", "7")],
     };
 
@@ -213,13 +265,51 @@ mod tests {
         assert_eq!(sent.1, [Secret::new("Bearer o")]);
     }
 
+    /// Knows what it was given.
+    struct Known(&'static [(&'static str, &'static str)]);
+
+    #[async_trait::async_trait]
+    impl SecretProvider for Known {
+        async fn secret(&self, name: &str) -> Option<Secret> {
+            self.0.iter().find(|(known, _)| *known == name).map(|(_, secret)| Secret::new(*secret))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_sent_as_one_when_there_is_no_key() {
+        const TOKEN: (&str, &str) = ("AGENTFLOW_TEST_NO_SUCH_TOKEN", "t");
+        const BOTH: &[(&str, &str)] = &[TOKEN, ("AGENTFLOW_TEST_NEITHER", "k")];
+        let sent = async |known: &'static [(&str, &str)], name: Option<&str>| {
+            let server = server(|server| {
+                server.base_url = Some("http://h".to_owned());
+                server.secrets = Arc::new(Known(known));
+                server.key_name = name.map(str::to_owned);
+            });
+            let (headers, hidden) = server.headers().await.expect("headers");
+            let of = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            (of("x-key"), of("authorization"), hidden)
+        };
+        assert_eq!(sent(&[TOKEN], None).await, (None, Some("Bearer t".to_owned()), vec![Secret::new("t")]));
+        assert_eq!(sent(BOTH, None).await, (Some("k".to_owned()), None, vec![Secret::new("k")]));
+        // A name that the host gives is the only one.
+        assert_eq!(sent(&[TOKEN], Some("OTHER")).await, (None, None, vec![]));
+    }
+
+    #[tokio::test]
+    async fn keys_in_an_address_are_hidden() {
+        let base_url = Some("http://user:p%40ss+@h/v1?api-version=2026-01-01&sig=a%2Bb".to_owned());
+        let sent = server(|server| server.base_url = base_url).headers().await.expect("no key is asked for");
+        let expected = ["dXNlcjpwQHNzKw==", "p%40ss+", "p@ss+", "a%2Bb", "a+b"];
+        assert_eq!(sent.1, expected.map(Secret::new));
+    }
+
     #[tokio::test]
     async fn only_the_providers_own_server_needs_a_key() {
         let error = server(|_| ()).headers().await.expect_err("no key");
         assert_eq!(
             error.message(),
-            "there is no key for https://models.example/v1: set AGENTFLOW_TEST_NO_SUCH_KEY or AGENTFLOW_TEST_NEITHER, \
-             or AGENTFLOW_TEST_NO_SUCH_VARIABLE to another server"
+            "there is no key for https://models.example/v1: set AGENTFLOW_TEST_NO_SUCH_KEY or AGENTFLOW_TEST_NEITHER \
+             or AGENTFLOW_TEST_NO_SUCH_TOKEN, or AGENTFLOW_TEST_NO_SUCH_VARIABLE to another server"
         );
         let other = server(|server| server.base_url = Some("http://h".to_owned()));
         assert_eq!(other.headers().await.expect("none is needed").1, []);

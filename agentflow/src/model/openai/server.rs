@@ -8,6 +8,7 @@ pub(in crate::model) static OPENAI: Provider = Provider {
     base_url_variable: "OPENAI_BASE_URL",
     key_names: &["OPENAI_API_KEY"],
     key_header: None,
+    token_names: &[],
     headers: &[],
 };
 

@@ -11,6 +11,7 @@ use super::wire::{Call, Chunk, Content, Delta, WireUsage};
 use crate::message::{Message, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::loose::from_bytes;
 use crate::model::openai::problem;
 use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
 use crate::text;
@@ -94,7 +95,7 @@ impl ChatDecoder {
 
     /// Reads one object; says whether it had the choice that is read, the first.
     fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|error| match error.is_eof() {
+        let chunk: Chunk<'_> = from_bytes(data).map_err(|error| match error.is_eof() {
             true => ModelError::truncated().with_source(error),
             false => unreadable(what, &error.to_string(), data).with_source(error),
         })?;

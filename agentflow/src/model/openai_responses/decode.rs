@@ -8,6 +8,7 @@ use super::items::{Items, Kind};
 use super::wire::{Event, Response, WireUsage};
 use crate::message::{Message, Role};
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::loose::from_bytes;
 use crate::model::openai::problem;
 use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
 use crate::text;
@@ -43,7 +44,7 @@ impl Decode for ResponsesDecoder {
             _ => {}
         }
         let said = |error| unreadable("an event of the answer", error, event.data);
-        let read: Event<'_> = serde_json::from_slice(event.data).map_err(said)?;
+        let read: Event<'_> = from_bytes(event.data).map_err(said)?;
         let kind = if read.kind.is_empty() { std::str::from_utf8(event.name).unwrap_or_default() } else { &read.kind };
         let (index, id) = (read.output_index, &*read.item_id);
         match kind {
@@ -119,7 +120,7 @@ impl ResponsesDecoder {
     fn end(&mut self, body: &[u8], event: &str, deltas: &mut Deltas) -> Result<(), ModelError> {
         let what = if event.is_empty() { "the answer" } else { "the last event of the answer" };
         let said = |error| unreadable(what, error, body);
-        let read: Response<'_> = serde_json::from_slice(body).map_err(said)?;
+        let read: Response<'_> = from_bytes(body).map_err(said)?;
         if let Some(error) = read.error {
             return Err(problem::in_answer(error.get()));
         }

@@ -58,7 +58,7 @@ impl WorkflowRun {
             }
             _ => return Err(ControlError::state("resumed", "running, not paused")),
         }
-        self.record_run(EventKind::RunResumed { recovered: false });
+        self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl WorkflowRun {
     /// A run that waited for this very thing is no longer paused.
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
-            self.record_run(EventKind::RunResumed { recovered: false });
+            self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
         }
     }
 

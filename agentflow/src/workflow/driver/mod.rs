@@ -20,17 +20,18 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use self::task::{Ended, Task, WithLimit};
+use super::compact::compact;
 use super::failure::StepError;
 use super::machine::{CANCELLED, Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{EventKind, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::store::StoreError;
+use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -48,6 +49,8 @@ pub(crate) struct WorkflowRun {
     commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
+    /// What it came to in an earlier life of the run.
+    ended: Option<Result<Encoded, Arc<Failure>>>,
     open: bool,
 }
 
@@ -125,6 +128,7 @@ impl WorkflowRun {
             control,
             commit: None,
             original: None,
+            ended: None,
             open: true,
         };
         match recorded {
@@ -154,10 +158,23 @@ impl WorkflowRun {
         let nodes: HashMap<&str, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
         let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
-        for (time, path, kind) in recorded {
+        let changes: Vec<(usize, &Redefined)> =
+            recorded.iter().enumerate().filter_map(|(at, (_, _, kind))| Some((at, redefined(kind)?))).collect();
+        for (at, (time, path, kind)) in recorded.iter().enumerate() {
+            let forgotten =
+                |(_, change): &(usize, &Redefined)| change.forgotten.iter().any(|node| path.is_within_node(node));
+            // A later change of the definition has made this void.
+            if changes.iter().filter(|(later, _)| *later > at).any(forgotten) {
+                continue;
+            }
             self.settle();
             if *path == self.base {
                 self.machine.apply_run(kind);
+                match kind {
+                    EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
+                    EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
+                    _ => {}
+                }
             } else if let Some(name) = path.names().strip_prefix(&base)
                 && let Some(unit) = unit_of(&spec, &nodes, name)
             {
@@ -215,28 +232,42 @@ impl WorkflowRun {
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+        if let Some(ended) = self.ended.take() {
+            self.open = false;
+            return ended.map_err(|failure| Error::Recorded(failure).into());
+        }
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
         let shared = Arc::clone(&self.shared);
         let ended = if self.base.is_root() {
-            let driven = self.drive().instrument(span);
+            let driven = self.drive().instrument(span.clone());
             tokio::select! {
                 biased;
                 () = shared.cancellation.cancelled() => None,
                 ended = driven => Some(ended),
             }
         } else {
-            Some(self.drive().instrument(span).await)
+            Some(self.drive().instrument(span.clone()).await)
         };
         let Some(ended) = ended else {
             let reason = self.shared.cancel_reason();
+            self.commit = None;
             self.close_cancelled(&reason);
             self.shared.log.commit().await?;
-            return Err(Error::Cancelled { reason }.into());
+            self.shared.log.release().await?;
+            let error = Error::Cancelled { reason };
+            telemetry::record_failure(&span, &error);
+            return Err(error.into());
         };
-        self.end(ended).await
+        let ended = self.end(ended).await;
+        if let Err(failed) = &ended {
+            telemetry::record_failure(&span, &failed.error);
+        }
+        ended
     }
 
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
+        // A write that it began is finished by the commit below, which would wait for it for ever.
+        self.commit = None;
         let outcome = ended.inspect_err(|_| self.open = false)?;
         self.open = false;
         let root = self.base.is_root();
@@ -268,6 +299,9 @@ impl WorkflowRun {
             }
         };
         self.shared.log.commit().await?;
+        if root {
+            self.shared.log.release().await?;
+        }
         result
     }
 
@@ -288,8 +322,22 @@ impl WorkflowRun {
                 Happened::Committed(committed) => {
                     self.commit = None;
                     committed?;
+                    self.take_snapshot();
                 }
             }
+        }
+    }
+
+    /// Keeps a shorter journal beside the journal, when enough has happened.
+    fn take_snapshot(&mut self) {
+        if !self.base.is_root() {
+            return;
+        }
+        let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
+        let events = compact(self.machine.spec(), events);
+        self.shared.log.took_snapshot(events.len());
+        if let Some((store, Some(epoch))) = self.shared.log.store() {
+            self.commit = Some(store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events)));
         }
     }
 
@@ -506,7 +554,15 @@ impl Drop for WorkflowRun {
         self.shared.unlisten(&self.base);
         if self.base.is_root() {
             self.shared.log.close();
+            self.shared.runtime.forget(&self.shared.id);
         }
+    }
+}
+
+fn redefined(kind: &EventKind) -> Option<&Redefined> {
+    match kind {
+        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
+        _ => None,
     }
 }
 

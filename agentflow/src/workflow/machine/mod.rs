@@ -180,7 +180,7 @@ impl Machine {
         let mut inputs = inputs.into_iter();
         for at in 0..machine.nodes.len() {
             let node = index(at);
-            if matches!(machine.spec.node(node).body, Body::Input) {
+            if matches!(machine.spec.node(node).body, Body::Input { .. }) {
                 machine.complete(node, inputs.next().unwrap_or_else(Encoded::null));
             } else if machine.nodes[at].open == 0 && machine.nodes[at].unit.phase == Phase::Waiting {
                 machine.decide(node);
@@ -409,7 +409,7 @@ impl Machine {
                 self.paused |= *reason == PauseReason::Operator;
                 self.announced = Some(*reason);
             }
-            EventKind::RunResumed { recovered: false } => {
+            EventKind::RunResumed { recovered: false, .. } => {
                 self.paused = false;
                 self.announced = None;
             }

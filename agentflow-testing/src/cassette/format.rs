@@ -1,0 +1,428 @@
+//! The file: version 1 of the format, written for review and read strictly.
+//!
+//! Nothing is written twice: a tool's definition is in the file once, and a conversation that goes on from an earlier
+//! call names that call. What is read is put together again, so nothing else knows about it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use agentflow::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::asked::{Asked, message_form};
+use super::layout::{self, Node};
+use super::scrub::Ready;
+
+/// The version that is written, and the only one that is read.
+const VERSION: u64 = 1;
+
+/// All of a cassette.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tape {
+    pub(super) model: ModelInfo,
+    pub(super) order: Order,
+    pub(super) output_modes: Vec<OutputModeAsked>,
+    pub(super) calls: Vec<Call>,
+}
+
+/// In which order the calls must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// As they were recorded.
+    Recorded,
+    /// In any order: some were made at the same time.
+    Any,
+}
+
+/// How the model is brought to answer in a shape, as it said when it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OutputModeAsked {
+    pub(super) schema: String,
+    pub(super) with_tools: bool,
+    pub(super) native: bool,
+}
+
+impl OutputModeAsked {
+    pub(super) fn mode(&self) -> OutputMode {
+        if self.native { OutputMode::Native } else { OutputMode::Tool }
+    }
+}
+
+/// One call of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Call {
+    pub(super) asked: Asked,
+    pub(super) pieces: Vec<ModelEvent>,
+    pub(super) came: Came,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Came {
+    Answer(Box<ModelResponse>),
+    Error(Box<ErrorForm>),
+    /// The model stopped without saying that its answer is whole.
+    Cut,
+    /// The caller did not wait for the end.
+    Dropped,
+}
+
+/// A [`ModelError`] as it is written. What caused it is not kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ErrorForm {
+    kind: ModelErrorKind,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provider_code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    permanent: bool,
+}
+
+impl From<&ModelError> for ErrorForm {
+    fn from(error: &ModelError) -> Self {
+        Self {
+            kind: error.kind(),
+            message: error.message().to_owned(),
+            status: error.status(),
+            provider_code: error.provider_code().map(ToOwned::to_owned),
+            request_id: error.request_id().map(ToOwned::to_owned),
+            retry_after_ms: error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            body: error.body().map(ToOwned::to_owned),
+            permanent: error.kind().is_retryable() && !error.is_retryable(),
+        }
+    }
+}
+
+impl From<ErrorForm> for ModelError {
+    fn from(form: ErrorForm) -> Self {
+        let ErrorForm { kind, message, status, provider_code, request_id, retry_after_ms, body, permanent } = form;
+        let mut error = Self::new(kind, message);
+        if let Some(status) = status {
+            error = error.with_status(status);
+        }
+        if let Some(code) = provider_code {
+            error = error.with_provider_code(code);
+        }
+        if let Some(id) = request_id {
+            error = error.with_request_id(id);
+        }
+        if let Some(wait) = retry_after_ms {
+            error = error.with_retry_after(Duration::from_millis(wait));
+        }
+        if let Some(body) = body {
+            error = error.with_body(body);
+        }
+        if permanent { error.permanent() } else { error }
+    }
+}
+
+impl Call {
+    /// Takes the secrets out. Pieces of a text with a secret in it become one, since the secret may be in several.
+    pub(super) fn scrub(&mut self, ready: &Ready) -> Result<(), String> {
+        self.asked.scrub(ready);
+        match &mut self.came {
+            Came::Answer(answer) => {
+                let mut value = json(&**answer)?;
+                ready.value(&mut value);
+                **answer =
+                    serde_json::from_value(value).map_err(|error| format!("a scrubbed answer is none: {error}"))?;
+            }
+            Came::Error(form) => {
+                let texts = [Some(&mut form.message), form.provider_code.as_mut(), form.request_id.as_mut()];
+                for text in texts.into_iter().flatten().chain(&mut form.body) {
+                    *text = ready.text(text);
+                }
+            }
+            Came::Cut | Came::Dropped => {}
+        }
+        let mut channels: Vec<Channel> = Vec::new();
+        for channel in self.pieces.iter().filter_map(channel_of) {
+            if !channels.contains(&channel) {
+                channels.push(channel);
+            }
+        }
+        for channel in channels {
+            let whole: String =
+                self.pieces.iter_mut().filter_map(|piece| text_of(piece, channel)).map(|text| &**text).collect();
+            let mut scrubbed = ready.text(&whole);
+            if scrubbed != whole {
+                for text in self.pieces.iter_mut().filter_map(|piece| text_of(piece, channel)) {
+                    *text = std::mem::take(&mut scrubbed);
+                }
+                self.pieces.retain(|piece| channel_of(piece) != Some(channel) || says_something(piece));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose text a piece goes on with.
+#[derive(Clone, Copy, PartialEq)]
+enum Channel {
+    Text,
+    Reasoning,
+    Call(usize),
+}
+
+fn channel_of(piece: &ModelEvent) -> Option<Channel> {
+    match piece {
+        ModelEvent::Text(_) => Some(Channel::Text),
+        ModelEvent::Reasoning(_) => Some(Channel::Reasoning),
+        ModelEvent::ToolCall(call) => Some(Channel::Call(call.index)),
+        _ => None,
+    }
+}
+
+fn says_something(piece: &ModelEvent) -> bool {
+    match piece {
+        ModelEvent::Text(text) | ModelEvent::Reasoning(text) => !text.is_empty(),
+        ModelEvent::ToolCall(call) => !call.arguments.is_empty() || call.id.is_some() || call.name.is_some(),
+        _ => true,
+    }
+}
+
+fn text_of(piece: &mut ModelEvent, channel: Channel) -> Option<&mut String> {
+    match piece {
+        ModelEvent::Text(text) if channel == Channel::Text => Some(text),
+        ModelEvent::Reasoning(text) if channel == Channel::Reasoning => Some(text),
+        ModelEvent::ToolCall(call) if channel == Channel::Call(call.index) => Some(&mut call.arguments),
+        _ => None,
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Value, String> {
+    serde_json::to_value(value).map_err(|error| format!("it has no JSON form: {error}"))
+}
+
+/// The text of a file.
+pub(super) fn write(tape: &Tape) -> Result<String, String> {
+    let mut tools: Vec<(String, Value)> = Vec::new();
+    let mut calls = Vec::new();
+    for (at, call) in tape.calls.iter().enumerate() {
+        let mut fields = vec![("call", Node::from(json!(at + 1)))];
+        let (before, messages) = continued(&tape.calls[..at], &call.asked.messages);
+        if let Some(before) = before {
+            fields.push(("continues", json!(before + 1).into()));
+        }
+        fields.push(("messages", Node::List(messages.iter().cloned().map(Node::from).collect())));
+        if !call.asked.tools.is_empty() {
+            let labels: Vec<String> = call.asked.tools.iter().map(|tool| label(&mut tools, tool)).collect();
+            fields.push(("tools", json!(labels).into()));
+        }
+        fields.extend(call.asked.output.clone().map(|output| ("output", output.into())));
+        if !call.asked.settings.is_empty() {
+            fields.push(("settings", Value::Object(call.asked.settings.clone()).into()));
+        }
+        if !call.pieces.is_empty() {
+            fields.push(("pieces", Node::List(pieces(&call.pieces)?)));
+        }
+        fields.push(match &call.came {
+            Came::Answer(answer) => ("answer", json(&**answer)?.into()),
+            Came::Error(error) => ("error", json(&**error)?.into()),
+            Came::Cut => ("ended", json!("cut").into()),
+            Came::Dropped => ("ended", json!("dropped").into()),
+        });
+        calls.push(Node::Fields(fields));
+    }
+    let mut fields = vec![
+        ("version", Node::from(json!(VERSION))),
+        ("model", json!({"provider": tape.model.provider, "model": tape.model.model}).into()),
+        ("order", json(&tape.order)?.into()),
+    ];
+    if !tape.output_modes.is_empty() {
+        fields.push(("output_modes", json(&tape.output_modes)?.into()));
+    }
+    if !tools.is_empty() {
+        fields.push(("tools", Value::Object(tools.into_iter().collect()).into()));
+    }
+    fields.push(("calls", Node::List(calls)));
+    Ok(layout::document(&Node::Fields(fields)))
+}
+
+/// The newest earlier call that a conversation goes on from, its answer included, and the messages after that.
+fn continued<'m>(before: &[Call], messages: &'m [Value]) -> (Option<usize>, &'m [Value]) {
+    for (at, call) in before.iter().enumerate().rev() {
+        if let Some(rest) = history(call).and_then(|history| messages.strip_prefix(history.as_slice())) {
+            return (Some(at), rest);
+        }
+    }
+    (None, messages)
+}
+
+/// A call's conversation with its answer; `None` when it has none.
+fn history(call: &Call) -> Option<Vec<Value>> {
+    let Came::Answer(answer) = &call.came else { return None };
+    Some(call.asked.messages.iter().cloned().chain([message_form(&answer.message)]).collect())
+}
+
+/// The name by which the file knows a tool: its own, and with a number when tools of that name differ.
+fn label(tools: &mut Vec<(String, Value)>, tool: &Value) -> String {
+    if let Some((label, _)) = tools.iter().find(|(_, known)| known == tool) {
+        return label.clone();
+    }
+    let name = tool["name"].as_str().unwrap_or_default();
+    let same = tools.iter().filter(|(_, known)| known["name"] == tool["name"]).count();
+    let label = if same == 0 { name.to_owned() } else { format!("{name}#{}", same + 1) };
+    tools.push((label.clone(), tool.clone()));
+    label
+}
+
+/// Pieces of one text in a row are one list.
+fn pieces(pieces: &[ModelEvent]) -> Result<Vec<Node>, String> {
+    let mut nodes: Vec<Value> = Vec::new();
+    for piece in pieces {
+        let (key, text) = match piece {
+            ModelEvent::Text(text) => ("text", text),
+            ModelEvent::Reasoning(text) => ("reasoning", text),
+            ModelEvent::ToolCall(call) => {
+                nodes.push(json!({"tool_call": json(call)?}));
+                continue;
+            }
+            _ => return Err("a piece is of a kind that this release of agentflow-testing cannot keep".to_owned()),
+        };
+        match nodes.last_mut().and_then(|node| node.get_mut(key)).and_then(Value::as_array_mut) {
+            Some(list) => list.push(Value::from(text.as_str())),
+            None => nodes.push(json!({key: [text]})),
+        }
+    }
+    Ok(nodes.into_iter().map(Node::from).collect())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    #[serde(rename = "version")]
+    _version: u64,
+    model: InfoForm,
+    order: Order,
+    #[serde(default)]
+    output_modes: Vec<OutputModeAsked>,
+    #[serde(default)]
+    tools: Map<String, Value>,
+    calls: Vec<CallForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InfoForm {
+    provider: String,
+    model: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallForm {
+    call: usize,
+    continues: Option<usize>,
+    messages: Vec<Value>,
+    #[serde(default)]
+    tools: Vec<String>,
+    output: Option<Value>,
+    #[serde(default)]
+    settings: Map<String, Value>,
+    #[serde(default)]
+    pieces: Vec<PieceForm>,
+    answer: Option<Box<ModelResponse>>,
+    error: Option<Box<ErrorForm>>,
+    ended: Option<EndedForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum PieceForm {
+    Text(Vec<String>),
+    Reasoning(Vec<String>),
+    ToolCall(ToolCallDelta),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EndedForm {
+    Cut,
+    Dropped,
+}
+
+/// The cassette of a file's text.
+pub(super) fn read(text: &str) -> Result<Tape, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    match value.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => {}
+        Some(other) => {
+            return Err(format!(
+                "it is of version {other} and this release of agentflow-testing reads version {VERSION}; record it again"
+            ));
+        }
+        None => return Err("it has no `version`, so it is no cassette".to_owned()),
+    }
+    let file: FileForm = serde_json::from_str(text).map_err(|error| format!("it is no cassette: {error}"))?;
+    let mut calls: Vec<Call> = Vec::new();
+    for form in file.calls {
+        let at = calls.len() + 1;
+        if form.call != at {
+            return Err(format!("its call {} comes where call {at} should be", form.call));
+        }
+        calls.push(call(form, &file.tools, &calls).map_err(|problem| format!("its call {at} {problem}"))?);
+    }
+    Ok(Tape {
+        model: ModelInfo::new(file.model.provider, file.model.model),
+        order: file.order,
+        output_modes: file.output_modes,
+        calls,
+    })
+}
+
+fn call(form: CallForm, tools: &Map<String, Value>, before: &[Call]) -> Result<Call, String> {
+    let mut messages = match form.continues {
+        None => Vec::new(),
+        Some(number) => number
+            .checked_sub(1)
+            .and_then(|at| before.get(at))
+            .and_then(history)
+            .ok_or_else(|| format!("continues call {number}, which is no earlier one with an answer"))?,
+    };
+    messages.extend(form.messages);
+    let tools = form.tools.iter().map(|label| {
+        tools.get(label).cloned().ok_or_else(|| format!("names the tool `{label}`, which is not in its `tools`"))
+    });
+    let asked =
+        Asked { messages, tools: tools.collect::<Result<_, _>>()?, output: form.output, settings: form.settings };
+    let mut pieces = Vec::new();
+    for piece in form.pieces {
+        match piece {
+            PieceForm::Text(texts) => pieces.extend(texts.into_iter().map(ModelEvent::Text)),
+            PieceForm::Reasoning(texts) => pieces.extend(texts.into_iter().map(ModelEvent::Reasoning)),
+            PieceForm::ToolCall(call) => pieces.push(ModelEvent::ToolCall(call)),
+        }
+    }
+    let came = match (form.answer, form.error, form.ended) {
+        (Some(answer), None, None) => Came::Answer(answer),
+        (None, Some(error), None) => Came::Error(error),
+        (None, None, Some(EndedForm::Cut)) => Came::Cut,
+        (None, None, Some(EndedForm::Dropped)) => Came::Dropped,
+        _ => return Err("needs one of `answer`, `error` and `ended`".to_owned()),
+    };
+    Ok(Call { asked, pieces, came })
+}
+
+/// Puts a file in its place at once, so that a reader never sees half of it.
+pub(super) fn save(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    std::fs::write(&beside, text)?;
+    std::fs::rename(&beside, path)
+}

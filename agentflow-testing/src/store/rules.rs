@@ -1,0 +1,271 @@
+//! The rules of the `Store` trait, one function each, in the order of its methods.
+
+use agentflow::serde_json::json;
+use agentflow::{Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind};
+use futures_util::future::join_all;
+
+use super::{Tested, event, noted, run, started};
+
+pub(super) async fn a_run_is_created_once(t: &Tested) {
+    let id = run("a");
+    let events = vec![started(&id, "job", 1), noted(&id, 2, "first")];
+    let epoch = t.ok(t.store.create(&id, events.clone()).await, "creating a run");
+    t.fails(t.store.create(&id, vec![started(&id, "other", 1)]).await, StoreErrorKind::Exists, "creating it again");
+    t.same(t.journal(&id).await, events, "the run is as it was created first");
+    t.ok(
+        t.store.append(&id, epoch, 2, vec![noted(&id, 3, "second")]).await,
+        "appending with the epoch of its creation",
+    );
+}
+
+pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
+    let (id, missing) = (run("none"), StoreErrorKind::NotFound);
+    t.fails(t.store.open(&id).await, missing, "opening an unknown run");
+    t.fails(t.store.append(&id, Epoch(1), 0, vec![noted(&id, 1, "x")]).await, missing, "appending to it");
+    t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
+    t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
+    t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
+    t.same(t.ok(t.store.definition("none").await, "asking for a definition"), None, "it is not there");
+}
+
+pub(super) async fn what_was_appended_is_read_as_it_was(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    let mut expected = vec![started(&id, "job", 1)];
+    for size in [1, 3, 0, 2] {
+        let after = expected.len() as u64;
+        let events: Vec<_> = (1..=size).map(|n| noted(&id, after + n, "more")).collect();
+        t.ok(t.store.append(&id, epoch, after, events.clone()).await, "appending");
+        expected.extend(events);
+        t.same(t.journal(&id).await, expected.clone(), "all events are there, in order");
+    }
+}
+
+pub(super) async fn reading_is_done_in_pages(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    let events: Vec<_> = (2..=10).map(|seq| noted(&id, seq, "n")).collect();
+    t.ok(t.store.append(&id, epoch, 1, events).await, "appending");
+    for (after, limit, expected) in
+        [(0, 3, 1..4), (3, 3, 4..7), (9, 3, 10..11), (10, 3, 0..0), (99, 3, 0..0), (0, 0, 0..0)]
+    {
+        let read = t.ok(t.store.read(&id, after, limit).await, "reading");
+        let places: Vec<u64> = read.iter().map(|event| event.seq).collect();
+        t.same(places, expected.collect(), &format!("at most {limit} events after {after}"));
+    }
+}
+
+pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
+    let id = run("a");
+    let first = t.created(&id).await;
+    let second = t.ok(t.store.open(&id).await, "opening a run");
+    assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
+    let fenced = StoreErrorKind::Fenced;
+    t.fails(t.store.append(&id, first, 1, vec![noted(&id, 2, "late")]).await, fenced, "appending with an old epoch");
+    let snapshot = Snapshot::new(1, vec![started(&id, "job", 1)]);
+    t.fails(t.store.put_snapshot(&id, first, snapshot).await, fenced, "a snapshot with an old epoch");
+    t.fails(t.store.receive(&id, first).await, fenced, "taking messages with an old epoch");
+    t.fails(t.store.append(&id, Epoch(second.0 + 1), 1, vec![]).await, fenced, "an epoch that nobody was given");
+    t.same(t.journal(&id).await.len(), 1, "nothing of it is written");
+    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "new")]).await, "appending with the new epoch");
+}
+
+pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    for after in [0, 2, 7] {
+        let events = vec![noted(&id, after + 1, "misplaced")];
+        t.fails(t.store.append(&id, epoch, after, events).await, StoreErrorKind::Fenced, "appending elsewhere");
+    }
+    t.same(t.journal(&id).await, vec![started(&id, "job", 1)], "nothing of it is written");
+    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "placed")]).await, "appending at the end");
+}
+
+pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {
+    let id = run("a");
+    let first = t.created(&id).await;
+    let second = t.ok(t.store.open(&id).await, "opening a run");
+    t.ok(t.store.close(&id, first).await, "closing with an old epoch");
+    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "on")]).await, "appending with the new one");
+}
+
+pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
+    let id = run("a");
+    let first = t.created(&id).await;
+    t.ok(t.store.close(&id, first).await, "closing a run");
+    let second = t.ok(t.store.open(&id).await, "opening a closed run");
+    assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
+    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "on")]).await, "appending");
+}
+
+pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    let failure = json!({"error": {"kind": "tool", "message": "it broke", "retryable": false}});
+    let steps = [
+        (RunStatus::Running, "run.step", json!({"step": 1})),
+        (RunStatus::Paused, "run.paused", json!({"reason": "approval"})),
+        (RunStatus::Paused, "run.step", json!({"step": 2})),
+        (RunStatus::Running, "run.resumed", json!({})),
+        (RunStatus::Failed, "run.failed", failure),
+        (RunStatus::Running, "run.resumed", json!({})),
+        (RunStatus::Cancelled, "run.cancelled", json!({"reason": "enough"})),
+        (RunStatus::Running, "run.resumed", json!({})),
+        (RunStatus::Success, "run.completed", json!({"workflow": {"output": 7}})),
+    ];
+    let mut folded = RunRecord::new(&started(&id, "job", 1)).expect("it begins a run");
+    t.same(t.record(&id).await, folded.clone(), "the record after run.started");
+    for (after, (status, name, payload)) in (1..).zip(steps) {
+        let next = event(&id, after + 1, "", name, &payload);
+        folded.apply(&next);
+        t.ok(t.store.append(&id, epoch, after, vec![next]).await, "appending");
+        let record = t.record(&id).await;
+        t.same(record.clone(), folded.clone(), &format!("the record after {name}"));
+        t.same(record.status, status, &format!("the status after {name}"));
+    }
+}
+
+pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
+    for (name, workflow, time, end) in [
+        ("r1", "nightly", 30, None),
+        ("r2", "hourly", 10, Some(("run.completed", json!({"workflow": {"output": 1}})))),
+        ("r3", "nightly", 20, Some(("run.cancelled", json!({"reason": "stop"})))),
+        ("r4", "hourly", 20, Some(("run.paused", json!({"reason": "operator"})))),
+    ] {
+        let id = run(name);
+        let mut events = vec![started(&id, workflow, time)];
+        events.extend(end.map(|(kind, payload)| event(&id, 2, "", kind, &payload)));
+        t.ok(t.store.create(&id, events).await, "creating a run");
+    }
+    for (filter, expected) in [
+        (RunFilter::all(), "r1 r4 r3 r2"),
+        (RunFilter::all().limit(2), "r1 r4"),
+        (RunFilter::all().limit(0), ""),
+        (RunFilter::unfinished(), "r1 r4"),
+        (RunFilter::all().status(RunStatus::Success).status(RunStatus::Cancelled), "r3 r2"),
+        (RunFilter::all().name("hourly"), "r4 r2"),
+        (RunFilter::unfinished().name("hourly"), "r4"),
+        (RunFilter::all().name("never"), ""),
+    ] {
+        let found = t.ok(t.store.list(filter.clone()).await, "listing runs");
+        let names: Vec<&str> = found.iter().map(|run| run.run_id.as_str()).collect();
+        t.same(names.join(" "), expected.to_owned(), &format!("the runs of {filter:?}"));
+        for listed in found {
+            t.same(t.record(&listed.run_id).await, listed, "a list has the same records");
+        }
+    }
+}
+
+pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")]).await, "appending");
+    let mut kept = None;
+    for snapshot in [Snapshot::new(2, vec![started(&id, "job", 1)]), Snapshot::new(3, t.journal(&id).await)] {
+        t.ok(t.store.put_snapshot(&id, epoch, snapshot.clone()).await, "keeping a snapshot");
+        kept = t.ok(t.store.snapshot(&id).await, "asking for the snapshot");
+        if kept.is_some() {
+            t.same(kept.clone(), Some(snapshot), "the last snapshot is the one that is kept, unless none is");
+        }
+    }
+    let _ = kept;
+    t.same(t.journal(&id).await.len(), 3, "the journal is whole");
+}
+
+pub(super) async fn definitions_are_kept_under_their_hash(t: &Tested) {
+    for graph in ["{\"nodes\": 1}", "{\"nodes\": 2}"] {
+        t.ok(t.store.put_definition("h1", graph.to_owned()).await, "keeping a definition");
+    }
+    t.ok(t.store.put_definition("h2", "{}".to_owned()).await, "keeping another one");
+    let found = t.ok(t.store.definition("h1").await, "asking for a definition");
+    t.same(found, Some("{\"nodes\": 1}".to_owned()), "keeping one again changes nothing");
+}
+
+pub(super) async fn messages_are_taken_once_and_in_order(t: &Tested) {
+    let (id, other) = (run("a"), run("b"));
+    let epoch = t.created(&id).await;
+    t.created(&other).await;
+    for message in ["1", "2"] {
+        t.ok(t.store.send(&id, message.to_owned()).await, "leaving a message");
+    }
+    t.ok(t.store.send(&other, "not for a".to_owned()).await, "leaving a message for another run");
+    let epoch = match t.store.receive(&id, Epoch(epoch.0 + 7)).await {
+        Err(_) => t.ok(t.store.open(&id).await, "opening a run"),
+        Ok(_) => panic!("{}: messages were given to an epoch that nobody was given", t.rule),
+    };
+    t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
+    let taken = t.ok(t.store.receive(&id, epoch).await, "taking messages");
+    t.same(taken.join(" "), "1 2 3".to_owned(), "the oldest is first, and a new writer gets what waited");
+    let again = t.ok(t.store.receive(&id, epoch).await, "taking messages again");
+    t.same(again, Vec::new(), "they are taken once");
+    t.same(t.journal(&id).await.len(), 1, "messages are no events");
+}
+
+pub(super) async fn every_kind_of_text_is_kept(t: &Tested) {
+    let id = run("a run / of \"odd\" name; 'ä' %00 \u{1F980}");
+    let epoch = t.created(&id).await;
+    let texts = [
+        "",
+        "\u{0}",
+        "line\nline\r\n",
+        "'; DROP TABLE runs; --",
+        "\u{1F980} \u{2028}",
+        "\\u0000",
+        &"x".repeat(200_000),
+    ];
+    let events: Vec<_> = (2..).zip(texts).map(|(seq, text)| noted(&id, seq, text)).collect();
+    t.ok(t.store.append(&id, epoch, 1, events.clone()).await, "appending");
+    t.same(t.ok(t.store.read(&id, 1, 100).await, "reading"), events, "texts are as they were");
+    let odd = event(&id, 9, "tool#1.a%2Fb[1]/inner/model#3", "run.step", &json!({"step": 1}));
+    t.ok(t.store.append(&id, epoch, 8, vec![odd.clone()]).await, "appending");
+    t.same(t.ok(t.store.read(&id, 8, 100).await, "reading"), vec![odd], "a path is as it was");
+}
+
+pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
+    let ids: Vec<_> = (0..50).map(|number| run(&format!("r{number}"))).collect();
+    join_all(ids.iter().map(|id| async move {
+        let epoch = t.created(id).await;
+        for after in 1..6 {
+            t.ok(t.store.append(id, epoch, after, vec![noted(id, after + 1, id.as_str())]).await, "appending");
+            // What is refused must not take what others write with it.
+            let misplaced = t.store.append(id, epoch, 99, vec![noted(id, 100, "x")]).await;
+            t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
+        }
+    }))
+    .await;
+    for id in &ids {
+        let texts: Vec<_> = t.journal(id).await.into_iter().skip(1).collect();
+        t.same(texts, (2..7).map(|seq| noted(id, seq, id.as_str())).collect(), "each run has its own events");
+    }
+}
+
+/// Writes one of each.
+pub(super) async fn fill(t: &Tested) -> Epoch {
+    let id = run("kept");
+    let epoch = t.created(&id).await;
+    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "kept")]).await, "appending");
+    let paused = event(&id, 3, "", "run.paused", &json!({"reason": "interrupted"}));
+    t.ok(t.store.append(&id, epoch, 2, vec![paused]).await, "appending");
+    t.ok(t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await, "keeping a snapshot");
+    t.ok(t.store.put_definition("d1", "{}".to_owned()).await, "keeping a definition");
+    t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
+    epoch
+}
+
+/// Finds what [`fill`] wrote.
+pub(super) async fn is_filled(t: &Tested, before: Epoch) {
+    let id = run("kept");
+    let journal = t.journal(&id).await;
+    t.same(journal.len(), 3, "all events are there");
+    t.same(journal[1].clone(), noted(&id, 2, "kept"), "they are as they were");
+    t.same(t.record(&id).await.status, RunStatus::Paused, "the status is there");
+    let snapshot = t.ok(t.store.snapshot(&id).await, "asking for the snapshot");
+    let kept = snapshot.is_none_or(|snapshot| snapshot == Snapshot::new(1, vec![started(&id, "job", 1)]));
+    assert!(kept, "{}: the snapshot is another one", t.rule);
+    t.same(t.ok(t.store.definition("d1").await, "asking for a definition"), Some("{}".to_owned()), "it is there");
+    let epoch = t.ok(t.store.open(&id).await, "opening a run of a store that was dropped");
+    assert!(epoch > before, "{}: the epoch goes on growing: {before:?}, {epoch:?}", t.rule);
+    let late = t.store.append(&id, before, 3, vec![noted(&id, 4, "late")]).await;
+    t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
+    t.same(t.ok(t.store.receive(&id, epoch).await, "taking messages"), vec!["later".to_owned()], "it is there");
+}

@@ -1,0 +1,191 @@
+//! Workflows over `SqliteStore`: a chain of 1,000 steps beside the same commits by hand over rusqlite; 128 runs at the same
+//! time beside one; taking up a run of 10,000 events beside reading them.
+//!
+//! `cargo bench -p agentflow-sdk --features sqlite --bench durable`; Linux only, since it reads `/proc`. By hand and by
+//! agentflow take turns, so that what else the disk does falls on both; of the rounds the medians count.
+
+#[expect(dead_code, reason = "each program needs its own part of a case")]
+mod cases;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use agentflow::{Event, MemoryStore, RunId, Runtime, SqliteStore, Store, serde_json};
+use cases::workflow::chain;
+use rusqlite::{Connection, params};
+
+const STEPS: usize = 1_000;
+const RUNS: usize = 128;
+const LONG: usize = 5_000;
+const ROUNDS: usize = 5;
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn main() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "", "floor", "ours", "ratio", "target");
+    tokio.block_on(durable_chain(folder.path()));
+    tokio.block_on(concurrent(folder.path()));
+    tokio.block_on(taking_up(folder.path()));
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+fn row(name: &str, floor: f64, ours: f64, target: &str) {
+    println!("{name:<50} {floor:>12.1} {ours:>12.1} {:>7.2} {target:>8}", ours / floor);
+}
+
+/// One table, one transaction a step with the end of a step and the start of the next, as agentflow commits them.
+async fn durable_chain(folder: &Path) {
+    let workflow = chain(STEPS);
+    let by_hand = Connection::open(folder.join("by_hand.db")).expect("the file opens");
+    by_hand
+        .execute_batch(
+            "PRAGMA journal_mode = wal; PRAGMA synchronous = FULL;
+             CREATE TABLE events (run TEXT, seq INTEGER, body TEXT, PRIMARY KEY (run, seq)) WITHOUT ROWID;",
+        )
+        .expect("the table is made");
+    let runtime = Runtime::builder().store(SqliteStore::open(folder.join("ours.db")).await.expect("it opens")).build();
+    let mut samples = [const { Vec::new() }; 4];
+    let mut bodies: Vec<(u64, String)> = Vec::new();
+    for round in 0..=ROUNDS {
+        let ours = measured(async {
+            let mut run = runtime.start(workflow.clone(), 1).await.expect("it starts");
+            run.result().await.expect("it ends");
+            if bodies.is_empty() {
+                let text = |event: &Event| serde_json::to_string(event).expect("an event has a JSON form");
+                bodies = run.recorded().iter().map(|event| (event.seq, text(event))).collect();
+            }
+        })
+        .await;
+        let floor = measured(async {
+            for step in bodies.chunks(2) {
+                by_hand.execute_batch("BEGIN IMMEDIATE").expect("a transaction begins");
+                let mut insert = by_hand.prepare_cached("INSERT INTO events VALUES (?1, ?2, ?3)").expect("SQL");
+                for (seq, body) in step {
+                    insert.execute(params![format!("run {round}"), *seq as i64, body]).expect("it is written");
+                }
+                by_hand.execute_batch("COMMIT").expect("it ends");
+            }
+        })
+        .await;
+        // The first round made the texts.
+        if round > 0 {
+            for (samples, value) in samples.iter_mut().zip([floor.0, ours.0, floor.1, ours.1]) {
+                samples.push(value / STEPS as f64);
+            }
+        }
+    }
+    let [floor, ours, floor_cpu, our_cpu] = samples.map(median);
+    row(&format!("durable chain of {STEPS}, wall, µs a step"), floor, ours, "<= 1.3");
+    row(&format!("durable chain of {STEPS}, CPU, µs a step"), floor_cpu, our_cpu, "<= 1.3");
+}
+
+/// The rate of steps of one run, and of many at the same time.
+#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
+async fn concurrent(folder: &Path) {
+    let runtime = Runtime::builder().store(SqliteStore::open(folder.join("many.db")).await.expect("it opens")).build();
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (side, runs, steps) in [(0, 1, 200), (1, RUNS, 40)] {
+            let workflow = chain(steps);
+            let (wall, _) = measured(futures_util::future::join_all((0..runs).map(|_| {
+                let (runtime, workflow) = (runtime.clone(), workflow.clone());
+                async move {
+                    let mut run = runtime.start(workflow, 1).await.expect("it starts");
+                    run.result().await.expect("it ends")
+                }
+            })))
+            .await;
+            rates[side].push((runs * steps) as f64 / wall * 1e6);
+        }
+    }
+    let [one, many] = rates.map(median);
+    let name = format!("durable steps/s, one run and {RUNS} at the same time");
+    println!("{name:<50} {one:>12.0} {many:>12.0} {:>7.2} {:>8}", many / one, ">= 8");
+}
+
+/// Taking up a run with one step left to do, beside reading its events; without a snapshot and with one.
+async fn taking_up(folder: &Path) {
+    let workflow = chain(LONG);
+    let memory = MemoryStore::new();
+    let id = RunId::new("long");
+    let first = Runtime::builder().store(memory.clone()).build();
+    let mut run = first.start_as(id.clone(), workflow.clone(), 1).await.expect("it starts");
+    run.result().await.expect("it ends");
+    // All but the end of the last step and of the run.
+    let mut events = run.recorded();
+    events.truncate(events.len() - 2);
+    let snapshot = memory.snapshot(&id).await.expect("it is read").expect("there is one");
+    let mut samples = [const { Vec::new() }; 4];
+    for round in 0..ROUNDS * 2 {
+        let store = SqliteStore::open(folder.join(format!("long {round}.db"))).await.expect("it opens");
+        let runtime = Runtime::builder().store(store.clone()).build();
+        let epoch = store.create(&id, events.clone()).await.expect("it is new");
+        store.put_definition(&events[0].kind_definition(), "{}".to_owned()).await.expect("it is kept");
+        let with_snapshot = round >= ROUNDS;
+        if with_snapshot {
+            store.put_snapshot(&id, epoch, snapshot.clone()).await.expect("it is kept");
+        }
+        store.close(&id, epoch).await.expect("it is closed");
+        let reading =
+            measured(async { black_box(store.read(&id, 0, usize::MAX).await.expect("it is read").len()) }).await;
+        let taking_up = measured(async {
+            let run = runtime.resume_as(&id, &workflow).await.expect("it is taken up");
+            black_box(run.run_id().as_str().len());
+            run.abandon();
+        })
+        .await;
+        let at = usize::from(with_snapshot) * 2;
+        samples[at].push(reading.1 / 1e3);
+        samples[at + 1].push(taking_up.1 / 1e3);
+    }
+    let [reading, taken_up, reading_again, from_snapshot] = samples.map(median);
+    row(&format!("take up a run of {} events, CPU, ms", events.len()), reading, taken_up, "<= 2");
+    row(
+        &format!("the same from a snapshot of {}, CPU, ms", snapshot.events.len()),
+        reading_again,
+        from_snapshot,
+        "3 ms",
+    );
+}
+
+/// The definition that a run began with.
+trait KindDefinition {
+    fn kind_definition(&self) -> String;
+}
+
+impl KindDefinition for Event {
+    fn kind_definition(&self) -> String {
+        match &self.kind {
+            agentflow::EventKind::RunStarted(started) => {
+                started.workflow().map(|workflow| workflow.definition.to_string()).unwrap_or_default()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Microseconds that something takes: wall, and CPU of all threads.
+async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
+    let (cpu, began) = (cpu_time(), Instant::now());
+    black_box(work.await);
+    let wall = began.elapsed();
+    (wall.as_secs_f64() * 1e6, (cpu_time() - cpu).as_secs_f64() * 1e6)
+}
+
+/// The time that the threads of this process were on a processor.
+fn cpu_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|times| times.split_whitespace().next()?.parse().ok())
+        .map(Duration::from_nanos)
+        .sum()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

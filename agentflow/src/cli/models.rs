@@ -1,0 +1,36 @@
+//! `models`: where models can come from. It calls no model and shows no key.
+
+use super::output::{BAD, BOLD, DIM, Stop, json_line, line};
+use crate::model::ModelProvider;
+use crate::runtime::Runtime;
+
+pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
+    let providers = runtime.model_providers().await;
+    if json {
+        return json_line(&providers);
+    }
+    for provider in &providers {
+        line(format_args!("{BOLD}{}{BOLD:#}  {}", provider.name, place(provider)))?;
+        if let Some(key) = key(provider) {
+            line(format_args!("    {key}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn place(provider: &ModelProvider) -> String {
+    match (&provider.base_url, &provider.problem, &provider.base_url_variable) {
+        (_, Some(problem), Some(variable)) => format!("{BAD}{variable}: {problem}{BAD:#}"),
+        (_, Some(problem), None) => format!("{BAD}{problem}{BAD:#}"),
+        (Some(url), None, _) => url.clone(),
+        (None, None, _) => format!("{DIM}of this program{DIM:#}"),
+    }
+}
+
+fn key(provider: &ModelProvider) -> Option<String> {
+    match &provider.key_from {
+        Some(name) => Some(format!("key from {name}")),
+        None if provider.key_names.is_empty() => None,
+        None => Some(format!("{DIM}key: {} not set{DIM:#}", provider.key_names.join(" or "))),
+    }
+}

@@ -1,0 +1,148 @@
+//! `runs`: the runs of a store file: listed, shown, taken up, and told what to do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::args::{RunsArgs, RunsCommand};
+use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::workflows::follow;
+use crate::event::RunId;
+use crate::runtime::{NodeStatus, Runtime};
+use crate::store::{RunFilter, SqliteStore};
+use crate::value::Encoded;
+use crate::workflow::Approval;
+
+/// How often a journal that grows in another process is looked at.
+const FOLLOW: Duration = Duration::from_millis(200);
+
+/// The host's runtime over a store file.
+pub(super) async fn with_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
+    Ok(host.with_store(SqliteStore::open(file).await?))
+}
+
+pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
+    if !args.store.exists() {
+        let file = args.store.display();
+        return Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")));
+    }
+    let runtime = with_store(host, &args.store).await?;
+    let by = || std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned());
+    match args.command {
+        RunsCommand::List { status, name, limit, json } => {
+            let filter = RunFilter { status, name: name.map(Into::into), limit: Some(limit) };
+            list(&runtime, filter, json).await
+        }
+        RunsCommand::Show { run, json } => show(&runtime, &RunId::new(run), json).await,
+        RunsCommand::Resume { run, events } => {
+            let run = RunId::new(run);
+            let handle = runtime.resume(&run).await?;
+            follow(handle, Some(&args.store), events.is_some()).await
+        }
+        RunsCommand::Cancel { run, reason } => {
+            runtime.cancel(&RunId::new(run), &reason).await?;
+            said("cancelled")
+        }
+        RunsCommand::Pause { run } => {
+            runtime.pause(&RunId::new(run)).await?;
+            said("paused")
+        }
+        RunsCommand::Unpause { run } => {
+            runtime.unpause(&RunId::new(run)).await?;
+            said("no longer paused")
+        }
+        RunsCommand::Retry { run, node } => {
+            runtime.retry(&RunId::new(run), &node, &by()).await?;
+            said("the node runs again when the run is resumed, or at once where it is being executed")
+        }
+        RunsCommand::Approve { run, node, deny, comment, answer, by: name } => {
+            let by = name.unwrap_or_else(by);
+            let run = RunId::new(run);
+            match answer {
+                Some(text) => {
+                    let answer = Encoded::from_json(text)
+                        .map_err(|error| Stop::failed("answer", format!("the answer is no JSON: {error}")))?;
+                    runtime.answer_encoded(&run, &node, answer, &by).await?;
+                }
+                None => {
+                    let approval = if deny { Approval::Denied { comment } } else { Approval::Granted { comment } };
+                    runtime.approve(&run, &node, approval, &by).await?;
+                }
+            }
+            said("answered")
+        }
+        RunsCommand::Events { run, follow, json } => events(&runtime, &RunId::new(run), follow, json).await,
+    }
+}
+
+fn said(what: &str) -> Result<(), Stop> {
+    note(what);
+    Ok(())
+}
+
+async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
+    let runs = runtime.runs(filter).await?;
+    if json {
+        return json_line(&runs);
+    }
+    for run in &runs {
+        let why = match (&run.pause_reason, &run.error) {
+            (Some(reason), _) => format!(" ({reason})"),
+            (None, Some(error)) => format!(" ({})", super::output::short(error)),
+            (None, None) => String::new(),
+        };
+        line(format_args!("{BOLD}{}{BOLD:#}  {:<9} {}{DIM}{why}{DIM:#}", run.run_id, run.status, run.name))?;
+    }
+    if runs.is_empty() {
+        note("no runs");
+    }
+    Ok(())
+}
+
+async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
+    let report = runtime.inspect(run).await?;
+    if json {
+        return json_line(&report);
+    }
+    let of = &report.run;
+    line(format_args!("{BOLD}{}{BOLD:#}  {}  {}, {} events", of.run_id, of.status, of.name, of.events))?;
+    if let Some(reason) = of.pause_reason {
+        line(format_args!("  paused: {reason}"))?;
+    }
+    if let Some(error) = &of.error {
+        line(format_args!("  {error}"))?;
+    }
+    let ended = of.status.has_ended();
+    for node in &report.nodes {
+        let attempts = if node.attempts > 1 { format!(" attempt {}", node.attempts) } else { String::new() };
+        let next = if ended { "" } else { node.on_resume };
+        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, node.name))?;
+        if let Some(error) = node.error.as_ref().filter(|_| node.status == NodeStatus::Failed) {
+            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", super::output::short(error)))?;
+        }
+        if let Some(question) = &node.question {
+            line(format_args!("  {:<17} asks: {question}", ""))?;
+        }
+    }
+    if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {
+        line(format_args!("  the workflow has changed since; these nodes would run again: {}", changed.join(", ")))?;
+    }
+    Ok(())
+}
+
+async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {
+    let mut seen = 0;
+    loop {
+        for event in runtime.journal_after(run, seen).await? {
+            seen = event.seq;
+            match json {
+                true => json_line(&event)?,
+                false => line(event.line())?,
+            }
+        }
+        let ended = runtime.run_record(run).await?.status.has_ended();
+        if !follow || ended {
+            return Ok(());
+        }
+        tokio::time::sleep(FOLLOW).await;
+    }
+}

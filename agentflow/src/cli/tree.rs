@@ -1,0 +1,115 @@
+//! How a workflow gets on, for a person: a live tree of nodes on a terminal, plain lines elsewhere. Both go to standard
+//! error.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::output::{BAD, DIM, GOOD, note, short};
+use super::workflows::store_argument;
+use crate::event::{Event, EventKind};
+
+/// Shows a run's events while it goes on.
+pub(super) struct Tree {
+    shown: bool,
+    /// `None` where there is no terminal.
+    bars: Option<MultiProgress>,
+    /// The nodes that are going on, by their path.
+    running: BTreeMap<String, ProgressBar>,
+    store: Option<PathBuf>,
+}
+
+impl Tree {
+    pub(super) fn new(shown: bool, store: Option<PathBuf>) -> Self {
+        let bars = (shown && io::stderr().is_terminal()).then(MultiProgress::new);
+        Self { shown, bars, running: BTreeMap::new(), store }
+    }
+
+    pub(super) fn see(&mut self, event: &Event) {
+        if !self.shown {
+            return;
+        }
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::NodeStarted { attempt, .. } => self.begin(&path, *attempt),
+            EventKind::NodeCompleted { output, duration_ms } => {
+                let output = short(output.as_str());
+                self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
+            }
+            EventKind::NodeFailed { error, .. } => {
+                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", error.kind, short(&error.message)));
+            }
+            EventKind::NodeRetrying { error, delay_ms, .. } => {
+                let why = short(&error.message);
+                self.end(&path, format_args!("{BAD}failed{BAD:#}, again in {delay_ms} ms: {why}"));
+            }
+            EventKind::NodeSkipped { reason } => self.end(&path, format_args!("{DIM}skipped: {reason}{DIM:#}")),
+            EventKind::ApprovalRequested(request) => {
+                let (id, store) = (&event.run_id, store_argument(self.store.as_ref()));
+                self.say(format_args!(
+                    "{path} asks: {} {DIM}{}{DIM:#}\n  answer with: runs approve {id} {path}{store}",
+                    request.message,
+                    short(request.payload.as_str())
+                ));
+            }
+            EventKind::ApprovalResolved { answer, by } => {
+                self.end(&path, format_args!("answered by {by}: {}", short(answer.as_str())));
+            }
+            EventKind::RunPaused { reason } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
+            EventKind::RunResumed { .. } => self.say(format_args!("{DIM}goes on{DIM:#}")),
+            EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {model}")),
+            EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", call.name)),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, path: &str, attempt: u32) {
+        let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let Some(bars) = &self.bars else { return note(format_args!("{path} started{again}")) };
+        let bar = bars.add(ProgressBar::new_spinner());
+        // An item or a branch stands further in than its node.
+        let depth = path.matches(['/', '[']).count();
+        if let Ok(style) = ProgressStyle::with_template("{prefix}{spinner} {msg} {elapsed:.dim}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix("  ".repeat(depth));
+        bar.set_message(format!("{path}{again}"));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        self.running.insert(path.to_owned(), bar);
+    }
+
+    fn end(&mut self, path: &str, how: std::fmt::Arguments<'_>) {
+        if let Some(bar) = self.running.remove(path) {
+            bar.finish_and_clear();
+        }
+        self.say(format_args!("{path} {how}"));
+    }
+
+    /// What an agent that is a node is doing.
+    fn detail(&mut self, event: &Event, what: std::fmt::Arguments<'_>) {
+        let mut above = event.path.parent();
+        while let Some(path) = above {
+            if let Some(bar) = self.running.get(&path.to_string()) {
+                return bar.set_message(format!("{path}: {what}"));
+            }
+            above = path.parent();
+        }
+    }
+
+    fn say(&self, text: std::fmt::Arguments<'_>) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| note(text)),
+            None => note(text),
+        }
+    }
+
+    /// Leaves the terminal as it was.
+    pub(super) fn clear(&mut self) {
+        for bar in std::mem::take(&mut self.running).into_values() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `workflow`: the workflows of this program, shown and run.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::StreamExt;
+
+use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
+use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::tree::Tree;
+use super::{ctrl_c, runs};
+use crate::error::Error;
+use crate::event::RunId;
+use crate::handle::RunHandle;
+use crate::runtime::Runtime;
+use crate::value::Encoded;
+use crate::workflow::Graph;
+
+pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
+    match command {
+        WorkflowCommand::List { json } => list(host, json),
+        WorkflowCommand::Show { name, format } => show(host, &name, format),
+        WorkflowCommand::Run(args) => run(host, args).await,
+    }
+}
+
+fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
+    let workflows = host.workflows()?;
+    if json {
+        return json_line(&workflows);
+    }
+    for graph in &workflows {
+        let inputs: Vec<String> =
+            graph.inputs().map(|input| format!("{}: {}", input.name, short_type(&input.type_name))).collect();
+        line(format_args!("{BOLD}{}{BOLD:#}({})", graph.name, inputs.join(", ")))?;
+        if let Some(first) = graph.description.lines().find(|line| !line.trim().is_empty()) {
+            line(format_args!("    {DIM}{}{DIM:#}", first.trim()))?;
+        }
+    }
+    if workflows.is_empty() {
+        note("this program has no workflows; they are linked into a program that calls `agentflow::cli::run()`");
+    }
+    Ok(())
+}
+
+/// A Rust type without the paths of its parts: `Vec<Note>` for `alloc::vec::Vec<my::Note>`.
+fn short_type(name: &str) -> String {
+    let mut short = String::new();
+    for part in name.split_inclusive(['<', '>', ',', ' ', '(', ')', '[', ']', ';', '&']) {
+        short.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    short
+}
+
+fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), Stop> {
+    let graph = host.workflow_graph(name)?;
+    match format {
+        Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),
+        Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
+        Some(GraphFormat::Json) => json_line(&graph),
+        None => outline(&graph),
+    }
+}
+
+/// The nodes, a line each, in the order of their definition.
+fn outline(graph: &Graph) -> Result<(), Stop> {
+    line(format_args!("{BOLD}{}{BOLD:#}", graph.name))?;
+    for text in graph.description.lines() {
+        line(format_args!("{DIM}{}{DIM:#}", text.trim()))?;
+    }
+    for node in &graph.nodes {
+        let what = match (node.callee.as_deref(), node.calls.as_str()) {
+            (_, "") => String::new(),
+            (Some(callee), calls) => format!(" = {calls} ({callee})"),
+            (None, calls) => format!(" = {calls}"),
+        };
+        let reads = if node.reads.is_empty() { String::new() } else { format!(" <- {}", node.reads.join(", ")) };
+        let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
+        line(format_args!(
+            "  {:<8} {}{what}{DIM}{reads}: {}{DIM:#}",
+            kind.unwrap_or_default(),
+            node.name,
+            short_type(&node.type_name)
+        ))?;
+    }
+    Ok(())
+}
+
+async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
+    let input = match &args.input {
+        Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
+            Stop::failed("input", format!("the input is no JSON: {error}; write --input '{{\"name\": value}}'"))
+        })?,
+        None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
+    };
+    let runtime = match &args.store {
+        Some(file) => runs::with_store(host, file).await?,
+        None => host.clone(),
+    };
+    let run = args.run_id.as_deref().map(RunId::new);
+    let handle = runtime.start_named(run, &args.name, &input).await?;
+    follow(handle, args.store.as_deref(), args.events.is_some()).await
+}
+
+/// Shows a run until its end. Ctrl-C cancels a run in memory; one with a store is left as it is and can be taken up.
+pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>, events: bool) -> Result<(), Stop> {
+    let id = handle.run_id().clone();
+    let mut stream = handle.events();
+    let mut tree = Tree::new(!events, store.map(Path::to_path_buf));
+    let mut ctrl_c = ctrl_c::watch();
+    let mut pressed = false;
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            told = &mut ctrl_c, if !pressed => {
+                pressed = true;
+                if told.is_ok() {
+                    if let Some(store) = store {
+                        tree.clear();
+                        handle.abandon();
+                        note(format_args!("stopped; go on with: runs resume {id} --store {}", store.display()));
+                        return Err(Stop::Interrupted);
+                    }
+                    handle.cancel("stopped by Ctrl-C");
+                }
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
+        tree.see(&event);
+        if events && let Err(closed) = json_line(&event) {
+            handle.cancel("its events could not be written");
+            return Err(closed);
+        }
+    }
+    tree.clear();
+    match handle.result().await {
+        Ok(_) if events => Ok(()),
+        Ok(output) => line(&output),
+        Err(Error::Cancelled { reason }) if pressed => {
+            note(reason);
+            Err(Stop::Interrupted)
+        }
+        Err(error) => {
+            if store.is_some() && matches!(error, Error::Node { .. }) {
+                note(format_args!("{DIM}see `runs show {id}`; `runs retry {id} NODE` runs a failed node again{DIM:#}"));
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// How a store is named on the command line.
+pub(super) fn store_argument(store: Option<&PathBuf>) -> String {
+    store.map(|store| format!(" --store {}", store.display())).unwrap_or_default()
+}

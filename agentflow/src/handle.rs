@@ -1,0 +1,197 @@
+//! What a caller holds while a run goes on elsewhere.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use tokio::task::JoinHandle;
+
+use crate::agent::{RunEnd, RunResult};
+use crate::context::RunShared;
+use crate::control::{ControlError, Signal};
+use crate::error::{Error, Result};
+use crate::event::{Event, Events, RunId};
+use crate::message::Conversation;
+use crate::value::{Encoded, NodeValue};
+use crate::workflow::Approval;
+
+/// A run that goes on on its own task; `T` is what it comes to.
+///
+/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store goes on;
+/// it is reached by its id, through its [`Runtime`](crate::Runtime).
+#[must_use = "dropping the handle of a run in memory cancels it"]
+pub struct RunHandle<T = RunResult> {
+    shared: Arc<RunShared>,
+    task: JoinHandle<Result<Ended>>,
+    ended: Option<Result<Ended>>,
+    decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
+}
+
+/// What a run came to, before it is a value of the caller's type.
+#[derive(Clone)]
+pub(crate) enum Ended {
+    Agent(RunEnd),
+    Workflow(Encoded),
+}
+
+impl<T> RunHandle<T> {
+    pub(crate) fn spawn(
+        shared: Arc<RunShared>,
+        run: impl Future<Output = Result<Ended>> + Send + 'static,
+        decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
+    ) -> Self {
+        Self { shared, task: tokio::spawn(run), ended: None, decode: Arc::new(decode) }
+    }
+
+    /// The run's id.
+    pub fn run_id(&self) -> &RunId {
+        &self.shared.id
+    }
+
+    /// The run's events from the first one on, deltas from now on.
+    pub fn events(&self) -> Events {
+        Events::new(Arc::clone(&self.shared))
+    }
+
+    /// Stops the run: the model's connection is closed and running steps are dropped at their next await. A tool on a
+    /// thread of its own runs on; its answer is not used. Cancelling a run that has ended does nothing.
+    pub fn cancel(&self, reason: impl Into<Arc<str>>) {
+        self.shared.cancel(reason);
+    }
+
+    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be taken up again.
+    pub fn abandon(self) {
+        self.task.abort();
+    }
+
+    /// Starts nothing new from now on; steps that are going on run to their end.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
+    pub async fn pause(&self) -> Result<()> {
+        self.ask(Signal::Pause, "paused").await
+    }
+
+    /// Lets a run go on that an operator paused.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when it is not paused, or waits for something else.
+    pub async fn resume(&self) -> Result<()> {
+        self.ask(Signal::Resume, "resumed").await
+    }
+
+    /// Runs a failed or interrupted node again, with what depends on it.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when there is no such node, or it has not failed.
+    pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
+        self.ask(Signal::Retry { node: node.to_owned(), by: by.to_owned() }, "retried").await
+    }
+
+    /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
+    pub async fn approve(&self, node: &str, approval: Approval, by: &str) -> Result<()> {
+        self.answer(node, &approval, by).await
+    }
+
+    /// Answers the question of a gate with a value of the type that it asks for.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
+    pub async fn answer<A: NodeValue + Sync>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
+        let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
+        self.ask(Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }, "answered").await
+    }
+
+    async fn ask(&self, signal: Signal, what: &str) -> Result<()> {
+        match self.shared.ask(signal).await {
+            Some(outcome) => Ok(outcome?),
+            None if self.task.is_finished() => Err(ControlError::state(what, "at its end").into()),
+            None => Err(ControlError::state(what, "the run of an agent; only workflows can be").into()),
+        }
+    }
+
+    /// The run's journal so far.
+    pub fn recorded(&self) -> Vec<Event> {
+        self.shared.log.events()
+    }
+
+    /// Waits for the run's end; when it has ended, says again what it came to. Dropping the future lets the run go on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn result(&mut self) -> Result<T> {
+        if self.ended.is_none() {
+            self.ended = Some(match (&mut self.task).await {
+                Ok(ended) => ended,
+                Err(error) => Err(Error::Lost { reason: error.to_string() }),
+            });
+        }
+        match &self.ended {
+            Some(Ok(end)) => (self.decode)(end.clone()),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Error::Lost { reason: "the run has no end".to_owned() }),
+        }
+    }
+}
+
+impl<O> RunHandle<RunResult<O>> {
+    /// The conversation so far, with a result for every tool call: after a failed or cancelled run it is what another
+    /// run can go on from.
+    pub fn conversation(&self) -> Conversation {
+        Conversation::from_events(&self.recorded())
+    }
+}
+
+impl<T> Drop for RunHandle<T> {
+    fn drop(&mut self) {
+        if !self.task.is_finished() && !self.shared.log.is_durable() {
+            self.shared.cancel("the run's handle was dropped");
+        }
+    }
+}
+
+impl<T> fmt::Debug for RunHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunHandle").field("run_id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+/// The events of an agent's run as they happen, deltas included. Dropping the stream drops the run's handle.
+#[must_use = "dropping the stream of a run in memory cancels the run"]
+#[derive(Debug)]
+pub struct RunStream<O = String> {
+    handle: RunHandle<RunResult<O>>,
+    events: Events,
+}
+
+impl<O> RunStream<O> {
+    pub(crate) fn new(handle: RunHandle<RunResult<O>>, events: Events) -> Self {
+        Self { handle, events }
+    }
+
+    /// The run itself: to cancel it, or to ask for its journal.
+    pub fn handle(&self) -> &RunHandle<RunResult<O>> {
+        &self.handle
+    }
+
+    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run go on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn result(&mut self) -> Result<RunResult<O>> {
+        self.handle.result().await
+    }
+}
+
+impl<O> Stream for RunStream<O> {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        Pin::new(&mut self.events).poll_next(cx)
+    }
+}

@@ -1,0 +1,164 @@
+//! What a runtime is described by, part by part. Nothing is started or opened here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{AgentModels, Runtime, Settings};
+use crate::agent::ModelSource;
+use crate::event::{EventSink, RunId};
+use crate::model::{EnvSecrets, Model, ModelRef, SecretProvider};
+use crate::resource::Resources;
+use crate::store::Store;
+use crate::time::{Clock, SystemClock};
+use crate::value::NodeValue;
+use crate::workflow::{Inputs, Workflow};
+
+/// Describes a [`Runtime`].
+#[must_use]
+pub struct RuntimeBuilder {
+    settings: Settings,
+}
+
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        let settings = Settings {
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(random_id),
+            resources: Resources::default(),
+            sinks: Vec::new(),
+            secrets: Arc::new(EnvSecrets),
+            models: BTreeMap::new(),
+            agents: AgentModels::default(),
+            app: BTreeMap::new(),
+            store: None,
+            trace_content: false,
+            workflows: BTreeMap::new(),
+        };
+        Self { settings }
+    }
+}
+
+/// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.
+fn random_id() -> RunId {
+    let millis = SystemClock.now().as_millis();
+    RunId::new(format!("{millis:012x}-{:016x}", fastrand::u64(..)))
+}
+
+impl RuntimeBuilder {
+    /// Where timestamps come from. Default: the system's clock.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.settings.clock = Arc::new(clock);
+        self
+    }
+
+    /// Where the ids of new runs come from. Default: time and chance.
+    pub fn run_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Self {
+        self.settings.ids = Arc::new(ids);
+        self
+    }
+
+    /// Gives all tools of all agents a resource, found by its type.
+    pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
+        self.settings.resources.insert(resource);
+        self
+    }
+
+    /// Shows all events of all runs to a sink.
+    pub fn sink(mut self, sink: impl EventSink + 'static) -> Self {
+        self.settings.sinks.push(Arc::new(sink));
+        self
+    }
+
+    /// Where keys come from. Default: the environment.
+    pub fn secrets(mut self, secrets: impl SecretProvider + 'static) -> Self {
+        self.settings.secrets = Arc::new(secrets);
+        self
+    }
+
+    /// Makes models of a provider of the host's own: `Agent::new("PROVIDER/NAME")` then comes here. A provider that
+    /// agentflow knows can be replaced.
+    pub fn model_provider<F>(mut self, provider: impl Into<String>, factory: F) -> Self
+    where
+        F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync + 'static,
+    {
+        self.settings.models.insert(provider.into(), Arc::new(factory));
+        self
+    }
+
+    /// Gives every `#[agent]` this model in place of the one in its attribute: a name, or a model itself. An
+    /// [`Agent`](crate::Agent) that a program makes keeps its own.
+    ///
+    /// [`agent_model`](Self::agent_model) for the agent's name comes before this, and this before the attribute. With
+    /// either of them no key of the attribute's model is looked up, so tests need no environment:
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// /// Translate into {language}.
+    /// #[agent(model = "anthropic/claude-sonnet-4-5")]
+    /// async fn translate(cx: &Context, language: String, text: String) -> agentflow::Result<String>;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentflow::Result<()> {
+    /// let model = ScriptedModel::new([Turn::text("Guten Tag")]);
+    /// let runtime = Runtime::builder().model(model).build();
+    /// assert_eq!(translate(&runtime.context(), "German".into(), "Good day".into()).await?, "Guten Tag");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn model(mut self, model: impl Into<ModelSource>) -> Self {
+        self.settings.agents.all = Some(model.into());
+        self
+    }
+
+    /// Gives the `#[agent]` of a name this model, whatever its attribute and [`model`](Self::model) say.
+    pub fn agent_model(mut self, agent: impl Into<String>, model: impl Into<ModelSource>) -> Self {
+        self.settings.agents.by_name.insert(agent.into(), model.into());
+        self
+    }
+
+    /// Gives the application a value that instructions show by `{app:KEY}`: a string as it is, everything else as JSON.
+    /// A second one of the same key replaces the first.
+    pub fn app(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.settings.app.insert(key.into(), value.into());
+        self
+    }
+
+    /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and the
+    /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
+    /// its whole conversation.
+    pub fn trace_content(mut self, yes: bool) -> Self {
+        self.settings.trace_content = yes;
+        self
+    }
+
+    /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
+    /// goes on.
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.settings.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Makes a workflow known by its name, so that its runs can be taken up by their id. One of the same name takes the
+    /// place of an earlier one, and of one that is linked into the program.
+    pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
+        self.settings.workflows.insert(workflow.name().into(), Arc::clone(workflow.spec()));
+        self
+    }
+
+    /// The runtime.
+    pub fn build(self) -> Runtime {
+        Runtime::new(self.settings)
+    }
+}
+
+impl fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuntimeBuilder").field("resources", &self.settings.resources).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! Where a run is and what taking it up would do, from the store alone: nothing is run or written for it.
+
+use serde::Serialize;
+
+use super::Runtime;
+use super::journal::read_events;
+use super::state::{NodeState, RunState};
+use crate::error::Result;
+use crate::event::RunId;
+use crate::store::{RunRecord, StoreError};
+use crate::workflow::{Graph, NodeKind};
+
+/// Where a run is, and what taking it up would do.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct RunReport {
+    /// What the store's list says of the run.
+    pub run: RunRecord,
+    /// The nodes of the workflow, with the items and branches that have begun; the steps of an agent are none.
+    pub nodes: Vec<NodeReport>,
+    /// The nodes that would run again because the program's workflow is another one than the run began with.
+    /// `None` when the definition is the same, or the program does not know the workflow.
+    pub changed: Option<Vec<String>>,
+}
+
+/// Where a node is, and what taking the run up would do with it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its name, with the arms it is in.
+    pub name: String,
+    /// Where it is.
+    pub status: NodeStatus,
+    /// How many attempts have begun.
+    pub attempts: u32,
+    /// Why it failed, when it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What a person is asked, when one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+    /// What taking the run up does with it, in a sentence.
+    pub on_resume: &'static str,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+#[doc(alias = "NodeRunStatus")]
+pub enum NodeStatus {
+    /// It has not begun, or waits for its next attempt.
+    Pending,
+    /// A person is asked.
+    AwaitingApproval,
+    /// It has begun and has no end.
+    Running,
+    /// It has its output.
+    Success,
+    /// It failed for good.
+    Failed,
+    /// It will not run.
+    Skipped,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl NodeStatus {
+    /// The status as a word, such as `awaiting_approval`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::AwaitingApproval => "awaiting_approval",
+            Self::Running => "running",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl std::fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Runtime {
+    /// Says where a run is and, for each node, what taking the run up would do.
+    ///
+    /// # Errors
+    /// When the runtime has no store, or there is no such run there.
+    pub async fn inspect(&self, run: &RunId) -> Result<RunReport> {
+        let store = self.require_store()?;
+        let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
+        let state = RunState::of(&read_events(&store, run, 0).await?);
+        let graph: Option<Graph> = match &record.definition {
+            Some(hash) => store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok()),
+            None => None,
+        };
+        let spec = self.workflow_spec(&record.name).ok();
+        let changed = match (&record.definition, &spec, &graph) {
+            (Some(hash), Some(spec), Some(graph)) if *hash != *spec.hash() => {
+                Some(super::runs::changed_nodes(graph, &Graph::of(spec)))
+            }
+            _ => None,
+        };
+        let mut nodes: Vec<NodeReport> = state.nodes.iter().map(|(name, node)| report(name, node)).collect();
+        for node in graph.iter().flat_map(|graph| &graph.nodes) {
+            let silent = matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
+            if !silent && !state.nodes.contains_key(&node.name) {
+                nodes.push(NodeReport::new(&node.name, NodeStatus::Pending, "runs when its turn comes"));
+            }
+        }
+        // In the order of the definition; items and branches after their node.
+        let place = |name: &str| {
+            let at = graph.iter().flat_map(|graph| graph.nodes.iter()).position(|node| is_of(name, &node.name));
+            at.unwrap_or(usize::MAX)
+        };
+        nodes.sort_by_key(|node| (place(&node.name), node.name.len(), node.name.clone()));
+        Ok(RunReport { run: record, nodes, changed })
+    }
+}
+
+/// Whether this is the node, one of its items, or a branch of it.
+fn is_of(name: &str, node: &str) -> bool {
+    name.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+}
+
+fn report(name: &str, node: &NodeState) -> NodeReport {
+    let (status, on_resume) = match node {
+        NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was cut short"),
+        NodeState::Running { repeatable: false, .. } => {
+            (NodeStatus::Running, "waits for a decision: it was cut short and may have had its effect")
+        }
+        NodeState::Waiting => (NodeStatus::Pending, "runs when its pause is over"),
+        NodeState::Asking(_) => (NodeStatus::AwaitingApproval, "waits for the answer"),
+        NodeState::Done => (NodeStatus::Success, "is not run again"),
+        NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
+        NodeState::Failed(error) => match error.kind.as_str() {
+            "interrupted" => (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect"),
+            "cancelled" => (NodeStatus::Cancelled, "is not run"),
+            _ => (NodeStatus::Failed, "is not run again unless it is retried"),
+        },
+        NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),
+    };
+    let mut report = NodeReport::new(name, status, on_resume);
+    match node {
+        NodeState::Running { attempt, .. } => report.attempts = *attempt,
+        NodeState::Asking(request) => report.question = Some(request.message.clone()),
+        NodeState::Failed(error) => report.error = Some(error.message.clone()),
+        _ => {}
+    }
+    report
+}
+
+impl NodeReport {
+    fn new(name: &str, status: NodeStatus, on_resume: &'static str) -> Self {
+        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, on_resume }
+    }
+}

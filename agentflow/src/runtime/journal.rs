@@ -1,0 +1,89 @@
+//! A run's journal as it is read back: paged, with what a changed definition made void left out.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, EventKind, Redefined, RunBody, RunId, RunStarted, WorkflowStarted};
+use crate::store::{Snapshot, Store, StoreError, StoreErrorKind};
+
+/// How many events are read at once.
+const PAGE: usize = 10_000;
+
+/// A run's journal.
+pub(super) struct RunJournal {
+    /// How many events stand before `events`.
+    pub(super) offset: u64,
+    /// The events from the offset on.
+    pub(super) events: Vec<Event>,
+    /// What still matters of those before the offset.
+    pub(super) kept: Vec<Event>,
+}
+
+/// All events of a run after a place.
+pub(super) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64) -> Result<Vec<Event>, StoreError> {
+    let mut events = store.read(run, after, PAGE).await?;
+    while !events.is_empty() && events.len() % PAGE == 0 {
+        let page = store.read(run, after + events.len() as u64, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        events.extend(page);
+    }
+    Ok(events)
+}
+
+/// What is needed to take a run up.
+pub(super) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
+    let snapshot = store.snapshot(run).await?;
+    let Snapshot { seq: offset, events: kept } = snapshot.unwrap_or_else(|| Snapshot::new(0, Vec::new()));
+    let events = read_events(store, run, offset).await?;
+    Ok(RunJournal { offset, events, kept })
+}
+
+fn redefined(kind: &EventKind) -> Option<&Redefined> {
+    match kind {
+        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
+        _ => None,
+    }
+}
+
+impl RunJournal {
+    fn all(&self) -> impl Iterator<Item = &Event> {
+        self.kept.iter().chain(&self.events)
+    }
+
+    /// What the run began with.
+    pub(super) fn started(&self, run: &RunId) -> Result<&RunStarted> {
+        let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind) else {
+            let message =
+                format!("the journal of the run `{run}` does not begin with its start; restore it from a copy");
+            return Err(StoreError::new(StoreErrorKind::Damaged, message).into());
+        };
+        if started.version > RunStarted::VERSION {
+            let message = format!(
+                "the run `{run}` was recorded by a newer release (version {}, this one knows {}); update agentflow",
+                started.version,
+                RunStarted::VERSION
+            );
+            return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
+        }
+        Ok(started)
+    }
+
+    /// What the workflow began with.
+    pub(super) fn workflow(&self, run: &RunId) -> Result<&WorkflowStarted> {
+        match &self.started(run)?.body {
+            RunBody::Workflow(workflow) => Ok(workflow),
+            RunBody::Agent(agent) => Err(Error::Build {
+                what: "workflow",
+                name: Arc::clone(&agent.name),
+                problem: format!("the run `{run}` is one of an agent; take it up with `Agent::resume`"),
+            }),
+        }
+    }
+
+    /// The definition that the run goes by, when it is not the one it began with.
+    pub(super) fn definition(&self) -> Option<&Arc<str>> {
+        self.all().filter_map(|event| redefined(&event.kind)).last().map(|redefined| &redefined.definition)
+    }
+}

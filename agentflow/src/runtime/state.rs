@@ -1,0 +1,200 @@
+//! Where a run is, from its journal alone: what can be said and done without its workflow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::control::{ControlError, ControlErrorKind};
+use crate::error::Failure;
+use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
+use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::path::StepPath;
+use crate::store::RunStatus;
+use crate::text::nearest;
+
+/// Where a run is.
+pub(super) struct RunState {
+    pub(super) workflow: Option<Arc<str>>,
+    pub(super) status: RunStatus,
+    pub(super) paused: Option<PauseReason>,
+    /// The nodes, by their path as text.
+    pub(super) nodes: BTreeMap<String, NodeState>,
+    /// Calls and agents that have begun and have no end, in the order of their beginning.
+    open: Vec<(StepPath, Open)>,
+}
+
+/// Where a node is.
+#[derive(Clone, Debug)]
+pub(super) enum NodeState {
+    Running { attempt: u32, repeatable: bool },
+    Waiting,
+    Asking(Arc<ApprovalRequest>),
+    Done,
+    Skipped,
+    Failed(Arc<Failure>),
+    Reset,
+}
+
+#[derive(Clone)]
+enum Open {
+    Model,
+    Tool(Arc<ToolCall>),
+    Agent,
+    Workflow,
+    Node(u32),
+}
+
+impl RunState {
+    pub(super) fn of(events: &[Event]) -> Self {
+        let mut state =
+            Self { workflow: None, status: RunStatus::Running, paused: None, nodes: BTreeMap::new(), open: Vec::new() };
+        events.iter().for_each(|event| state.apply(&event.path, &event.kind));
+        state
+    }
+
+    fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        match kind {
+            EventKind::RunStarted(started) => {
+                if let RunBody::Workflow(workflow) = &started.body {
+                    self.workflow = Some(Arc::clone(&workflow.name));
+                }
+            }
+            EventKind::RunPaused { reason } => (self.status, self.paused) = (RunStatus::Paused, Some(*reason)),
+            EventKind::RunResumed { recovered, .. } => {
+                if *recovered {
+                    // What its process left open begins anew, or has its end recorded.
+                    self.open.clear();
+                } else {
+                    (self.status, self.paused) = (RunStatus::Running, None);
+                }
+            }
+            EventKind::RunCompleted(_) => (self.status, self.paused) = (RunStatus::Success, None),
+            EventKind::RunFailed { .. } => (self.status, self.paused) = (RunStatus::Failed, None),
+            EventKind::RunCancelled { .. } => (self.status, self.paused) = (RunStatus::Cancelled, None),
+            EventKind::NodeStarted { attempt, repeatable } => {
+                self.node(path, NodeState::Running { attempt: *attempt, repeatable: *repeatable });
+                self.open.push((path.clone(), Open::Node(*attempt)));
+            }
+            EventKind::NodeCompleted { .. } => self.end_node(path, NodeState::Done),
+            EventKind::NodeRetrying { .. } => self.end_node(path, NodeState::Waiting),
+            EventKind::NodeFailed { error, .. } => self.end_node(path, NodeState::Failed(Arc::clone(error))),
+            EventKind::NodeSkipped { .. } => self.node(path, NodeState::Skipped),
+            EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
+            EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
+            EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Done),
+            EventKind::AgentStarted(_) => self.open.push((path.clone(), Open::Agent)),
+            EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
+                self.close(path, |open| matches!(open, Open::Agent));
+            }
+            EventKind::WorkflowStarted(_) => self.open.push((path.clone(), Open::Workflow)),
+            EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
+                self.close(path, |open| matches!(open, Open::Workflow));
+            }
+            EventKind::ModelStarted { .. } => self.open.push((path.clone(), Open::Model)),
+            EventKind::ModelCompleted(_) | EventKind::ModelFailed { .. } => {
+                self.close(path, |open| matches!(open, Open::Model));
+            }
+            EventKind::ToolStarted { call, .. } => self.open.push((path.clone(), Open::Tool(Arc::clone(call)))),
+            EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {
+                self.close(path, |open| matches!(open, Open::Tool(_)));
+            }
+            _ => {}
+        }
+    }
+
+    fn node(&mut self, path: &StepPath, state: NodeState) {
+        self.nodes.insert(path.to_string(), state);
+    }
+
+    fn end_node(&mut self, path: &StepPath, state: NodeState) {
+        self.node(path, state);
+        self.close(path, |open| matches!(open, Open::Node(_)));
+    }
+
+    fn close(&mut self, path: &StepPath, is: impl Fn(&Open) -> bool) {
+        if let Some(at) = self.open.iter().rposition(|(open, what)| open == path && is(what)) {
+            self.open.remove(at);
+        }
+    }
+
+    /// An end for everything that is open, the innermost first.
+    pub(super) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
+        let error = Arc::new(Failure::new("cancelled", format!("the run was cancelled: {reason}")));
+        let ends = self.open.iter().rev().map(|(path, open)| {
+            let error = Arc::clone(&error);
+            let kind = match open {
+                Open::Model => EventKind::ModelFailed { error },
+                Open::Agent => EventKind::AgentFailed { error },
+                Open::Workflow => EventKind::WorkflowFailed { error },
+                Open::Node(attempt) => EventKind::NodeFailed { attempt: *attempt, error },
+                Open::Tool(call) => {
+                    let result = ToolResult {
+                        call_id: call.id.clone(),
+                        name: call.name.clone(),
+                        status: ToolStatus::Interrupted,
+                        output: "the program stopped while this tool was running; whether it had its effect is unknown"
+                            .to_owned(),
+                    };
+                    EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0 }
+                }
+            };
+            (path.clone(), kind)
+        });
+        ends.collect()
+    }
+
+    /// The path of a node that has failed and can run again.
+    pub(super) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
+        match self.known(node)? {
+            NodeState::Failed(_) => Ok(path_of(node)),
+            // Its process ended in the middle of it: it is decided on when the run is taken up.
+            state => Err(ControlError::new(
+                ControlErrorKind::WrongState,
+                format!(
+                    "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
+                    state.word()
+                ),
+            )),
+        }
+    }
+
+    /// The path of a node that asks, and what it asks.
+    pub(super) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
+        match self.known(node)? {
+            NodeState::Asking(request) => Ok((path_of(node), request)),
+            state => Err(ControlError::new(
+                ControlErrorKind::WrongState,
+                format!("the node `{node}` waits for no answer: it is {}", state.word()),
+            )),
+        }
+    }
+
+    fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
+        self.nodes.get(node).ok_or_else(|| {
+            let near = nearest(node, self.nodes.keys().map(String::as_str));
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            ControlError::new(
+                ControlErrorKind::UnknownNode,
+                format!("the run has no node `{node}` that has begun, asks or was skipped{hint}"),
+            )
+        })
+    }
+}
+
+impl NodeState {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Running { .. } => "running",
+            Self::Waiting => "waiting for its next attempt",
+            Self::Asking(_) => "waiting for an approval",
+            Self::Done => "done",
+            Self::Skipped => "skipped",
+            Self::Failed(failure) if failure.kind == "interrupted" => "interrupted",
+            Self::Failed(_) => "failed",
+            Self::Reset => "about to run again",
+        }
+    }
+}
+
+fn path_of(node: &str) -> StepPath {
+    StepPath::of_names(node.into())
+}

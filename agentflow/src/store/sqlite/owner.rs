@@ -1,0 +1,101 @@
+//! Who has runs open: each process holds a lock on a small file beside the store for its life.
+//!
+//! The operating system frees the lock when the process ends, however it ends, so nobody waits for a lease to run out.
+//! This only decides whom a run may be taken from; that two never write one run is the work of the epoch.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use fs4::{FileExt, TryLockError};
+
+/// This process, as it has runs of one store open. The file is there as long as this is.
+#[derive(Debug)]
+pub(super) struct Owner {
+    id: String,
+    path: PathBuf,
+    _lock: File,
+}
+
+/// One for each store file, shared by all handles of this process.
+static OWNERS: Mutex<Vec<(PathBuf, Weak<Owner>)>> = Mutex::new(Vec::new());
+
+impl Owner {
+    /// The owner of this process. Locks its file when there is none, and removes files of processes that are no more.
+    ///
+    /// Only to be called within a write transaction of the store: so nobody takes a file that is not locked yet for one
+    /// that is not locked any more.
+    pub(super) fn of_this_process(store: &Path) -> io::Result<Arc<Self>> {
+        let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.retain(|(_, owner)| owner.strong_count() > 0);
+        if let Some(owner) = owners.iter().find(|(path, _)| path == store).and_then(|(_, owner)| owner.upgrade()) {
+            return Ok(owner);
+        }
+        sweep(store);
+        let id = format!("{}-{:016x}", process::id(), fastrand::u64(..));
+        let path = file(store, &id);
+        let lock = File::create(&path)?;
+        FileExt::lock(&lock)?;
+        let owner = Arc::new(Self { id, path, _lock: lock });
+        owners.push((store.to_owned(), Arc::downgrade(&owner)));
+        Ok(owner)
+    }
+
+    /// What the store keeps of it.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        // What is left is removed by the next process.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The process of an owner, for people, when it is alive.
+pub(super) fn alive(store: &Path, id: &str) -> io::Result<Option<String>> {
+    let alive = is_locked(&file(store, id))?;
+    let number = id.split('-').next().unwrap_or(id);
+    Ok(alive.then(|| format!("process {number}")))
+}
+
+/// Whether a process holds the file. A file that nobody holds is removed.
+fn is_locked(path: &Path) -> io::Result<bool> {
+    let lock = match File::options().read(true).write(true).open(path) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match FileExt::try_lock(&lock) {
+        Ok(()) => {
+            fs::remove_file(path).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?;
+            Ok(false)
+        }
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Removes the files of processes that are no more. One that cannot be looked at is in nobody's way.
+fn sweep(store: &Path) {
+    let (Some(folder), Some(name)) = (store.parent(), store.file_name()) else { return };
+    let begin = format!("{}-owner-", name.to_string_lossy());
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&begin) {
+            let _ = is_locked(&entry.path());
+        }
+    }
+}
+
+fn file(store: &Path, id: &str) -> PathBuf {
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(format!("-owner-{id}"));
+    store.with_file_name(name)
+}

@@ -1,0 +1,208 @@
+//! Events and run records as rows, and back. Knows no SQL beyond the columns it names.
+
+use std::sync::Arc;
+
+use rusqlite::Row;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problems;
+use crate::event::{Event, EventKind, PauseReason, RunId};
+use crate::path::StepPath;
+use crate::store::{RunRecord, Snapshot, StoreError, StoreErrorKind};
+use crate::time::Timestamp;
+
+/// The most events of one run: a place has 32 bits of a row's id.
+const MOST: u64 = u32::MAX as u64;
+
+/// An event that is ready to be written.
+pub(super) struct EventRow {
+    pub(super) seq: i64,
+    pub(super) time: i64,
+    pub(super) path: String,
+    pub(super) body: String,
+    pub(super) sum: i64,
+}
+
+impl EventRow {
+    /// The rows of events that come after `after`.
+    pub(super) fn of(run: &RunId, after: u64, events: &[Event]) -> Result<Vec<Self>, StoreError> {
+        let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
+        let row = |(seq, event): (u64, &Event)| {
+            if event.seq != seq || !event.is_recorded() {
+                let text = format!("event {} of the run `{run}` cannot be written as its event {seq}", event.id());
+                return Err(wrong(text));
+            }
+            if seq > MOST {
+                return Err(wrong(format!("the run `{run}` has {MOST} events; that is the most a store keeps")));
+            }
+            let body = serde_json::to_string(&event.kind)
+                .map_err(|error| wrong(format!("event {} has no JSON form", event.id())).caused_by(error))?;
+            let (time, path) = (number(event.time.as_millis()), event.path.to_string());
+            let seq = number(seq);
+            let sum = sum(seq, time, &path, &body);
+            Ok(Self { seq, time, path, body, sum })
+        };
+        (after + 1..).zip(events).map(row).collect()
+    }
+}
+
+/// The id of the row of an event: with `seq` 0 just before the first.
+pub(super) fn event_id(key: i64, seq: i64) -> i64 {
+    key << 32 | seq
+}
+
+/// The first id after the events of a run.
+pub(super) fn end_id(key: i64) -> i64 {
+    (key + 1) << 32
+}
+
+/// The place of an event from its row's id.
+pub(super) fn seq_of(id: i64) -> i64 {
+    id & 0xffff_ffff
+}
+
+pub(super) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What SQLite does not check: whether the bytes of a row are those that were written.
+///
+/// The function is part of the file format.
+pub(super) fn sum(seq: i64, time: i64, path: &str, body: &str) -> i64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| (sum.rotate_left(23) ^ word).wrapping_mul(FACTOR);
+    let text = |sum: u64, text: &str| {
+        let chunks = text.as_bytes().chunks_exact(8);
+        let mut rest = [0; 8];
+        rest[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+        let words = chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+        mix(mix(words.fold(sum, mix), u64::from_le_bytes(rest)), text.len() as u64)
+    };
+    let sum = mix(mix(0, seq.cast_unsigned()), time.cast_unsigned());
+    text(text(sum, path), body).cast_signed()
+}
+
+/// Reads the columns `id, time, path, body, sum`. `expected` is the place it must have.
+pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, problems: &Problems) -> Result<Event, StoreError> {
+    let sql = |error| problems.sql(error);
+    let damaged = |what: &str| {
+        problems.damaged(format_args!(
+            "event {expected} of the run `{run}` {what}, and the {} before it can be read",
+            expected - 1
+        ))
+    };
+    let text = |column| {
+        let value = row.get_ref(column).map_err(sql)?;
+        value.as_str().map_err(|error| damaged("is no text").caused_by(error))
+    };
+    let (id, time): (i64, i64) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
+    let (path, body) = (text(2)?, text(3)?);
+    if seq_of(id) != expected {
+        return Err(damaged("is missing"));
+    }
+    if sum(expected, time, path, body) != row.get::<_, i64>(4).map_err(sql)? {
+        return Err(damaged("is not as it was written"));
+    }
+    // The bytes are what was written: if this release cannot read them, another one wrote them.
+    let newer = || problems.newer(format_args!("event {expected} of the run `{run}`"));
+    let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
+    let kind: EventKind = serde_json::from_str(body).map_err(|error| newer().caused_by(error))?;
+    Ok(Event {
+        run_id: run.clone(),
+        seq: expected.unsigned_abs(),
+        part: 0,
+        time: Timestamp::from_millis(time.unsigned_abs()),
+        path,
+        kind,
+    })
+}
+
+/// An event of a snapshot: what is not the same in all of them.
+#[derive(Serialize, Deserialize)]
+struct Kept<K> {
+    seq: u64,
+    time: Timestamp,
+    path: StepPath,
+    event: K,
+}
+
+/// The text of a snapshot.
+pub(super) fn snapshot_body(snapshot: &Snapshot) -> Result<String, StoreError> {
+    let kept: Vec<_> = snapshot
+        .events
+        .iter()
+        .map(|event| Kept { seq: event.seq, time: event.time, path: event.path.clone(), event: &event.kind })
+        .collect();
+    serde_json::to_string(&kept)
+        .map_err(|error| StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error))
+}
+
+/// A snapshot from its text.
+pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, serde_json::Error> {
+    let kept: Vec<Kept<EventKind>> = serde_json::from_str(body)?;
+    let event = |Kept { seq, time, path, event }| Event { run_id: run.clone(), seq, part: 0, time, path, kind: event };
+    Ok(Snapshot::new(seq.unsigned_abs(), kept.into_iter().map(event).collect()))
+}
+
+/// The columns that [`record`] reads, and where from.
+pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
+     events.time, runs.key, runs.epoch, runs.owner, runs.version \
+     FROM runs LEFT JOIN events ON events.id = \
+     (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
+
+/// Reads the columns of [`RECORD`].
+pub(super) fn record(row: &Row<'_>, problems: &Problems) -> Result<RunRecord, StoreError> {
+    let sql = |error| problems.sql(error);
+    let text = |column| row.get::<_, String>(column).map_err(sql);
+    let maybe = |column| row.get::<_, Option<String>>(column).map_err(sql);
+    let number = |column| row.get::<_, Option<i64>>(column).map_err(sql);
+    let run_id = RunId::new(text(0)?);
+    let created = Timestamp::from_millis(number(6)?.unwrap_or_default().unsigned_abs());
+    let (status, reason) = (text(3)?, maybe(4)?);
+    let newer = || problems.newer(format_args!("the status of the run `{run_id}`"));
+    let status = status.parse().map_err(|_| newer())?;
+    let pause_reason = reason
+        .map(|reason| PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason)).map_err(|_| newer()))
+        .transpose()?;
+    Ok(RunRecord {
+        name: Arc::from(text(1)?),
+        definition: maybe(2)?.map(Arc::from),
+        status,
+        pause_reason,
+        error: maybe(5)?,
+        created,
+        updated: number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs())),
+        events: number(7)?.map_or(0, |id| seq_of(id).unsigned_abs()),
+        run_id,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn the_sum_is_part_of_the_format() {
+        assert_eq!(sum(0, 0, "", ""), 0);
+        assert_eq!(
+            sum(1, 1_763_700_000_000, "model#1", r#"{"name":"run.step","payload":{"step":1}}"#),
+            -3_568_879_029_321_155_007
+        );
+    }
+
+    #[test]
+    fn every_part_counts() {
+        let whole = sum(1, 2, "model#1", "0123456789");
+        for other in [
+            sum(2, 2, "model#1", "0123456789"),
+            sum(1, 3, "model#1", "0123456789"),
+            sum(1, 2, "model#2", "0123456789"),
+            sum(1, 2, "model#1", "012345678"),
+            sum(1, 2, "model#1", "0123456788"),
+            sum(1, 2, "model#10", "123456789"),
+        ] {
+            assert_ne!(whole, other);
+        }
+    }
+}

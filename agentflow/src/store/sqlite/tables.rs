@@ -1,0 +1,297 @@
+//! What is written, within a transaction that somebody else begins and ends. Each request checks all it needs before it
+//! writes, so one that is refused leaves nothing behind in the transaction it shares with others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::owner::{self, Owner};
+use super::problem::{Failed, Problems};
+use super::row::{self, EventRow, number};
+use crate::event::{Event, PauseReason, RunId, RunStarted};
+use crate::store::{Epoch, RunRecord, StoreError};
+
+/// More runs than these are not kept in memory.
+const KNOWN: usize = 10_000;
+
+pub(super) struct Tables {
+    connection: Connection,
+    problems: Problems,
+    /// This process, once it has had a run open.
+    owner: Option<Arc<Owner>>,
+    /// What the tables say of runs that are open here; valid as long as their epoch is.
+    known: HashMap<RunId, Known>,
+}
+
+struct Known {
+    key: i64,
+    epoch: i64,
+    owned: bool,
+    record: RunRecord,
+}
+
+/// The first events of a run.
+pub(super) struct First {
+    pub(super) record: RunRecord,
+    pub(super) rows: Vec<EventRow>,
+}
+
+impl Tables {
+    pub(super) fn new(connection: Connection, problems: Problems) -> Self {
+        Self { connection, problems, owner: None, known: HashMap::new() }
+    }
+
+    pub(super) fn problems(&self) -> &Problems {
+        &self.problems
+    }
+
+    pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    pub(super) fn commit(&mut self) -> rusqlite::Result<()> {
+        self.run("COMMIT")
+    }
+
+    /// Undoes what was written since [`begin`](Self::begin).
+    pub(super) fn roll_back(&mut self) {
+        self.known.clear();
+        // SQLite rolls back by itself when the disk is full or fails.
+        if !self.connection.is_autocommit() {
+            let _ = self.run("ROLLBACK");
+        }
+    }
+
+    fn run(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
+    pub(super) fn create(&mut self, first: &First) -> Result<Epoch, Failed> {
+        let run = &first.record.run_id;
+        if self.key(run)?.is_some() {
+            return Err(StoreError::exists(run).into());
+        }
+        let owner = self.owner()?;
+        let record = &first.record;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO runs (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9)",
+            )?
+            .execute(params![
+                run.as_str(),
+                RunStarted::VERSION,
+                &record.name,
+                &record.definition,
+                record.status.as_str(),
+                record.pause_reason.map(|reason| reason.to_string()),
+                &record.error,
+                number(record.created.as_millis()),
+                owner.id(),
+            ])?;
+        let key = self.connection.last_insert_rowid();
+        self.insert(key, &first.rows)?;
+        self.keep(Known { key, epoch: 1, owned: true, record: record.clone() });
+        Ok(Epoch(1))
+    }
+
+    pub(super) fn open(&mut self, run: &RunId) -> Result<Epoch, Failed> {
+        let row = self
+            .connection
+            .prepare_cached("SELECT key, epoch, owner, version FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?, row.get(3)?))
+            })
+            .optional()?;
+        let Some((key, epoch, holder, version)) = row else { return Err(StoreError::not_found(run).into()) };
+        check_version(run, version, &self.problems)?;
+        let owner = self.owner()?;
+        if let Some(holder) = holder.filter(|holder| holder != owner.id())
+            && let Some(process) = owner::alive(self.problems.path(), &holder).map_err(|error| self.no_lock(error))?
+        {
+            return Err(StoreError::busy(run, &process).into());
+        }
+        self.known.remove(run);
+        self.connection
+            .prepare_cached("UPDATE runs SET epoch = epoch + 1, owner = ?2, version = max(version, ?3) WHERE key = ?1")?
+            .execute(params![key, owner.id(), RunStarted::VERSION])?;
+        Ok(Epoch((epoch + 1).unsigned_abs()))
+    }
+
+    pub(super) fn close(&mut self, run: &RunId, epoch: Epoch) -> Result<(), Failed> {
+        let known = match self.writable(run, epoch) {
+            Ok(known) => known,
+            // Whoever is fenced off has nothing to give up.
+            Err(Failed::Refused(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (key, owned) = (known.key, known.owned);
+        if owned {
+            self.connection.prepare_cached("UPDATE runs SET owner = NULL WHERE key = ?1")?.execute([key])?;
+        }
+        self.known.remove(run);
+        Ok(())
+    }
+
+    pub(super) fn append(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        after: u64,
+        events: &[Event],
+        rows: &[EventRow],
+    ) -> Result<(), Failed> {
+        let known = self.writable(run, epoch)?;
+        if known.record.events != after {
+            return Err(StoreError::fenced(run).into());
+        }
+        let (key, mut changed) = (known.key, false);
+        for event in events {
+            let before = state(&known.record);
+            known.record.apply(event);
+            changed |= before != state(&known.record);
+        }
+        self.insert(key, rows)?;
+        if changed {
+            self.update(run)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the columns that follow from events.
+    fn update(&mut self, run: &RunId) -> Result<(), Failed> {
+        let owner = self.owner.clone();
+        let Some(Known { key, owned, record, .. }) = self.known.get_mut(run) else { return Ok(()) };
+        // A run that has ended is nobody's: who takes it up again need not ask whether this process is alive.
+        *owned = !record.status.has_ended();
+        self.connection
+            .prepare_cached("UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, owner = ?5 WHERE key = ?1")?
+            .execute(params![
+                &*key,
+                record.status.as_str(),
+                record.pause_reason.map(|reason| reason.to_string()),
+                &record.error,
+                owner.as_ref().filter(|_| *owned).map(|owner| owner.id()),
+            ])?;
+        Ok(())
+    }
+
+    fn insert(&self, key: i64, rows: &[EventRow]) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO events (id, time, path, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let mut insert = self.connection.prepare_cached(sql)?;
+        for row in rows {
+            insert.execute(params![row::event_id(key, row.seq), row.time, row.path, row.body, row.sum])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_snapshot(&mut self, run: &RunId, epoch: Epoch, seq: i64, body: &str) -> Result<(), Failed> {
+        let key = self.writable(run, epoch)?.key;
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO snapshots (run, seq, body, sum) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![key, seq, body, row::sum(seq, 0, "", body)])?;
+        Ok(())
+    }
+
+    pub(super) fn put_definition(&mut self, hash: &str, graph: &str) -> Result<(), Failed> {
+        self.connection
+            .prepare_cached("INSERT INTO definitions (hash, graph) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+            .execute([hash, graph])?;
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, run: &RunId, message: &str) -> Result<(), Failed> {
+        let Some(key) = self.key(run)? else { return Err(StoreError::not_found(run).into()) };
+        self.connection
+            .prepare_cached("INSERT INTO messages (run, body) VALUES (?1, ?2)")?
+            .execute(params![key, message])?;
+        Ok(())
+    }
+
+    pub(super) fn receive(&mut self, run: &RunId, epoch: Epoch) -> Result<Vec<String>, Failed> {
+        let key = self.writable(run, epoch)?.key;
+        let messages = self
+            .connection
+            .prepare_cached("SELECT body FROM messages WHERE run = ?1 ORDER BY id")?
+            .query_map([key], |row| row.get(0))?
+            .collect::<rusqlite::Result<Vec<String>>>()?;
+        if !messages.is_empty() {
+            self.connection.prepare_cached("DELETE FROM messages WHERE run = ?1")?.execute([key])?;
+        }
+        Ok(messages)
+    }
+
+    fn key(&self, run: &RunId) -> rusqlite::Result<Option<i64>> {
+        let mut select = self.connection.prepare_cached("SELECT key FROM runs WHERE run_id = ?1")?;
+        select.query_row([run.as_str()], |row| row.get(0)).optional()
+    }
+
+    /// What is known of a run that may be written with this epoch.
+    fn writable(&mut self, run: &RunId, epoch: Epoch) -> Result<&mut Known, Failed> {
+        let valid = match self.known.get(run) {
+            Some(known) => {
+                let mut select = self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
+                select.query_row([known.key], |row| row.get::<_, i64>(0))? == known.epoch
+            }
+            None => false,
+        };
+        if !valid {
+            let known = self.look_up(run)?;
+            self.keep(known);
+        }
+        match self.known.get_mut(run) {
+            Some(known) if known.epoch.unsigned_abs() == epoch.0 => Ok(known),
+            _ => Err(StoreError::fenced(run).into()),
+        }
+    }
+
+    fn look_up(&self, run: &RunId) -> Result<Known, Failed> {
+        let sql = format!("SELECT {} WHERE runs.run_id = ?1", row::RECORD);
+        let mut select = self.connection.prepare_cached(&sql)?;
+        let mut rows = select.query([run.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(StoreError::not_found(run).into()) };
+        check_version(run, row.get(12)?, &self.problems)?;
+        Ok(Known {
+            key: row.get(9)?,
+            epoch: row.get(10)?,
+            owned: row.get_ref(11)?.as_str_or_null().ok().flatten().is_some(),
+            record: row::record(row, &self.problems)?,
+        })
+    }
+
+    fn keep(&mut self, known: Known) {
+        if self.known.len() >= KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(known.record.run_id.clone(), known);
+    }
+
+    fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
+        if let Some(owner) = &self.owner {
+            return Ok(Arc::clone(owner));
+        }
+        let owner = Owner::of_this_process(self.problems.path()).map_err(|error| self.no_lock(error))?;
+        self.owner = Some(Arc::clone(&owner));
+        Ok(owner)
+    }
+
+    fn no_lock(&self, error: std::io::Error) -> Failed {
+        let what =
+            format!("needs a lock file beside it, which cannot be had ({error}); check the rights of its folder");
+        self.problems.io(what).caused_by(error).into()
+    }
+}
+
+/// What of a record has columns of its own and changes.
+fn state(record: &RunRecord) -> (crate::store::RunStatus, Option<PauseReason>) {
+    (record.status, record.pause_reason)
+}
+
+/// A run that a newer release has written is left alone.
+pub(super) fn check_version(run: &RunId, version: i64, problems: &Problems) -> Result<(), StoreError> {
+    if version > i64::from(RunStarted::VERSION) {
+        return Err(problems.newer(format_args!("the run `{run}`")));
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Metrics in the words of OpenTelemetry's GenAI conventions, from the events of runs.
+//!
+//! Whatever is measured is in the events, so this is a sink and nothing else knows about it. It records no content.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter};
+
+use super::provider_name;
+use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
+use crate::model::Usage;
+use crate::path::StepPath;
+use crate::time::Timestamp;
+
+/// The buckets of durations, in seconds.
+const SECONDS: [f64; 14] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+/// The buckets of tokens.
+const TOKENS: [f64; 14] = [
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// Records metrics of all runs with an OpenTelemetry meter, as the GenAI conventions name them:
+///
+/// | histogram | of | attributes |
+/// | --- | --- | --- |
+/// | `gen_ai.client.operation.duration` | each model call, s | operation, provider, request and response model, `error.type` |
+/// | `gen_ai.client.token.usage` | input and output of each answer, {token} | the same, and `gen_ai.token.type` |
+/// | `gen_ai.execute_tool.duration` | each tool call, s | operation, tool, `error.type` |
+/// | `gen_ai.invoke_agent.duration` | each agent, s; its count is the number of runs | operation, agent, `error.type` |
+/// | `gen_ai.workflow.duration` | each workflow, s | operation, workflow, `error.type` |
+///
+/// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says nothing
+/// about tokens has no usage. A run that was cancelled has the error type `cancelled`.
+///
+/// ```
+/// use agentflow::{MetricsSink, Runtime, opentelemetry};
+///
+/// // With no provider installed nothing is measured.
+/// let meter = opentelemetry::global::meter("agentflow");
+/// let runtime = Runtime::builder().sink(MetricsSink::new(&meter)).build();
+/// # let _ = runtime;
+/// ```
+pub struct MetricsSink {
+    operation: Histogram<f64>,
+    tokens: Histogram<u64>,
+    tool: Histogram<f64>,
+    agent: Histogram<f64>,
+    workflow: Histogram<f64>,
+    open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
+}
+
+/// A step that is going on; the run itself is one.
+struct OpenStep {
+    path: StepPath,
+    since: Timestamp,
+    what: What,
+}
+
+enum What {
+    Agent(Arc<str>),
+    Workflow(Arc<str>),
+    Model { provider: Arc<str>, model: Arc<str> },
+}
+
+impl MetricsSink {
+    /// A sink that records with a meter of the host's own, such as `opentelemetry::global::meter("agentflow")`.
+    pub fn new(meter: &Meter) -> Self {
+        let seconds = |name: &'static str, what: &'static str| {
+            meter.f64_histogram(name).with_unit("s").with_description(what).with_boundaries(SECONDS.to_vec()).build()
+        };
+        Self {
+            operation: seconds("gen_ai.client.operation.duration", "How long a model call took"),
+            tool: seconds("gen_ai.execute_tool.duration", "How long a tool call took"),
+            agent: seconds("gen_ai.invoke_agent.duration", "How long an agent took"),
+            workflow: seconds("gen_ai.workflow.duration", "How long a workflow took"),
+            tokens: meter
+                .u64_histogram("gen_ai.client.token.usage")
+                .with_unit("{token}")
+                .with_description("Tokens read and written by a model call")
+                .with_boundaries(TOKENS.to_vec())
+                .build(),
+            open: Mutex::default(),
+        }
+    }
+
+    fn begin(&self, event: &Event, what: What) {
+        let step = OpenStep { path: event.path.clone(), since: event.time, what };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
+    }
+
+    /// Records the end of a step. One whose start was not seen, as after a crash, has no duration.
+    fn end(&self, event: &Event, response: Option<(&str, &Usage)>, error: Option<&str>) {
+        let step = {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(steps) = open.get_mut(&event.run_id) else { return };
+            let step = steps.iter().position(|step| step.path == event.path).map(|at| steps.swap_remove(at));
+            if event.kind.ends_run() {
+                open.remove(&event.run_id);
+            }
+            step
+        };
+        let Some(OpenStep { since, what, .. }) = step else { return };
+        let took = seconds(event.time.since(since));
+        let (histogram, operation, key, name) = match what {
+            What::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
+            What::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
+            What::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
+        };
+        let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
+        attributes.extend(error_type(error));
+        histogram.record(took, &attributes);
+    }
+
+    fn call_ended(
+        &self,
+        took: f64,
+        provider: &str,
+        model: Arc<str>,
+        response: Option<(&str, &Usage)>,
+        error: Option<&str>,
+    ) {
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "chat"),
+            KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()),
+            KeyValue::new("gen_ai.request.model", model),
+        ];
+        if let Some((model, _)) = response.filter(|(model, _)| !model.is_empty()) {
+            attributes.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
+        }
+        if let Some((_, usage)) = response.filter(|(_, usage)| usage.input_tokens > 0 || usage.output_tokens > 0) {
+            for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
+                attributes.push(KeyValue::new("gen_ai.token.type", kind));
+                self.tokens.record(tokens, &attributes);
+                attributes.pop();
+            }
+        }
+        attributes.extend(error_type(error));
+        self.operation.record(took, &attributes);
+    }
+
+    fn tool_ended(&self, tool: &str, duration_ms: u64, error: Option<&str>) {
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool.to_owned()),
+            KeyValue::new("gen_ai.tool.type", "function"),
+        ];
+        attributes.extend(error_type(error));
+        self.tool.record(seconds(Duration::from_millis(duration_ms)), &attributes);
+    }
+}
+
+fn error_type(error: Option<&str>) -> Option<KeyValue> {
+    error.map(|kind| KeyValue::new("error.type", kind.to_owned()))
+}
+
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
+}
+
+impl EventSink for MetricsSink {
+    fn emit(&self, event: &Event) {
+        match &event.kind {
+            EventKind::RunStarted(started) => self.begin(
+                event,
+                match &started.body {
+                    RunBody::Agent(agent) => What::Agent(Arc::clone(&agent.name)),
+                    RunBody::Workflow(workflow) => What::Workflow(Arc::clone(&workflow.name)),
+                },
+            ),
+            EventKind::AgentStarted(agent) => self.begin(event, What::Agent(Arc::clone(&agent.name))),
+            EventKind::WorkflowStarted(workflow) => self.begin(event, What::Workflow(Arc::clone(&workflow.name))),
+            EventKind::ModelStarted { provider, model } => {
+                self.begin(event, What::Model { provider: Arc::clone(provider), model: Arc::clone(model) });
+            }
+            EventKind::ModelCompleted(response) => self.end(event, Some((&response.model, &response.usage)), None),
+            EventKind::RunCompleted(_) | EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) => {
+                self.end(event, None, None);
+            }
+            EventKind::RunFailed { error }
+            | EventKind::AgentFailed { error }
+            | EventKind::WorkflowFailed { error }
+            | EventKind::ModelFailed { error } => self.end(event, None, Some(&error.kind)),
+            EventKind::RunCancelled { .. } => self.end(event, None, Some("cancelled")),
+            EventKind::ToolCompleted { result, duration_ms } => self.tool_ended(&result.name, *duration_ms, None),
+            EventKind::ToolFailed { result, duration_ms } => {
+                self.tool_ended(&result.name, *duration_ms, Some(result.status.as_str()));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for MetricsSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsSink").finish_non_exhaustive()
+    }
+}

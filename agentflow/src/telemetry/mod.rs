@@ -1,0 +1,242 @@
+//! `tracing` spans in the words of OpenTelemetry's GenAI conventions.
+//!
+//! The names are those of the repository `semantic-conventions-genai`, status "Development", as of 2026-05-05, when they
+//! moved there. Nothing is formatted unless a subscriber wants the span. Contents of messages and tool calls are recorded
+//! only where the host asked for it, with `RuntimeBuilder::trace_content`.
+//!
+//! Whole numbers are recorded as `i64`, since that is the only kind that `tracing-opentelemetry` hands on as a number.
+//! `tracing` has no lists: a list with one value is that value, any other is its JSON text.
+
+mod content;
+#[cfg(feature = "metrics")]
+mod metrics;
+
+use std::time::Duration;
+
+use tracing::Span;
+use tracing::field::Empty;
+
+#[cfg(feature = "metrics")]
+pub use self::metrics::MetricsSink;
+use crate::error::Error;
+use crate::event::{AgentCompleted, RunId};
+use crate::message::{ToolCall, ToolResult};
+use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage};
+use crate::tool::ToolDefinition;
+
+/// The span of an agent, be it a run or a step of one.
+pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
+    tracing::info_span!(
+        "invoke_agent",
+        otel.name = format_args!("invoke_agent {agent}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.provider.name = provider_name(&info.provider),
+        gen_ai.request.model = &*info.model,
+        gen_ai.agent.name = agent,
+        gen_ai.conversation.id = run.as_str(),
+        gen_ai.response.finish_reasons = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_creation.input_tokens = Empty,
+        gen_ai.usage.reasoning.output_tokens = Empty,
+    )
+}
+
+/// Adds what an agent came to.
+pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) {
+    if span.is_disabled() {
+        return;
+    }
+    match ended {
+        Ok(completed) => {
+            span.record("gen_ai.response.finish_reasons", completed.stop_reason.as_str());
+            record_usage(span, &completed.usage);
+        }
+        Err(error) => record_failure(span, error),
+    }
+}
+
+/// The span of a workflow, be it a run or a step of one.
+pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
+    tracing::info_span!(
+        "invoke_workflow",
+        otel.name = format_args!("invoke_workflow {workflow}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "invoke_workflow",
+        gen_ai.workflow.name = workflow,
+        gen_ai.conversation.id = run.as_str(),
+    )
+}
+
+/// Adds why a workflow failed.
+pub(crate) fn record_failure(span: &Span, error: &Error) {
+    record_error(span, error.kind());
+}
+
+/// The span of a model call. An adapter adds the server to it.
+pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, content: bool) -> Span {
+    let settings = &*request.settings;
+    let span = tracing::info_span!(
+        "chat",
+        otel.name = format_args!("chat {}", info.model),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        error.type = Empty,
+        server.address = Empty,
+        server.port = Empty,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider_name(&info.provider),
+        gen_ai.conversation.id = run.as_str(),
+        gen_ai.output.type = if request.output.is_some() { "json" } else { "text" },
+        gen_ai.request.model = &*info.model,
+        gen_ai.request.stream = request.stream,
+        gen_ai.request.temperature = settings.temperature,
+        gen_ai.request.top_p = settings.top_p,
+        gen_ai.request.max_tokens = settings.max_tokens.map(i64::from),
+        gen_ai.request.seed = settings.seed,
+        gen_ai.request.stop_sequences = Empty,
+        gen_ai.response.model = Empty,
+        gen_ai.response.id = Empty,
+        gen_ai.response.finish_reasons = Empty,
+        gen_ai.response.time_to_first_chunk = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_creation.input_tokens = Empty,
+        gen_ai.usage.reasoning.output_tokens = Empty,
+        gen_ai.system_instructions = Empty,
+        gen_ai.input.messages = Empty,
+        gen_ai.output.messages = Empty,
+        gen_ai.tool.definitions = Empty,
+    );
+    if span.is_disabled() {
+        return span;
+    }
+    match settings.stop.as_slice() {
+        [] => {}
+        [one] => drop(span.record("gen_ai.request.stop_sequences", one.as_str())),
+        many => drop(span.record("gen_ai.request.stop_sequences", content::json(many))),
+    }
+    if content {
+        let (instructions, input) = content::input(&request.messages);
+        if let Some(instructions) = instructions {
+            span.record("gen_ai.system_instructions", instructions);
+        }
+        span.record("gen_ai.input.messages", input);
+        if !request.tools.is_empty() {
+            span.record("gen_ai.tool.definitions", content::tools(request.tools.definitions()));
+        }
+    }
+    span
+}
+
+/// Adds the server to the current span, when that is a call's.
+#[cfg(feature = "http")]
+#[allow(dead_code, reason = "a build may have no adapter")]
+pub(crate) fn record_server(host: &str, port: Option<u16>) {
+    let span = Span::current();
+    if !span.is_disabled() {
+        span.record("server.address", host);
+        if let Some(port) = port {
+            span.record("server.port", i64::from(port));
+        }
+    }
+}
+
+/// Adds how long the first piece of an answer took to the current span, which is the call's.
+pub(crate) fn record_first_piece(waited: Duration) {
+    Span::current().record("gen_ai.response.time_to_first_chunk", waited.as_secs_f64());
+}
+
+/// Adds what a call came to.
+pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError>, content: bool) {
+    if span.is_disabled() {
+        return;
+    }
+    match ended {
+        Ok(response) => {
+            for (name, value) in [("gen_ai.response.model", &response.model), ("gen_ai.response.id", &response.id)] {
+                if !value.is_empty() {
+                    span.record(name, value.as_str());
+                }
+            }
+            span.record("gen_ai.response.finish_reasons", response.stop_reason.as_str());
+            record_usage(span, &response.usage);
+            if content {
+                span.record("gen_ai.output.messages", content::output(response));
+            }
+        }
+        Err(error) => record_error(span, error.kind().as_str()),
+    }
+}
+
+/// The span of a tool call.
+pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, content: bool) -> Span {
+    let span = tracing::info_span!(
+        "execute_tool",
+        otel.name = format_args!("execute_tool {}", call.name),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        error.type = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name.as_str(),
+        gen_ai.tool.description = definition.map(|definition| &*definition.description),
+        gen_ai.tool.call.id = call.id.as_str(),
+        gen_ai.tool.r#type = "function",
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
+    );
+    if content {
+        span.record("gen_ai.tool.call.arguments", call.arguments.as_str());
+    }
+    span
+}
+
+/// Adds what a tool call came to.
+pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
+    if span.is_disabled() {
+        return;
+    }
+    if !result.status.is_success() {
+        record_error(span, result.status.as_str());
+    }
+    if content {
+        span.record("gen_ai.tool.call.result", result.output.as_str());
+    }
+}
+
+fn record_error(span: &Span, kind: &str) {
+    span.record("otel.status_code", "error");
+    span.record("error.type", kind);
+}
+
+fn record_usage(span: &Span, usage: &Usage) {
+    let count = |name: &str, tokens: Option<u64>| {
+        if let Some(tokens) = tokens {
+            span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
+        }
+    };
+    // No tokens at all means that the provider did not say.
+    if usage.input_tokens > 0 || usage.output_tokens > 0 {
+        count("gen_ai.usage.input_tokens", Some(usage.input_tokens));
+        count("gen_ai.usage.output_tokens", Some(usage.output_tokens));
+    }
+    count("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
+    count("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens);
+    count("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens);
+}
+
+/// The conventions' name for a wire format of ours.
+fn provider_name(provider: &str) -> &str {
+    match provider {
+        "openai-chat" | "openai-responses" => "openai",
+        "gemini" => "gcp.gemini",
+        other => other,
+    }
+}

@@ -1,0 +1,46 @@
+//! A workflow's journal made shorter without losing where the run is.
+//!
+//! Of a node that is done, only its output still matters: that it began, what it tried and what ran below it does not.
+//! Everything about a node that is not done stays as it is.
+
+use std::collections::HashSet;
+
+use super::spec::Spec;
+use crate::event::{Event, EventKind};
+
+/// The events that lead to the same state as all of them.
+pub(crate) fn compact(spec: &Spec, events: Vec<Event>) -> Vec<Event> {
+    let nodes: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
+    let node_of = |event: &Event| node_of(&nodes, &event.path.to_string());
+    let mut done = HashSet::new();
+    for event in &events {
+        match (&event.kind, node_of(event)) {
+            (EventKind::NodeCompleted { .. }, Some((node, true))) => done.insert(node),
+            (EventKind::NodeReset { .. }, Some((node, true))) => done.remove(&node),
+            _ => continue,
+        };
+    }
+    let matters = |event: &Event| match node_of(event) {
+        Some((node, itself)) if done.contains(&node) => {
+            itself
+                && matches!(
+                    event.kind,
+                    EventKind::NodeCompleted { .. }
+                        | EventKind::ApprovalRequested(_)
+                        | EventKind::ApprovalResolved { .. }
+                )
+        }
+        _ => true,
+    };
+    let kept: Vec<bool> = events.iter().map(matters).collect();
+    events.into_iter().zip(kept).filter_map(|(event, kept)| kept.then_some(event)).collect()
+}
+
+/// The node that a path belongs to, and whether it is the node itself and nothing below it.
+fn node_of(nodes: &HashSet<&str>, path: &str) -> Option<(String, bool)> {
+    if nodes.contains(path) {
+        return Some((path.to_owned(), true));
+    }
+    let ends = path.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '['));
+    ends.map(|(at, _)| &path[..at]).find(|above| nodes.contains(above)).map(|node| (node.to_owned(), false))
+}

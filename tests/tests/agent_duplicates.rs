@@ -1,0 +1,29 @@
+//! Two agents of one name in one program: an error that names both places. It has a program of its own, since every
+//! other would have that error too.
+
+use agentflow::{Registry, RegistryError};
+
+mod one {
+    /// One.
+    #[agentflow::agent]
+    pub(crate) async fn same() -> agentflow::Result<String>;
+}
+
+mod other {
+    /// The other.
+    #[agentflow::agent(name = "same")]
+    pub(crate) async fn another() -> agentflow::Result<String>;
+}
+
+#[test]
+fn two_agents_of_one_name_are_named_with_their_places() {
+    let (first, second) = (one::same::definition().source(), other::another::definition().source());
+    let error = Registry::linked().unwrap_err();
+    assert!(matches!(error, RegistryError::DuplicateAgent { name: "same", .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "two agents are named `same`: at {first} and at {second}; rename one or give it `#[agent(name = \"..\")]`"
+        )
+    );
+}

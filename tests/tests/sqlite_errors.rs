@@ -1,0 +1,261 @@
+//! What can be wrong with a store's file: each a clear error, and nothing lost of what was acknowledged before.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use agentflow::{RunFilter, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow_tests::journal::{noted, notes, started};
+use agentflow_tests::skipped;
+use rusqlite::Connection;
+
+/// An error of this class whose sentence has these words.
+#[track_caller]
+fn says(error: &StoreError, kind: StoreErrorKind, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is not in: {text}");
+    }
+}
+
+fn run() -> RunId {
+    RunId::new("a")
+}
+
+/// A run of many events in a file that no handle has open.
+async fn written(path: &Path, events: u64) {
+    let store = SqliteStore::open(path).await.unwrap();
+    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
+    let rest = (2..=events).map(|seq| noted(&run(), seq, &format!("text of event {seq}."))).collect();
+    store.append(&run(), epoch, 1, rest).await.unwrap();
+    let other = RunId::new("other");
+    store.create(&other, vec![started(&other), noted(&other, 2, "whole")]).await.unwrap();
+    store.close(&run(), epoch).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_byte_of_an_event_was_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 500).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let text = b"text of event 321.";
+    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+    bytes[at] = b'T';
+    fs::write(&path, &bytes).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    let error = store.read(&run(), 0, 1000).await.unwrap_err();
+    says(&error, StoreErrorKind::Damaged, &["event 321 of the run `a`", "320 before it can be read", "restore"]);
+    assert_eq!(store.read(&run(), 0, 320).await.unwrap().len(), 320);
+    assert_eq!(store.read(&run(), 321, 1000).await.unwrap().len(), 179, "what is after it can be read too");
+    assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
+}
+
+#[tokio::test]
+async fn pages_were_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 2000).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let text = b"text of event 1500.";
+    let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+    let page = at / 4096 * 4096;
+    bytes[page..page + 4096].fill(0x5a);
+    fs::write(&path, &bytes).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    let error = store.read(&run(), 0, 5000).await.unwrap_err();
+    says(&error, StoreErrorKind::Damaged, &["runs.db", "restore it from a backup"]);
+    assert_eq!(store.read(&run(), 0, 1000).await.unwrap().len(), 1000);
+    drop(store);
+    assert_eq!(fs::read(&path).unwrap(), bytes, "a damaged file is left as it is");
+}
+
+#[tokio::test]
+async fn the_file_was_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 2000).await;
+    let bytes = fs::read(&path).unwrap();
+    for keep in [10, 100, 4096, bytes.len() / 2, bytes.len() - 5000] {
+        fs::write(&path, &bytes[..keep]).unwrap();
+        // Opened or not, nobody is told that the run is whole, or that there is none.
+        let read = match SqliteStore::open(&path).await {
+            Ok(store) => store.read(&run(), 0, 5000).await.map(|events| events.len()),
+            Err(error) => Err(error),
+        };
+        says(&read.unwrap_err(), StoreErrorKind::Damaged, &["runs.db"]);
+        assert_eq!(fs::metadata(&path).unwrap().len(), keep as u64, "a damaged file is left as it is");
+    }
+}
+
+#[tokio::test]
+async fn it_is_no_database_or_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.txt");
+    let text = "These are my notes, and no database.\n".repeat(200);
+    fs::write(&path, &text).unwrap();
+    let error = SqliteStore::open(&path).await.unwrap_err();
+    says(&error, StoreErrorKind::Damaged, &["notes.txt", "is no SQLite database", "give the path of a store"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+
+    let path = folder.path().join("theirs.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE runs (x)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = SqliteStore::open(&path).await.unwrap_err();
+    says(&error, StoreErrorKind::Io, &["theirs.db", "another program", "a file of its own"]);
+    assert_eq!(fs::read(&path).unwrap(), before);
+
+    let error = SqliteStore::open(folder.path()).await.unwrap_err();
+    says(&error, StoreErrorKind::Io, &["is a folder", "give the path of a file"]);
+    let error = SqliteStore::open(folder.path().join("none/runs.db")).await.unwrap_err();
+    says(&error, StoreErrorKind::Io, &["there is no folder", "create the folder"]);
+}
+
+#[tokio::test]
+async fn a_newer_release_wrote_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 5).await;
+    let raw = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let newer = StoreErrorKind::NewerVersion;
+
+    raw("UPDATE runs SET version = 2 WHERE run_id = 'a'");
+    let store = SqliteStore::open(&path).await.unwrap();
+    says(&store.read(&run(), 0, 10).await.unwrap_err(), newer, &["the run `a`", "update this program"]);
+    says(&store.open(&run()).await.unwrap_err(), newer, &["the run `a`", "newer release"]);
+    assert_eq!(store.read(&RunId::new("other"), 0, 10).await.unwrap().len(), 2, "an older run is read as before");
+    assert_eq!(store.list(RunFilter::all()).await.unwrap().len(), 2);
+    drop(store);
+
+    raw("PRAGMA user_version = 99");
+    let before = fs::read(&path).unwrap();
+    says(&SqliteStore::open(&path).await.unwrap_err(), newer, &["runs.db", "newer release", "update this program"]);
+    assert_eq!(fs::read(&path).unwrap(), before, "a newer file is left as it is");
+}
+
+#[tokio::test]
+async fn another_process_has_it_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
+    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
+    // To SQLite every connection is as another process.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let appends = [1, 2].map(|_| store.append(&run(), epoch, 1, vec![noted(&run(), 2, "x")]));
+    for append in appends {
+        says(&append.await.unwrap_err(), StoreErrorKind::Locked, &["50ms", "busy_timeout", "nothing was written"]);
+    }
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
+    other.execute_batch("ROLLBACK").unwrap();
+    store.append(&run(), epoch, 1, vec![noted(&run(), 2, "now")]).await.unwrap();
+    assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["now"]);
+}
+
+/// Writes until there is no room, then makes room.
+async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
+    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
+    let other = RunId::new("other");
+    let other_epoch = store.create(&other, vec![started(&other)]).await.unwrap();
+    let mut after = 1;
+    let error = loop {
+        let event = noted(&run(), after + 1, &"x".repeat(20_000));
+        match store.append(&run(), epoch, after, vec![event]).await {
+            Ok(()) => after += 1,
+            Err(error) => break error,
+        }
+        assert!(after < 10_000, "it is never full");
+    };
+    says(&error, StoreErrorKind::Full, &["no room left", "what was written before is kept", "make room"]);
+    assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after, "what was acknowledged is there");
+    make_room();
+    // In one transaction: what is too large for the room must not take the small one with it.
+    let small = store.append(&other, other_epoch, 1, vec![noted(&other, 2, "small")]);
+    let large = store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))]);
+    let (small, large) = (small.await, large.await);
+    small.unwrap();
+    says(&large.unwrap_err(), StoreErrorKind::Full, &["no room left"]);
+    assert_eq!(notes(&store.read(&other, 0, 10).await.unwrap()), ["small"]);
+    assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after);
+}
+
+#[tokio::test]
+async fn the_file_has_reached_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = SqliteStore::builder(&path).max_bytes(1_000_000).open().await.unwrap();
+    // A last page has room for what is small.
+    fill_up(&store, || {}).await;
+    drop(store);
+    let store = SqliteStore::open(&path).await.unwrap();
+    let epoch = store.open(&run()).await.unwrap();
+    let after = store.record(&run()).await.unwrap().unwrap().events;
+    store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &"x".repeat(20_000))]).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+        .arg(folder.path())
+        .stderr(Stdio::null())
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        skipped("this user cannot make a small disk");
+        return;
+    }
+    let disk = Unmount(folder.path());
+    let ballast = folder.path().join("ballast");
+    fs::write(&ballast, vec![0; 300_000]).unwrap();
+    let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
+    fill_up(&store, || fs::remove_file(&ballast).unwrap()).await;
+    drop(store);
+    drop(disk);
+}
+
+/// Takes the disk away again, also after a panic.
+struct Unmount<'a>(&'a Path);
+
+impl Drop for Unmount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+const READ_ONLY: &str = "AGENTFLOW_TEST_READ_ONLY";
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_is_read_only() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    if let Ok(path) = std::env::var(READ_ONLY) {
+        let error = SqliteStore::open(&path).await.unwrap_err();
+        return says(&error, StoreErrorKind::Io, &["runs.db", "is read-only", "the right to write"]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 5).await;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // Root may write everything: then somebody else tries.
+    let may_write = fs::OpenOptions::new().append(true).open(&path).is_ok();
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "the_file_is_read_only", "--nocapture"]).env(READ_ONLY, &path);
+    if may_write {
+        child.uid(65534).gid(65534);
+    }
+    match child.output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        }
+        Err(error) => skipped(&format!("this test cannot be run as another user: {error}")),
+    }
+    let store = Connection::open(&path).unwrap();
+    let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
+    assert_eq!(events, 7);
+}
