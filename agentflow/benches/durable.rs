@@ -118,6 +118,8 @@ async fn taking_up(folder: &Path) {
     events.truncate(events.len() - 2);
     let snapshot = memory.snapshot(&id).await.expect("it is read").expect("there is one");
     let mut samples = [const { Vec::new() }; 4];
+    // A writer thread that ends takes its CPU time with it, so the stores stay open.
+    let mut stores = Vec::new();
     for round in 0..ROUNDS * 2 {
         let store = SqliteStore::open(folder.join(format!("long {round}.db"))).await.expect("it opens");
         let runtime = Runtime::builder().store(store.clone()).build();
@@ -136,6 +138,7 @@ async fn taking_up(folder: &Path) {
             run.abandon();
         })
         .await;
+        stores.push(store);
         let at = usize::from(with_snapshot) * 2;
         samples[at].push(reading.1 / 1e3);
         samples[at + 1].push(taking_up.1 / 1e3);

@@ -233,12 +233,8 @@ impl Builder {
     }
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
-        self.push::<T>(
-            Node::new(name),
-            NodeKind::Input,
-            Vec::new(),
-            Body::Input { fits: |value| T::decode(value).map(drop) },
-        )
+        let fits = |value: &Encoded| T::decode(value).map(drop);
+        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits })
     }
 
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
