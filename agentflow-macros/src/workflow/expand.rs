@@ -13,7 +13,7 @@ use crate::errors::Errors;
 use crate::function::{Function, ends};
 
 pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Errors) -> TokenStream {
-    let Workflow { krate, name, description, output, .. } = workflow;
+    let Workflow { krate, name, output, .. } = workflow;
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
@@ -95,7 +95,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
             }
             #private::inventory::submit! {
                 #private::LinkedWorkflow::new(
-                    #name, #description, (#private::file!(), #private::line!()), #itself::GRAPH,
+                    #name, (#private::file!(), #private::line!()), #itself::GRAPH
                 )
             }
             #private::inventory::submit! {

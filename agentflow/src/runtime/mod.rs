@@ -28,6 +28,7 @@ use crate::resource::Resources;
 use crate::store::{Store, StoreError};
 use crate::time::Clock;
 use crate::workflow::Graph;
+use crate::workflow::expansion::linked;
 use crate::workflow::spec::Spec;
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
@@ -173,7 +174,12 @@ impl Runtime {
         if let Some(spec) = self.0.settings.workflows.get(name) {
             return Ok(Arc::clone(spec));
         }
-        let near = crate::text::nearest(name, self.0.settings.workflows.keys().map(|name| &**name));
+        let linked = linked()?;
+        if let Some(linked) = linked.get(name) {
+            return Ok((linked.spec)());
+        }
+        let known = self.0.settings.workflows.keys().map(|name| &**name).chain(linked.keys().copied());
+        let near = crate::text::nearest(name, known);
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         Err(Error::Build {
             what: "workflow",
@@ -187,7 +193,10 @@ impl Runtime {
     /// # Errors
     /// When two linked workflows have one name.
     pub fn workflows(&self) -> Result<Vec<Graph>, Error> {
-        Ok(self.0.settings.workflows.values().map(|spec| Graph::of(spec)).collect())
+        let linked = linked()?.into_iter().map(|(name, linked)| (Arc::from(name), (linked.spec)()));
+        let mut all: BTreeMap<Arc<str>, Arc<Spec>> = linked.collect();
+        all.extend(self.0.settings.workflows.iter().map(|(name, spec)| (Arc::clone(name), Arc::clone(spec))));
+        Ok(all.values().map(|spec| Graph::of(spec)).collect())
     }
 
     /// The description of a workflow that this runtime knows.

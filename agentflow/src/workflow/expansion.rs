@@ -7,6 +7,7 @@
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -101,7 +102,6 @@ impl<T: NodeValue> PlainOutput for T {}
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
     pub(crate) file: &'static str,
     pub(crate) line: u32,
     /// The graph; made when it is first asked for.
@@ -111,14 +111,27 @@ pub struct LinkedWorkflow {
 inventory::collect!(LinkedWorkflow);
 
 impl LinkedWorkflow {
-    pub const fn new(
-        name: &'static str,
-        description: &'static str,
-        (file, line): (&'static str, u32),
-        GraphOf(spec): GraphOf,
-    ) -> Self {
-        Self { name, description, file, line, spec }
+    pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
+        Self { name, file, line, spec }
     }
+}
+
+/// The workflows that are linked into the program, by name.
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static LinkedWorkflow>, Error> {
+    let mut all: Vec<&LinkedWorkflow> = inventory::iter::<LinkedWorkflow>.into_iter().collect();
+    // Link order is not stable; with an order of ours the same two places are named every time.
+    all.sort_by_key(|linked| (linked.name, linked.file, linked.line));
+    let mut by_name: BTreeMap<&str, &LinkedWorkflow> = BTreeMap::new();
+    for linked in all {
+        if let Some(first) = by_name.insert(linked.name, linked) {
+            let problem = format!(
+                "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+                first.file, first.line, linked.file, linked.line
+            );
+            return Err(Error::Build { what: "workflow", name: linked.name.into(), problem });
+        }
+    }
+    Ok(by_name)
 }
 
 /// Makes the graph of a workflow.
