@@ -95,7 +95,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
             }
             #private::inventory::submit! {
                 #private::LinkedWorkflow::new(
-                    #name, (#private::file!(), #private::line!()), #itself::GRAPH,
+                    #name, (#private::file!(), #private::line!()), #itself::GRAPH
                 )
             }
             #private::inventory::submit! {

@@ -35,6 +35,7 @@ pub(super) struct Seq {
     pub(super) tail: Box<Node>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Statement {
     /// A `let` without a step: written into each node that reads it.
     Glue(Local),
@@ -56,6 +57,7 @@ pub(super) struct Node {
     pub(super) work: Work,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Work {
     Step(Expr),
     Value(Expr),

@@ -9,7 +9,7 @@ mod journal;
 mod runs;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -26,10 +26,9 @@ use crate::model::{Model, ModelProvider, ModelRef, ModelRefError, SecretProvider
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{Store, StoreError};
-use crate::text::nearest;
 use crate::time::Clock;
 use crate::workflow::Graph;
-use crate::workflow::expansion::LinkedWorkflow;
+use crate::workflow::expansion::linked;
 use crate::workflow::spec::Spec;
 
 /// What all runs of a program share. Cloning is one reference count; `Runtime::default()` is what an agent has that was
@@ -172,40 +171,38 @@ impl Runtime {
 
     /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
     fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>, Error> {
-        let unknown = |problem| Error::Build { what: "workflow", name: name.into(), problem };
         if let Some(spec) = self.0.settings.workflows.get(name) {
             return Ok(Arc::clone(spec));
         }
-        match LinkedWorkflow::named(name).as_slice() {
-            [workflow] => Ok(workflow.spec()),
-            [first, second, ..] => Err(unknown(format!(
-                "two workflows have this name: at {} and at {}; rename one or give it `#[workflow(name = \"..\")]`",
-                first.place(),
-                second.place()
-            ))),
-            [] => {
-                let linked = LinkedWorkflow::all().map(|workflow| workflow.name);
-                let names = self.0.settings.workflows.keys().map(|name| &**name).chain(linked);
-                let hint = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                Err(unknown(format!("this program knows no workflow of this name{hint}")))
-            }
+        let linked = linked()?;
+        if let Some(linked) = linked.get(name) {
+            return Ok((linked.spec)());
         }
+        let known = self.0.settings.workflows.keys().map(|name| &**name).chain(linked.keys().copied());
+        let near = crate::text::nearest(name, known);
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        Err(Error::Build {
+            what: "workflow",
+            name: name.into(),
+            problem: format!("this program knows no workflow of this name{hint}"),
+        })
     }
 
     /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
     ///
     /// # Errors
-    /// [`Error::Build`] when two linked workflows have one name.
+    /// When two linked workflows have one name.
     pub fn workflows(&self) -> Result<Vec<Graph>, Error> {
-        let given = self.0.settings.workflows.keys().map(|name| &**name);
-        let names: BTreeSet<&str> = given.chain(LinkedWorkflow::all().map(|workflow| workflow.name)).collect();
-        names.into_iter().map(|name| self.workflow_graph(name)).collect()
+        let linked = linked()?.into_iter().map(|(name, linked)| (Arc::from(name), (linked.spec)()));
+        let mut all: BTreeMap<Arc<str>, Arc<Spec>> = linked.collect();
+        all.extend(self.0.settings.workflows.iter().map(|(name, spec)| (Arc::clone(name), Arc::clone(spec))));
+        Ok(all.values().map(|spec| Graph::of(spec)).collect())
     }
 
     /// The description of a workflow that this runtime knows.
     ///
     /// # Errors
-    /// [`Error::Build`] when it knows none of this name, or two linked ones have it.
+    /// When it knows none of this name.
     pub fn workflow_graph(&self, name: &str) -> Result<Graph, Error> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }

@@ -4,7 +4,10 @@
 //! It decides nothing that the builder does not: it looks up which function a step calls, turns the workflow's error
 //! type into a recorded one, and puts the compiler's words right.
 
+#![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -111,27 +114,24 @@ impl LinkedWorkflow {
     pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
         Self { name, file, line, spec }
     }
+}
 
-    /// All of the program, in no order.
-    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
-        inventory::iter::<Self>.into_iter()
+/// The workflows that are linked into the program, by name.
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static LinkedWorkflow>, Error> {
+    let mut all: Vec<&LinkedWorkflow> = inventory::iter::<LinkedWorkflow>.into_iter().collect();
+    // Link order is not stable; with an order of ours the same two places are named every time.
+    all.sort_by_key(|linked| (linked.name, linked.file, linked.line));
+    let mut by_name: BTreeMap<&str, &LinkedWorkflow> = BTreeMap::new();
+    for linked in all {
+        if let Some(first) = by_name.insert(linked.name, linked) {
+            let problem = format!(
+                "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+                first.file, first.line, linked.file, linked.line
+            );
+            return Err(Error::Build { what: "workflow", name: linked.name.into(), problem });
+        }
     }
-
-    /// Those of a name, in the order of their places.
-    pub(crate) fn named(name: &str) -> Vec<&'static Self> {
-        let mut named: Vec<&Self> = Self::all().filter(|workflow| workflow.name == name).collect();
-        named.sort_by_key(|workflow| (workflow.file, workflow.line));
-        named
-    }
-
-    pub(crate) fn spec(&self) -> Arc<Spec> {
-        (self.spec)()
-    }
-
-    /// Where it is written.
-    pub(crate) fn place(&self) -> String {
-        format!("{}:{}", self.file, self.line)
-    }
+    Ok(by_name)
 }
 
 /// Makes the graph of a workflow.
