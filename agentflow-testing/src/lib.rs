@@ -3,6 +3,7 @@
 
 mod cassette;
 mod check;
+mod crash;
 mod diff;
 mod expect;
 mod model;
@@ -13,6 +14,7 @@ mod turn;
 
 pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
+pub use crate::crash::{Again, CrashReport, CrashTest, EffectLog, Interruption, KillReport, KillTest, StepReport};
 pub use crate::model::ScriptedModel;
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};
