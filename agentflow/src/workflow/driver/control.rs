@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::WorkflowRun;
 use crate::control::{ControlError, ControlErrorKind, Request, Signal};
 use crate::event::{EventKind, PauseReason};
+use crate::path::StepPath;
 use crate::text::nearest;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
@@ -12,6 +13,11 @@ use crate::workflow::machine::{Phase, Unit};
 impl WorkflowRun {
     /// Does what was asked, and says so when it is kept.
     pub(super) fn requested(&mut self, request: Request) {
+        if let Signal::Retry { node, .. } | Signal::Answer { node, .. } = &request.signal
+            && let Some(path) = self.below_a_step(node)
+        {
+            return self.shared.park(&self.base, path, request);
+        }
         let outcome = match &request.signal {
             Signal::Pause => self.pause(),
             Signal::Resume => self.resume(),
@@ -98,6 +104,34 @@ impl WorkflowRun {
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
             self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
+        }
+    }
+
+    /// The path of a node that is none of this workflow's but lies below a step of it that has begun or is about to:
+    /// after a restart the workflow it belongs to may not have been taken up yet.
+    fn below_a_step(&self, name: &str) -> Option<StepPath> {
+        let path: StepPath = name.parse().ok()?;
+        if self.node(name).is_ok() {
+            return None;
+        }
+        let spec = self.machine.spec();
+        let is_open = |unit: Unit| {
+            let step = self.path(unit);
+            matches!(self.machine.phase(unit), Phase::Ready | Phase::Running) && path != step && path.is_within(&step)
+        };
+        let units = (0..).zip(&spec.nodes).flat_map(|(at, _)| self.machine.units(at));
+        units.into_iter().any(is_open).then_some(path)
+    }
+
+    /// A step has ended, so nobody below it will take these wishes.
+    pub(super) fn refuse_parked(&self, unit: Unit) {
+        for request in self.shared.unpark(&self.path(unit)) {
+            let (Signal::Retry { node, .. } | Signal::Answer { node, .. }) = &request.signal else { continue };
+            let error = ControlError::new(
+                ControlErrorKind::WrongState,
+                format!("the node `{node}` takes no word any more: the step it belongs to has ended"),
+            );
+            request.answer(Err(error));
         }
     }
 
