@@ -167,7 +167,10 @@ impl Driven<'_> {
                     Some(event) => self.apply(&event),
                     None => return Ok(()),
                 },
-                () = std::future::ready(()), if todo => self.act().await?,
+                () = std::future::ready(()), if todo => {
+                    let acted = tokio::time::timeout(self.world.patience, self.act()).await;
+                    acted.map_err(|_| "what an operator asks for is not answered".to_owned())??;
+                }
                 () = std::future::ready(()), if !todo && self.unanswerable().is_some() => {
                     let node = self.unanswerable().unwrap_or_default();
                     return Err(format!("`{node}` asks for an answer and the test has none; give it with `answer(\"{node}\", ..)`"));

@@ -67,6 +67,7 @@ pub struct CrashTest {
     effects: Option<EffectLog>,
     twice: bool,
     may_differ: bool,
+    fails: bool,
 }
 
 impl CrashTest {
@@ -96,7 +97,7 @@ impl CrashTest {
             decide: Arc::new(|_| Interruption::Retry),
             patience: Duration::from_secs(60 * 60),
         };
-        Self { subject: Box::new(subject), world, effects: None, twice: false, may_differ: false }
+        Self { subject: Box::new(subject), world, effects: None, twice: false, may_differ: false, fails: false }
     }
 
     /// What each process's runtime has: resources, models, sinks. Its store is the test's.
@@ -136,6 +137,12 @@ impl CrashTest {
     /// be repeated, a node whose failure is skipped, a model that is told of an interrupted tool. Default: it may not.
     pub fn may_differ_when_interrupted(mut self) -> Self {
         self.may_differ = true;
+        self
+    }
+
+    /// The run fails, and must fail in the same way after each crash. Default: it completes.
+    pub fn fails(mut self) -> Self {
+        self.fails = true;
         self
     }
 
@@ -229,6 +236,13 @@ impl CrashTest {
         report.take_in(&run.verdict);
         let mut problems = run.verdict.problems.clone();
         let outcome = &run.verdict.outcome;
+        if problems.is_empty() && cuts.is_empty() {
+            match (outcome, self.fails) {
+                (Outcome::Completed(_), false) | (Outcome::Failed(_), true) => {}
+                (_, true) => problems.push(format!("the run should fail; {outcome}")),
+                (_, false) => problems.push(format!("{outcome}; if it is to fail, say so with `fails()`")),
+            }
+        }
         if problems.is_empty() && outcome != expected {
             match outcome {
                 Outcome::Cancelled(_) if run.verdict.interrupted => report.cancelled += 1,
