@@ -51,24 +51,17 @@ impl WorkflowRun {
     }
 
     fn resume(&mut self) -> Result<(), ControlError> {
-        match self.machine.pause_reason() {
-            _ if self.machine.is_paused() => {}
-            Some(PauseReason::Approval) => {
-                return Err(ControlError::state("resumed", "waiting for an approval; answer it instead"));
-            }
-            Some(PauseReason::Interrupted) => {
-                return Err(ControlError::state(
-                    "resumed",
-                    "waiting for a decision on an interrupted step; retry the step, or cancel the run",
-                ));
-            }
-            _ => return Err(ControlError::state("resumed", "running, not paused")),
+        if !self.machine.is_paused() {
+            return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
         self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
         Ok(())
     }
 
     fn retry(&mut self, node: &str, by: &str) -> Result<(), ControlError> {
+        if let Some(whole) = self.whole_of(node) {
+            return Err(ControlError::part(node, &whole));
+        }
         let unit = self.node(node)?;
         match self.machine.phase(unit) {
             Phase::Failed | Phase::Interrupted => {}
@@ -121,6 +114,14 @@ impl WorkflowRun {
         };
         let units = (0..).zip(&spec.nodes).flat_map(|(at, _)| self.machine.units(at));
         units.into_iter().any(is_open).then_some(path)
+    }
+
+    /// The node that an item or a branch belongs to.
+    fn whole_of(&self, name: &str) -> Option<String> {
+        let path: StepPath = name.parse().ok()?;
+        let units = (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
+        let found = units.filter(|unit| unit.child.is_some()).find(|unit| self.path(*unit) == path)?;
+        Some(self.path(Unit::node(found.node)).to_string())
     }
 
     /// A step has ended, so nobody below it will take these wishes.
