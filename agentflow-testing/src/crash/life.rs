@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use agentflow::serde_json::Value;
 use agentflow::{
-    Clock, Error, Event, EventKind, Events, MemoryStore, PauseReason, RunId, Runtime, RuntimeBuilder, StepPath, Store,
-    Timestamp,
+    Error, Event, EventKind, Events, MemoryStore, PauseReason, RunId, Runtime, RuntimeBuilder, StepPath, Store,
 };
 use futures_util::StreamExt;
 
@@ -55,16 +54,6 @@ pub(super) struct Life {
     pub(super) anew: bool,
 }
 
-/// One clock for all lives of a run: time does not go back because a process ends.
-#[derive(Clone, Debug)]
-pub(super) struct OneClock(pub(super) Arc<TestClock>);
-
-impl Clock for OneClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
-
 /// Who does what an operator does.
 const OPERATOR: &str = "crash test";
 
@@ -73,7 +62,7 @@ pub(super) async fn live(
     world: &World,
     subject: &dyn Subject,
     kept: &MemoryStore,
-    clock: &OneClock,
+    clock: &TestClock,
     run: &RunId,
     cut: Option<Cut>,
 ) -> Result<Life, String> {

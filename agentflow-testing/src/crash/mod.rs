@@ -23,7 +23,7 @@ use agentflow::{
 pub use self::effects::EffectLog;
 pub use self::kill::{KillReport, KillTest};
 pub use self::life::Interruption;
-use self::life::{LifeEnd, OneClock, World, live};
+use self::life::{LifeEnd, World, live};
 pub use self::report::{CrashReport, StepReport};
 use self::store::{Cut, Side};
 use self::subject::{OfAgent, OfWorkflow, Subject};
@@ -193,7 +193,7 @@ impl CrashTest {
     /// One run with crashes at these places, each in a life of its own, and then to its end.
     async fn lives(&self, cuts: &[Cut]) -> Run {
         let (kept, run) = (MemoryStore::new(), RunId::new("run-1"));
-        let clock = OneClock(Arc::new(TestClock::new()));
+        let clock = TestClock::new();
         if let Some(effects) = &self.effects {
             effects.attach(&kept, &run);
         }
