@@ -3,6 +3,7 @@
 
 mod cassette;
 mod check;
+mod crash;
 mod diff;
 mod expect;
 mod model;
@@ -14,6 +15,7 @@ mod turn;
 
 pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
+pub use crate::crash::{Again, CrashReport, CrashTest, EffectLog, Interruption, KillReport, KillTest, StepReport};
 pub use crate::model::ScriptedModel;
 pub use crate::store::{check_store, check_store_reopened};
 pub use crate::time::{TestClock, sequential_ids, test_runtime};

@@ -3,8 +3,8 @@
 //! The clock reads tokio's time, so it stands still until somebody waits and then jumps. It never reads the system's.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use agentflow::{Clock, RunId, Runtime, RuntimeBuilder, Timestamp};
 use tokio::time::Instant;
@@ -29,8 +29,11 @@ use tokio::time::Instant;
 /// assert_eq!(clock.now().since(TestClock::START), Duration::from_secs(60 * 60));
 /// # }
 /// ```
+///
+/// Clones tell the same time: the runtimes of a test that restarts its program have one each.
+#[derive(Clone)]
 pub struct TestClock {
-    began: OnceLock<Instant>,
+    began: Arc<OnceLock<Instant>>,
 }
 
 impl TestClock {
@@ -43,7 +46,7 @@ impl TestClock {
         if tokio::runtime::Handle::try_current().is_ok() {
             began.get_or_init(Instant::now);
         }
-        Self { began }
+        Self { began: Arc::new(began) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,22 @@ pub(crate) struct RunShared {
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
     /// The workflows of the run that take an operator's wishes, with where they are.
-    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
+    listeners: Mutex<Listeners>,
+}
+
+#[derive(Default)]
+struct Listeners {
+    workflows: Vec<(StepPath, mpsc::UnboundedSender<Request>)>,
+    /// Wishes for nodes of workflows that are yet to be taken up, by the paths of the nodes.
+    parked: Vec<(StepPath, Request)>,
+}
+
+impl Listeners {
+    /// The innermost workflow that a node may belong to.
+    fn innermost(&self, node: &StepPath) -> Option<&(StepPath, mpsc::UnboundedSender<Request>)> {
+        let holds = |base: &StepPath| node.is_within(base) && node != base;
+        self.workflows.iter().filter(|(base, _)| holds(base)).max_by_key(|(base, _)| base.to_string().len())
+    }
 }
 
 impl RunShared {
@@ -64,28 +79,58 @@ impl RunShared {
         self.log.record(self.clock.now(), path, kind);
     }
 
-    /// A workflow at a path takes an operator's wishes from now on.
+    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A workflow at a path takes an operator's wishes from now on, and those that came for it before.
     pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Request>) {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push((base.clone(), sender));
+        let mut listeners = self.listeners();
+        let (own, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut listeners.parked).into_iter().partition(|(node, _)| node.is_within(base));
+        listeners.parked = others;
+        for (_, request) in own {
+            // Its other end is held by the workflow that listens.
+            let _ = sender.send(request);
+        }
+        listeners.workflows.push((base.clone(), sender));
     }
 
     pub(crate) fn unlisten(&self, base: &StepPath) {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).retain(|(path, _)| path != base);
+        self.listeners().workflows.retain(|(path, _)| path != base);
+    }
+
+    /// Passes on a wish for a node of a workflow that is a step of the one at `base`, or keeps it until that is taken up.
+    pub(crate) fn park(&self, base: &StepPath, node: StepPath, request: Request) {
+        let mut listeners = self.listeners();
+        match listeners.innermost(&node).filter(|(path, _)| path != base) {
+            // It has begun to listen meanwhile. Its other end is held by the workflow.
+            Some((_, listener)) => drop(listener.send(request)),
+            None => listeners.parked.push((node, request)),
+        }
+    }
+
+    /// Takes back the wishes that were kept for a step that has ended.
+    pub(crate) fn unpark(&self, step: &StepPath) -> Vec<Request> {
+        let mut listeners = self.listeners();
+        if listeners.parked.is_empty() {
+            return Vec::new();
+        }
+        let (own, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut listeners.parked).into_iter().partition(|(node, _)| node.is_within(step));
+        listeners.parked = others;
+        own.into_iter().map(|(_, request)| request).collect()
     }
 
     /// Passes a wish on to the workflow that it is about: the innermost one that a node belongs to, else the outermost.
     /// Gives it back when nobody listens.
     pub(crate) fn send(&self, request: Request) -> Result<(), Request> {
-        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listeners = self.listeners();
         let node: Option<StepPath> = match &request.signal {
             Signal::Retry { node, .. } | Signal::Answer { node, .. } => node.parse().ok(),
             _ => None,
         };
-        let innermost = node.and_then(|node| {
-            let holds = |base: &StepPath| node.is_within(base) && node != *base;
-            listeners.iter().filter(|(base, _)| holds(base)).max_by_key(|(base, _)| base.to_string().len())
-        });
-        match innermost.or_else(|| listeners.first()) {
+        match node.and_then(|node| listeners.innermost(&node)).or_else(|| listeners.workflows.first()) {
             Some((_, listener)) => listener.send(request).map_err(|unsent| unsent.0),
             None => Err(request),
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use crate::event::PauseReason;
 use crate::value::Encoded;
 
 /// What an operator asks of a run.
@@ -73,6 +74,26 @@ impl ControlError {
     /// The run is in a state in which this cannot be done.
     pub(crate) fn state(what: &str, state: impl fmt::Display) -> Self {
         Self::new(ControlErrorKind::WrongState, format!("the run cannot be {what}: it is {state}"))
+    }
+
+    /// An item or a branch is named where only its node can be.
+    pub(crate) fn part(part: &str, whole: &str) -> Self {
+        let message = format!(
+            "`{part}` cannot be retried by itself; retry the node `{whole}`, whose other items keep what they came to"
+        );
+        Self::new(ControlErrorKind::WrongState, message)
+    }
+
+    /// The run was not paused by an operator, so that it does not go on because one says so.
+    pub(crate) fn not_resumable(waits_for: Option<PauseReason>) -> Self {
+        let state = match waits_for {
+            Some(PauseReason::Approval) => "waiting for an approval; answer it instead",
+            Some(PauseReason::Interrupted) => {
+                "waiting for a decision on an interrupted step; retry the step, or cancel the run"
+            }
+            _ => "running, not paused",
+        };
+        Self::state("resumed", state)
     }
 
     /// The class.

@@ -12,7 +12,7 @@ use crate::agent::{RunEnd, RunResult};
 use crate::context::RunShared;
 use crate::control::{ControlError, Signal};
 use crate::error::{Error, Result};
-use crate::event::{Event, Events, RunId};
+use crate::event::{Event, EventKind, Events, RunId};
 use crate::message::Conversation;
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::Approval;
@@ -110,7 +110,16 @@ impl<T> RunHandle<T> {
     async fn ask(&self, signal: Signal, what: &str) -> Result<()> {
         match self.shared.ask(signal).await {
             Some(outcome) => Ok(outcome?),
-            None if self.task.is_finished() => Err(ControlError::state(what, "at its end").into()),
+            None if self.task.is_finished() || self.shared.log.is_closed() => {
+                let state = match self.recorded().iter().rev().find(|event| event.kind.ends_run()).map(|end| &end.kind)
+                {
+                    Some(EventKind::RunCompleted(_)) => "over (success)",
+                    Some(EventKind::RunFailed { .. }) => "over (failed)",
+                    Some(EventKind::RunCancelled { .. }) => "over (cancelled)",
+                    _ => "not executed here any more",
+                };
+                Err(ControlError::state(what, state).into())
+            }
             None => Err(ControlError::state(what, "the run of an agent; only workflows can be").into()),
         }
     }

@@ -142,18 +142,16 @@ impl Runtime {
                 RunStatus::Running | RunStatus::Paused if paused_for != Some(PauseReason::Operator) => {
                     vec![(root(), EventKind::RunPaused { reason: PauseReason::Operator })]
                 }
-                status => return Err(ControlError::state("paused", status).into()),
+                RunStatus::Paused => return Err(ControlError::state("paused", "paused already").into()),
+                status => return Err(over("paused", status)),
             },
             Signal::Resume => match paused_for {
                 Some(PauseReason::Operator) => vec![resumed()],
-                Some(reason) => {
-                    let what = format!("waiting for somebody's word ({reason}); answer it, or retry the step");
-                    return Err(ControlError::state("resumed", what).into());
-                }
-                None => return Err(ControlError::state("resumed", format!("not paused ({})", state.status)).into()),
+                _ if state.status.has_ended() => return Err(over("resumed", state.status)),
+                reason => return Err(ControlError::not_resumable(reason).into()),
             },
             Signal::Cancel { reason } => match state.status.has_ended() {
-                true => return Err(ControlError::state("cancelled", format!("over ({})", state.status)).into()),
+                true => return Err(over("cancelled", state.status)),
                 false => {
                     let mut events = state.closings(reason);
                     events.push((root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
@@ -162,7 +160,7 @@ impl Runtime {
             },
             Signal::Retry { node, by } => {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
-                    return Err(ControlError::state("retried", format!("over ({})", state.status)).into());
+                    return Err(over("retried", state.status));
                 }
                 let path = state.failed_node(node)?;
                 let mut events = Vec::new();
@@ -175,7 +173,7 @@ impl Runtime {
             }
             Signal::Answer { node, answer, by } => {
                 if state.status.has_ended() {
-                    return Err(ControlError::state("answered", format!("over ({})", state.status)).into());
+                    return Err(over("answered", state.status));
                 }
                 let (path, request) = state.asking_node(node)?;
                 self.check_answer(state, node, &request.answer, answer)?;
@@ -235,6 +233,10 @@ impl Runtime {
             }
         });
     }
+}
+
+fn over(what: &str, status: RunStatus) -> Error {
+    ControlError::state(what, format!("over ({status})")).into()
 }
 
 /// A store with nobody behind it cannot be found by an id.

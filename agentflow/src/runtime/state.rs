@@ -1,6 +1,6 @@
 //! Where a run is, from its journal alone: what can be said and done without its workflow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::control::{ControlError, ControlErrorKind};
@@ -20,6 +20,8 @@ pub(super) struct RunState {
     pub(super) nodes: BTreeMap<String, NodeState>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
+    /// Where workflows are that are steps.
+    nested: BTreeSet<String>,
 }
 
 /// Where a node is.
@@ -45,8 +47,14 @@ enum Open {
 
 impl RunState {
     pub(super) fn of(events: &[Event]) -> Self {
-        let mut state =
-            Self { workflow: None, status: RunStatus::Running, paused: None, nodes: BTreeMap::new(), open: Vec::new() };
+        let mut state = Self {
+            workflow: None,
+            status: RunStatus::Running,
+            paused: None,
+            nodes: BTreeMap::new(),
+            open: Vec::new(),
+            nested: BTreeSet::new(),
+        };
         events.iter().for_each(|event| state.apply(&event.path, &event.kind));
         state
     }
@@ -85,7 +93,10 @@ impl RunState {
             EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Agent));
             }
-            EventKind::WorkflowStarted(_) => self.open.push((path.clone(), Open::Workflow)),
+            EventKind::WorkflowStarted(_) => {
+                self.nested.insert(path.to_string());
+                self.open.push((path.clone(), Open::Workflow));
+            }
             EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
@@ -144,7 +155,11 @@ impl RunState {
 
     /// The path of a node that has failed and can run again.
     pub(super) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
-        match self.known(node)? {
+        let known = self.known(node)?;
+        if let Some(whole) = self.whole_of(node) {
+            return Err(ControlError::part(node, whole));
+        }
+        match known {
             NodeState::Failed(_) => Ok(path_of(node)),
             // Its process ended in the middle of it: it is decided on when the run is taken up.
             state => Err(ControlError::new(
@@ -166,6 +181,16 @@ impl RunState {
                 format!("the node `{node}` waits for no answer: it is {}", state.word()),
             )),
         }
+    }
+
+    /// The node that an item or a branch belongs to.
+    fn whole_of<'n>(&self, node: &'n str) -> Option<&'n str> {
+        if let Some((whole, _)) = node.strip_suffix(']').and_then(|node| node.rsplit_once('[')) {
+            return Some(whole);
+        }
+        let (above, _) = node.rsplit_once('/')?;
+        // What is below a node is one of its branches, unless the node is a workflow.
+        (self.nodes.contains_key(above) && !self.nested.contains(above)).then_some(above)
     }
 
     fn known(&self, node: &str) -> Result<&NodeState, ControlError> {

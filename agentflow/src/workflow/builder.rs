@@ -138,7 +138,7 @@ impl<O: NodeValue> Branch<O> {
         Self {
             name: name.into(),
             reads: reads.handles(),
-            step: Arc::new(move |cx, outputs| Ok(encoded(body(cx, load(&reads, outputs)?)))),
+            step: step_of(reads, body),
             callee: None,
             output: std::marker::PhantomData,
         }
@@ -187,17 +187,51 @@ fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
         .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
 }
 
-fn encoded<O, E, F>(future: F) -> StepFuture
+/// What a body comes to. The body is called when the future is first polled: by then the start of the step is kept, and
+/// whatever the body does before its first await comes after that too.
+fn encoded<O, E, F>(body: impl FnOnce() -> F + Send + 'static) -> StepFuture
 where
     O: NodeValue,
     E: StepFailure,
     F: Future<Output = Result<O, E>> + Send + 'static,
 {
     Box::pin(async move {
-        match future.await {
+        match body().await {
             Ok(output) => encode(&output),
             Err(error) => Err(StepError::of(error)),
         }
+    })
+}
+
+fn step_of<R, O, E, B, F>(reads: R, body: B) -> super::spec::Step
+where
+    R: Reads,
+    O: NodeValue,
+    E: StepFailure,
+    B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<O, E>> + Send + 'static,
+{
+    let body = Arc::new(body);
+    Arc::new(move |cx, outputs| {
+        let (body, values) = (Arc::clone(&body), load(&reads, outputs)?);
+        Ok(encoded(move || body(cx, values)))
+    })
+}
+
+fn item_step_of<R, I, O, E, B, F>(reads: R, what: &'static str, body: B) -> super::spec::ItemStep
+where
+    R: Reads,
+    I: NodeValue,
+    O: NodeValue,
+    E: StepFailure,
+    B: Fn(Context, I, R::Values) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<O, E>> + Send + 'static,
+{
+    let body = Arc::new(body);
+    Arc::new(move |cx, item, outputs| {
+        let item = I::decode(item).map_err(|error| StepError::value(what, &error))?;
+        let (body, values) = (Arc::clone(&body), load(&reads, outputs)?);
+        Ok(encoded(move || body(cx, item, values)))
     })
 }
 
@@ -246,8 +280,7 @@ impl Builder {
         B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let step: super::spec::Step = Arc::new(move |cx, outputs| Ok(encoded(body(cx, load(&reads, outputs)?))));
-        self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step))
+        self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step_of(reads, body)))
     }
 
     /// Adds a value that follows from others without an effect. It is not recorded but worked out anew after a crash.
@@ -368,10 +401,7 @@ impl Builder {
         B: Fn(Context, I, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let step: super::spec::ItemStep = Arc::new(move |cx, item, outputs| {
-            let item = I::decode(item).map_err(|error| StepError::value("an item of the list", &error))?;
-            Ok(encoded(body(cx, item, load(&reads, outputs)?)))
-        });
+        let step = item_step_of(reads, "an item of the list", body);
         let items = RawHandle { node: items.node, builder: items.builder };
         let all = std::iter::once(items).chain(reads.handles()).collect();
         self.push::<Vec<O>>(node.into(), NodeKind::Map, all, Body::Map { items: items.node, step })
@@ -446,10 +476,7 @@ impl Builder {
         B: Fn(Context, T, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let step: super::spec::ItemStep = Arc::new(move |cx, last, outputs| {
-            let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
-            Ok(encoded(body(cx, last, load(&reads, outputs)?)))
-        });
+        let step = item_step_of(reads, "the last output", body);
         let until: super::spec::Until = Arc::new(move |last| {
             let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
             Ok(until(&last))

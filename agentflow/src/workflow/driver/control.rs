@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::WorkflowRun;
 use crate::control::{ControlError, ControlErrorKind, Request, Signal};
 use crate::event::{EventKind, PauseReason};
+use crate::path::StepPath;
 use crate::text::nearest;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
@@ -12,6 +13,11 @@ use crate::workflow::machine::{Phase, Unit};
 impl WorkflowRun {
     /// Does what was asked, and says so when it is kept.
     pub(super) fn requested(&mut self, request: Request) {
+        if let Signal::Retry { node, .. } | Signal::Answer { node, .. } = &request.signal
+            && let Some(path) = self.below_a_step(node)
+        {
+            return self.shared.park(&self.base, path, request);
+        }
         let outcome = match &request.signal {
             Signal::Pause => self.pause(),
             Signal::Resume => self.resume(),
@@ -45,24 +51,17 @@ impl WorkflowRun {
     }
 
     fn resume(&mut self) -> Result<(), ControlError> {
-        match self.machine.pause_reason() {
-            _ if self.machine.is_paused() => {}
-            Some(PauseReason::Approval) => {
-                return Err(ControlError::state("resumed", "waiting for an approval; answer it instead"));
-            }
-            Some(PauseReason::Interrupted) => {
-                return Err(ControlError::state(
-                    "resumed",
-                    "waiting for a decision on an interrupted step; retry the step, or cancel the run",
-                ));
-            }
-            _ => return Err(ControlError::state("resumed", "running, not paused")),
+        if !self.machine.is_paused() {
+            return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
         self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
         Ok(())
     }
 
     fn retry(&mut self, node: &str, by: &str) -> Result<(), ControlError> {
+        if let Some(whole) = self.whole_of(node) {
+            return Err(ControlError::part(node, &whole));
+        }
         let unit = self.node(node)?;
         match self.machine.phase(unit) {
             Phase::Failed | Phase::Interrupted => {}
@@ -98,6 +97,42 @@ impl WorkflowRun {
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
             self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
+        }
+    }
+
+    /// The path of a node that is none of this workflow's but lies below a step of it that has begun or is about to:
+    /// after a restart the workflow it belongs to may not have been taken up yet.
+    fn below_a_step(&self, name: &str) -> Option<StepPath> {
+        let path: StepPath = name.parse().ok()?;
+        if self.node(name).is_ok() {
+            return None;
+        }
+        let spec = self.machine.spec();
+        let is_open = |unit: Unit| {
+            let step = self.path(unit);
+            matches!(self.machine.phase(unit), Phase::Ready | Phase::Running) && path != step && path.is_within(&step)
+        };
+        let units = (0..).zip(&spec.nodes).flat_map(|(at, _)| self.machine.units(at));
+        units.into_iter().any(is_open).then_some(path)
+    }
+
+    /// The node that an item or a branch belongs to.
+    fn whole_of(&self, name: &str) -> Option<String> {
+        let path: StepPath = name.parse().ok()?;
+        let units = (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
+        let found = units.filter(|unit| unit.child.is_some()).find(|unit| self.path(*unit) == path)?;
+        Some(self.path(Unit::node(found.node)).to_string())
+    }
+
+    /// A step has ended, so nobody below it will take these wishes.
+    pub(super) fn refuse_parked(&self, unit: Unit) {
+        for request in self.shared.unpark(&self.path(unit)) {
+            let (Signal::Retry { node, .. } | Signal::Answer { node, .. }) = &request.signal else { continue };
+            let error = ControlError::new(
+                ControlErrorKind::WrongState,
+                format!("the node `{node}` takes no word any more: the step it belongs to has ended"),
+            );
+            request.answer(Err(error));
         }
     }
 

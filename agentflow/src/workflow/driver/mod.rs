@@ -117,7 +117,6 @@ impl WorkflowRun {
             false => spec.nodes.iter().map(|node| base.child(node.path.names())).collect(),
         };
         let (sender, control) = mpsc::unbounded_channel();
-        shared.listen(&base, sender);
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: shared.runtime.resources().clone(),
@@ -145,6 +144,10 @@ impl WorkflowRun {
                 };
                 run.shared.record(run.base.clone(), kind);
             }
+        }
+        // One that had ended before has nothing left to take wishes for.
+        if run.ended.is_none() {
+            run.shared.listen(&run.base, sender);
         }
         run
     }
@@ -459,13 +462,16 @@ impl WorkflowRun {
     /// A step has ended, or a wait is over.
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
-            Ended::Step { unit, began, result } => match result {
-                Ok(output) => {
-                    let duration_ms = millis(self.shared.clock.now().since(began));
-                    self.record(unit, EventKind::NodeCompleted { output, duration_ms });
+            Ended::Step { unit, began, result } => {
+                match result {
+                    Ok(output) => {
+                        let duration_ms = millis(self.shared.clock.now().since(began));
+                        self.record(unit, EventKind::NodeCompleted { output, duration_ms });
+                    }
+                    Err(error) => self.fail(unit, error),
                 }
-                Err(error) => self.fail(unit, error),
-            },
+                self.refuse_parked(unit);
+            }
             Ended::Uncommitted(error) => return Err(error),
             Ended::Timer { unit } => match self.machine.phase(unit) {
                 Phase::Backoff(_) => self.machine.wake(unit),

@@ -19,6 +19,16 @@ pub(super) struct Group {
     causes: Vec<Arc<Failure>>,
 }
 
+impl Group {
+    /// Everything that has not succeeded may begin again.
+    pub(super) fn forget_failures(&mut self) {
+        self.causes.clear();
+        for unit in self.units.iter_mut().filter(|unit| unit.phase != Phase::Done) {
+            unit.phase = Phase::Waiting;
+        }
+    }
+}
+
 impl Machine {
     /// Makes the items or branches of a node that has begun; false when it is a node without.
     pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {

@@ -282,6 +282,12 @@ impl Machine {
         open
     }
 
+    /// A node with its items or branches.
+    pub(crate) fn units(&self, node: NodeIndex) -> impl Iterator<Item = Unit> + use<> {
+        let children = self.nodes[node as usize].group.as_ref().map_or(0, |group| group.units.len());
+        std::iter::once(Unit::node(node)).chain((0..children).map(move |child| Unit::child(node, index(child))))
+    }
+
     fn unit(&self, unit: Unit) -> Option<&UnitState> {
         let state = self.nodes.get(unit.node as usize)?;
         match unit.child {

@@ -11,6 +11,8 @@ impl Machine {
     /// either is decided on anew. Items that are done stay done.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failed = None;
+        // When a journal is read back, what followed from the failure has been recorded since.
+        self.due.clear();
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
         for at in 0..self.nodes.len() {
@@ -25,10 +27,8 @@ impl Machine {
             self.set_phase(unit, Phase::Waiting);
             let state = &mut self.nodes[at];
             (state.cancelled, state.output) = (false, None);
-            for unit in state.group.iter_mut().flat_map(|group| &mut group.units) {
-                if unit.phase != Phase::Done {
-                    unit.phase = Phase::Waiting;
-                }
+            if let Some(group) = &mut state.group {
+                group.forget_failures();
             }
         }
         for at in 0..self.nodes.len() {

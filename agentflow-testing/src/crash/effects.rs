@@ -1,0 +1,86 @@
+//! What bodies really did, counted beside the journal: a journal alone could not say that a body ran behind its back.
+//!
+//! It knows no workflow. A body notes its effect under its own path; what the store holds at that moment is compared.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agentflow::{Context, Event, EventKind, MemoryStore, RunId, Store};
+use futures_util::FutureExt;
+
+/// Counts the effects of steps: a body, or the stand-in for the service that it calls, says `effects.note(cx)` where its
+/// effect happens.
+///
+/// Given to a [`CrashTest`](crate::CrashTest), each note is held against the journal: the step's start must be kept by
+/// then, its outcome must not be. Clones share what they count.
+#[derive(Clone, Default)]
+pub struct EffectLog(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    counts: BTreeMap<String, usize>,
+    store: Option<(MemoryStore, RunId)>,
+    problems: Vec<String>,
+}
+
+impl EffectLog {
+    /// Nothing has happened.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The effect of a step happens now. Once in an attempt.
+    pub fn note(&self, cx: &Context) {
+        let path = cx.path().to_string();
+        let mut inner = self.inner();
+        *inner.counts.entry(path.clone()).or_default() += 1;
+        let Some((store, run)) = inner.store.clone() else { return };
+        if *cx.run_id() != run {
+            return;
+        }
+        // A `MemoryStore` answers at once.
+        let events = store.read(&run, 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default();
+        let last = events.iter().rev().find(|event| *event.path.to_string() == *path && is_of_step(event));
+        inner.problems.extend(match last.map(|event| (event.name(), &event.kind)) {
+            Some((_, EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. })) => None,
+            Some((name, _)) => Some(format!("`{path}` had an effect when its journal said `{name}` last")),
+            None => Some(format!("`{path}` had an effect before its start was kept")),
+        });
+    }
+
+    /// How often a step had its effect since the log was made, or, after a [`CrashTest`](crate::CrashTest), in its last
+    /// run.
+    pub fn count(&self, path: &str) -> usize {
+        self.inner().counts.get(path).copied().unwrap_or(0)
+    }
+
+    /// Everything that is counted, by path.
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        self.inner().counts.clone()
+    }
+
+    /// Begins anew, for a run in a store.
+    pub(super) fn attach(&self, store: &MemoryStore, run: &RunId) {
+        *self.inner() = Inner { store: Some((store.clone(), run.clone())), ..Inner::default() };
+    }
+
+    pub(super) fn problems(&self) -> Vec<String> {
+        self.inner().problems.clone()
+    }
+}
+
+fn is_of_step(event: &Event) -> bool {
+    let name = event.name();
+    name.starts_with("workflow.node.") || name.starts_with("tool.")
+}
+
+impl fmt::Debug for EffectLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EffectLog").field(&self.inner().counts).finish()
+    }
+}

@@ -1,0 +1,234 @@
+//! One process in the life of a run: begins it or takes it up, answers for its people, ends with it or in a crash.
+//!
+//! It judges nothing; what happened is in the journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentflow::serde_json::Value;
+use agentflow::{
+    Error, Event, EventKind, Events, MemoryStore, PauseReason, RunId, Runtime, RuntimeBuilder, StepPath, Store,
+};
+use futures_util::StreamExt;
+
+use super::store::{CrashStore, Cut};
+use super::subject::{Alive, Subject};
+use crate::time::TestClock;
+
+/// What an operator does about a step that a crash cut short and that may not simply run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interruption {
+    /// Lets it run again.
+    Retry,
+    /// Cancels the run. It then ends without its result, which is no breach.
+    Cancel,
+}
+
+pub(super) type Describe = Arc<dyn Fn(RuntimeBuilder) -> RuntimeBuilder + Send + Sync>;
+pub(super) type Decide = Arc<dyn Fn(&StepPath) -> Interruption + Send + Sync>;
+
+/// Who stands around a run, the same in each of its lives.
+pub(super) struct World {
+    pub(super) describe: Describe,
+    pub(super) answers: BTreeMap<String, Value>,
+    pub(super) decide: Decide,
+    pub(super) patience: Duration,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeEnd {
+    Crashed,
+    Ended,
+}
+
+/// A process that has ended.
+pub(super) struct Life {
+    pub(super) end: LifeEnd,
+    /// How many writes it began.
+    pub(super) writes: usize,
+    /// Whether it had to begin the run anew, since nothing of it was kept.
+    pub(super) anew: bool,
+}
+
+/// Who does what an operator does.
+const OPERATOR: &str = "crash test";
+
+/// Lives one life of a run.
+pub(super) async fn live(
+    world: &World,
+    subject: &dyn Subject,
+    kept: &MemoryStore,
+    clock: &TestClock,
+    run: &RunId,
+    cut: Option<Cut>,
+) -> Result<Life, String> {
+    let store = CrashStore::new(kept, cut);
+    let runtime = (world.describe)(Runtime::builder().clock(clock.clone())).store(store.clone()).build();
+    let record = kept.record(run).await.map_err(|error| error.to_string())?;
+    let anew = record.is_none();
+    let life = |end| Ok(Life { end, writes: store.writes(), anew });
+    if record.is_some_and(|record| record.status.has_ended()) {
+        return life(LifeEnd::Ended);
+    }
+    let begun = async {
+        match anew {
+            true => subject.start(&runtime, run.clone()).await,
+            false => subject.resume(&runtime, run).await,
+        }
+    };
+    let alive = tokio::select! {
+        biased;
+        () = store.died() => return life(LifeEnd::Crashed),
+        begun = begun => begun.map_err(|error| match anew {
+            true => format!("the run could not be started: {error}"),
+            false => format!("the run could not be taken up: {error}"),
+        })?,
+        () = tokio::time::sleep(world.patience) => return Err("beginning the run hangs".to_owned()),
+    };
+    let mut driven =
+        Driven { world, runtime: &runtime, run, asking: BTreeMap::new(), cut_short: BTreeSet::new(), waits: false };
+    let mut events = alive.events();
+    let ended = tokio::select! {
+        biased;
+        () = store.died() => None,
+        ended = driven.follow(&mut events) => Some(ended),
+    };
+    match ended {
+        None => {
+            alive.abandon();
+            gone(events, world.patience).await?;
+            life(LifeEnd::Crashed)
+        }
+        Some(Err(problem)) => {
+            alive.abandon();
+            gone(events, world.patience).await?;
+            Err(problem)
+        }
+        Some(Ok(())) => finish(alive, &store, world.patience).await.and_then(life),
+    }
+}
+
+/// The last event was seen: the run's task ends, unless the process does first.
+async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -> Result<LifeEnd, String> {
+    tokio::select! {
+        biased;
+        () = store.died() => Ok(LifeEnd::Crashed),
+        finished = alive.finish() => match finished {
+            Ok(()) => Ok(LifeEnd::Ended),
+            Err(error) => Err(format!("the run stopped without an end: {error}")),
+        },
+        () = tokio::time::sleep(patience) => Err("the run hangs after its last event".to_owned()),
+    }
+}
+
+/// Waits until the driver is dropped: nothing of a process may be left when the next one begins.
+async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
+    let drained = async { while events.next().await.is_some() {} };
+    let ended = tokio::time::timeout(patience, drained).await;
+    ended.map_err(|_| "the run was dropped and something of it goes on".to_owned())
+}
+
+struct Driven<'a> {
+    world: &'a World,
+    runtime: &'a Runtime,
+    run: &'a RunId,
+    /// Questions without an answer, with how long the answer is waited for.
+    asking: BTreeMap<String, Option<Duration>>,
+    /// Steps that a crash cut short.
+    cut_short: BTreeSet<String>,
+    /// The run waits for a decision about those.
+    waits: bool,
+}
+
+impl Driven<'_> {
+    /// Follows the run to its last event, and does what people do meanwhile.
+    async fn follow(&mut self, events: &mut Events) -> Result<(), String> {
+        loop {
+            let todo = self.waits || self.asking.keys().any(|node| self.world.answers.contains_key(node));
+            let longest = self.asking.values().copied().flatten().max().unwrap_or_default();
+            tokio::select! {
+                biased;
+                event = events.next() => match event {
+                    Some(event) => self.apply(&event),
+                    None => return Ok(()),
+                },
+                () = std::future::ready(()), if todo => {
+                    let acted = tokio::time::timeout(self.world.patience, self.act()).await;
+                    acted.map_err(|_| "what an operator asks for is not answered".to_owned())??;
+                }
+                () = std::future::ready(()), if !todo && self.unanswerable().is_some() => {
+                    let node = self.unanswerable().unwrap_or_default();
+                    return Err(format!("`{node}` asks for an answer and the test has none; give it with `answer(\"{node}\", ..)`"));
+                }
+                () = tokio::time::sleep(self.world.patience + longest) => {
+                    return Err(format!("the run hangs: nothing was recorded for {:?}", self.world.patience + longest));
+                }
+            }
+        }
+    }
+
+    fn unanswerable(&self) -> Option<String> {
+        let unanswered = |(node, limit): (&String, &Option<Duration>)| {
+            (limit.is_none() && !self.world.answers.contains_key(node)).then(|| node.clone())
+        };
+        self.asking.iter().find_map(unanswered)
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::ApprovalRequested(request) => {
+                self.asking.insert(path, request.timeout_ms.map(Duration::from_millis));
+            }
+            EventKind::ApprovalResolved { .. } => drop(self.asking.remove(&path)),
+            EventKind::NodeFailed { error, .. } => {
+                self.asking.remove(&path);
+                if error.kind == "interrupted" {
+                    self.cut_short.insert(path);
+                }
+            }
+            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.cut_short.remove(&path)),
+            EventKind::RunPaused { reason: PauseReason::Interrupted } => self.waits = true,
+            EventKind::RunResumed { recovered: false, .. } => self.waits = false,
+            _ => {}
+        }
+    }
+
+    async fn act(&mut self) -> Result<(), String> {
+        if let Some((node, answer)) = self.asking.keys().find_map(|node| self.world.answers.get_key_value(node)) {
+            self.asking.remove(node);
+            let answered = self.runtime.answer(self.run, node, answer, OPERATOR).await;
+            return answered.map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
+        }
+        self.waits = false;
+        let mut problems = Vec::new();
+        let mut done = false;
+        for node in std::mem::take(&mut self.cut_short) {
+            let path: StepPath = node.parse().map_err(|error: agentflow::StepPathError| error.to_string())?;
+            let decided = match (self.world.decide)(&path) {
+                Interruption::Retry => self.runtime.retry(self.run, &node, OPERATOR).await,
+                Interruption::Cancel => self.runtime.cancel(self.run, "a step was interrupted").await,
+            };
+            match decided {
+                Ok(()) => done = true,
+                // An item is decided on with its node, and a step that may fail needs no decision.
+                Err(Error::Control(error)) => problems.push(error.to_string()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        match done {
+            true => Ok(()),
+            false => Err(format!("the run waits for a decision that cannot be made: {}", problems.join("; "))),
+        }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("answers", &self.answers.keys()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! What a crash test runs: a workflow or an agent, begun and taken up in the same words.
+
+use agentflow::{
+    Agent, BoxFuture, Error, Events, Inputs, IntoInputs, NodeValue, Result, RunHandle, RunId, RunRequest, Runtime,
+    Workflow,
+};
+
+/// Something that can be run, stopped, and taken up again.
+pub(super) trait Subject: Send + Sync {
+    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
+
+    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
+
+    /// What a report calls it.
+    fn name(&self) -> String;
+}
+
+/// A run that goes on.
+pub(super) trait Alive: Send {
+    fn events(&self) -> Events;
+
+    /// Its process ends here.
+    fn abandon(self: Box<Self>);
+
+    /// Waits for its end. An error is one of the machinery: that the run failed is in its journal.
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<()>>;
+}
+
+impl<T: Send + 'static> Alive for RunHandle<T> {
+    fn events(&self) -> Events {
+        Self::events(self)
+    }
+
+    fn abandon(self: Box<Self>) {
+        Self::abandon(*self);
+    }
+
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move {
+            match self.result().await {
+                Err(error @ (Error::Store(_) | Error::Lost { .. })) => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+pub(super) struct OfWorkflow<In, Out, F> {
+    pub(super) workflow: Workflow<In, Out>,
+    pub(super) input: F,
+}
+
+impl<In, Out, F, I> Subject for OfWorkflow<In, Out, F>
+where
+    In: Inputs,
+    Out: NodeValue,
+    F: Fn() -> I + Send + Sync,
+    I: IntoInputs<In>,
+{
+    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        let input = (self.input)().into_inputs();
+        Box::pin(async move {
+            let handle = runtime.start_as(run, self.workflow.clone(), Given(input)).await?;
+            Ok(Box::new(handle) as Box<dyn Alive>)
+        })
+    }
+
+    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        Box::pin(async move { Ok(Box::new(runtime.resume_as(run, &self.workflow).await?) as Box<dyn Alive>) })
+    }
+
+    fn name(&self) -> String {
+        format!("the workflow `{}`", self.workflow.name())
+    }
+}
+
+/// Inputs that are inputs already.
+struct Given<In>(In);
+
+impl<In> IntoInputs<In> for Given<In> {
+    fn into_inputs(self) -> In {
+        self.0
+    }
+}
+
+pub(super) struct OfAgent<O, F> {
+    pub(super) agent: Agent<O>,
+    pub(super) request: F,
+}
+
+impl<O, F, R> Subject for OfAgent<O, F>
+where
+    O: Send + Sync + 'static,
+    F: Fn() -> R + Send + Sync,
+    R: Into<RunRequest>,
+{
+    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        let request: RunRequest = (self.request)().into();
+        let started = self.agent.clone().runtime(runtime).start(request.run_id(run));
+        Box::pin(std::future::ready(started.map(|handle| Box::new(handle) as Box<dyn Alive>)))
+    }
+
+    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        let agent = self.agent.clone().runtime(runtime);
+        Box::pin(async move { Ok(Box::new(agent.resume(run).await?) as Box<dyn Alive>) })
+    }
+
+    fn name(&self) -> String {
+        "the agent".to_owned()
+    }
+}

@@ -1,0 +1,485 @@
+//! Every form of a workflow, and an agent, stopped at every write of its journal and taken up again.
+
+use std::time::Duration;
+
+use agentflow::serde_json::json;
+use agentflow::{
+    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy, RunRequest,
+    StopPolicy, ToolPolicy, ToolRef, Workflow,
+};
+use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn};
+
+type Step<T> = Result<T, String>;
+
+/// A step that notes its effect, takes so many milliseconds, and adds one.
+fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, millis: u64, reads: Handle<u32>) -> Handle<u32> {
+    let effects = effects.clone();
+    b.node(node, (reads,), move |cx, (n,)| {
+        let effects = effects.clone();
+        async move {
+            effects.note(&cx);
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            Step::Ok(n + 1)
+        }
+    })
+}
+
+fn branch(effects: &EffectLog, name: &str, millis: u64, reads: Handle<u32>, result: Step<u32>) -> Branch<u32> {
+    let effects = effects.clone();
+    Branch::new(name, (reads,), move |cx, (n,)| {
+        let (effects, result) = (effects.clone(), result.clone());
+        async move {
+            effects.note(&cx);
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            result.map(|more| n + more)
+        }
+    })
+}
+
+fn once() -> NodePolicy {
+    NodePolicy::default().repeatable(false)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_with_a_step_that_may_not_be_repeated() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("chain", ["n"], |b, (n,)| {
+        let a = step(b, &effects, "a", 1, n);
+        let pay = step(b, &effects, Node::new("pay").policy(once()), 5, a);
+        step(b, &effects, "c", 0, pay)
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1).effects(&effects).twice().run().await;
+    assert!(report.writes() >= 4, "{report}");
+    let of = |path: &str| report.step(path).unwrap();
+    assert_eq!(of("a").interrupted(), 0);
+    assert!(of("a").again(Again::CutShort) > 0, "{report}");
+    assert_eq!(of("pay").again(Again::CutShort), 0, "{report}");
+    assert_eq!(of("pay").again(Again::Operator), of("pay").interrupted(), "{report}");
+    assert!(report.interrupted() > 0);
+    assert!(report.started_anew() > 0);
+    assert_eq!(effects.count("c"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_may_cancel_instead() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("chain", ["n"], |b, (n,)| {
+        step(b, &effects, Node::new("pay").policy(once()), 5, n)
+    })
+    .unwrap();
+    let cancel = |_: &agentflow::StepPath| Interruption::Cancel;
+    let report = CrashTest::new(&flow, || 1).effects(&effects).interrupted(cancel).run().await;
+    assert!(report.cancelled() > 0, "{report}");
+    assert_eq!(report.step("pay").unwrap().began(), 1, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parallel_join() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("join", ["n"], |b, (n,)| {
+        let ways = [("a", 5), ("b", 5), ("c", 1), ("d", 9)].map(|(name, millis)| {
+            let policy = if name == "b" { once() } else { NodePolicy::default() };
+            step(b, &effects, Node::new(name).policy(policy), millis, n)
+        });
+        let [a, b_, c, d] = ways;
+        let left = b.value("left", (a, b_), |(a, b)| Step::Ok(a + b));
+        let e = step(b, &effects, "e", 2, left);
+        b.value("sum", (e, c, d), |(e, c, d)| Step::Ok(e + c + d))
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1).effects(&effects).twice().run().await;
+    assert!(report.step("b").unwrap().interrupted() > 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_inside_routes() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("routes", ["n"], |b, (n,)| {
+        let a = step(b, &effects, "a", 1, n);
+        let size = b.route("size", ["small", "large"], (a,), |(n,)| Step::Ok(usize::from(n > 1)));
+        let small = b.arm(size, 0, |b| step(b, &effects, "s", 1, a));
+        let large = b.arm(size, 1, |b| {
+            let inner = b.route("even", ["then", "else"], (a,), |(n,)| Step::Ok(usize::from(n % 2 == 1)));
+            let even = b.arm(inner, 0, |b| {
+                let x = step(b, &effects, "x", 1, a);
+                step(b, &effects, "y", 1, x)
+            });
+            let odd = b.arm(inner, 1, |b| step(b, &effects, "z", 1, a));
+            b.join(inner, [even, odd])
+        });
+        let end = b.join(size, [small, large]);
+        step(b, &effects, "last", 0, end)
+    })
+    .unwrap();
+    for n in 0..3 {
+        CrashTest::new(&flow, move || n).effects(&effects).run().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn maps_races_and_repetitions() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(Vec<u32>,), (Vec<u32>, u32, u32)>::build("forms", ["xs"], |b, (xs,)| {
+        let noted = effects.clone();
+        let policy = NodePolicy::default().concurrency(2).retry(1).repeatable(false);
+        let mapped = b.map(Node::new("mapped").policy(policy), xs, (), move |cx, x: u32, ()| {
+            let noted = noted.clone();
+            async move {
+                noted.note(&cx);
+                tokio::time::sleep(Duration::from_millis(u64::from(7 - x))).await;
+                match (x, cx.attempt()) {
+                    (2, 1) => Err("not at first".to_owned()),
+                    _ => Ok(x * x),
+                }
+            }
+        });
+        let n = b.value("n", (mapped,), |(xs,): (Vec<u32>,)| Step::Ok(xs.len() as u32));
+        let raced = b.race(
+            "raced",
+            [
+                branch(&effects, "slow", 90, n, Ok(1)),
+                branch(&effects, "fast", 30, n, Ok(2)),
+                branch(&effects, "broken", 10, n, Err("no".to_owned())),
+            ],
+        );
+        let noted = effects.clone();
+        let repeated = b.repeat(
+            "repeated",
+            n,
+            (),
+            10,
+            |n| *n > 80,
+            move |cx, n: u32, ()| {
+                let noted = noted.clone();
+                async move {
+                    noted.note(&cx);
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                    Step::Ok(n * 3)
+                }
+            },
+        );
+        b.value("all", (mapped, raced, repeated), Step::Ok)
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || vec![1, 2, 3]).effects(&effects).twice().run().await;
+    assert!(report.step("mapped[1]").unwrap().again(Again::Operator) > 0, "{report}");
+    assert!(report.step("raced/slow").unwrap().again(Again::CutShort) > 0, "{report}");
+    assert_eq!(report.step("repeated[2]").unwrap().began(), 3, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn races_with_branches_that_may_not_be_repeated() {
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("race", ["n"], |b, (n,)| {
+        let branches = [branch(&effects, "slow", 90, n, Ok(1)), branch(&effects, "fast", 30, n, Ok(2))];
+        b.race(Node::new("raced").policy(once()), branches)
+    })
+    .unwrap();
+    CrashTest::new(&flow, || 1).effects(&effects).may_differ_when_interrupted().twice().run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fallbacks() {
+    for (policy, differs) in [(NodePolicy::default(), false), (once(), true)] {
+        let effects = EffectLog::new();
+        let flow = Workflow::<(u32,), u32>::build("fallbacks", ["n"], |b, (n,)| {
+            let branches = [
+                branch(&effects, "first", 5, n, Err("no".to_owned())),
+                branch(&effects, "second", 5, n, Ok(2)),
+                branch(&effects, "third", 5, n, Ok(3)),
+            ];
+            let fallen = b.fallback(Node::new("fallen").policy(policy.clone()), branches);
+            step(b, &effects, "last", 0, fallen)
+        })
+        .unwrap();
+        let test = CrashTest::new(&flow, || 1).effects(&effects).twice();
+        let report = if differs { test.may_differ_when_interrupted() } else { test }.run().await;
+        assert_eq!(report.ended_otherwise() > 0, differs, "{report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gates_and_approvals() {
+    #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct Amount {
+        cents: u32,
+    }
+    let effects = EffectLog::new();
+    let flow = Workflow::<(u32,), u32>::build("gates", ["n"], |b, (n,)| {
+        let approval: Handle<Approval> = b.gate("merge", (n,), |(n,)| Step::Ok(("merge?".to_owned(), n)));
+        let amount: Handle<Amount> = b.gate("amount", (n,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
+        let late: Handle<u32> = b.gate(
+            Node::new("late").timeout(Duration::from_secs(7 * 24 * 3600)).on_error(OnError::Skip),
+            (n,),
+            |(n,)| Step::Ok(("in time?".to_owned(), n)),
+        );
+        let _unread = step(b, &effects, "unread", 1, late);
+        let asked = step(b, &effects, Node::new("asked").policy(NodePolicy::default().approve("now?")), 3, n);
+        b.value("all", (approval, amount, asked), |(approval, amount, asked)| {
+            Step::Ok(u32::from(approval.is_granted()) + amount.cents + asked)
+        })
+    })
+    .unwrap();
+    CrashTest::new(&flow, || 1)
+        .effects(&effects)
+        .answer("merge", Approval::granted())
+        .answer("amount", Amount { cents: 100 })
+        .answer("asked", Approval::granted())
+        .twice()
+        .run()
+        .await;
+    assert_eq!(effects.count("asked"), 1);
+    assert_eq!(effects.count("unread"), 0);
+
+    // Denied, the run fails, and it does so after every crash.
+    CrashTest::new(&flow, || 1)
+        .answer("merge", Approval::granted())
+        .answer("amount", Amount { cents: 100 })
+        .answer("asked", Approval::denied("not on a Friday"))
+        .fails()
+        .run()
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_with_pauses() {
+    let effects = EffectLog::new();
+    let noted = effects.clone();
+    let flow = Workflow::<(), u32>::build("retries", [], move |b, ()| {
+        let mut retry = RetryPolicy::retries(3);
+        retry.backoff_ms = 60_000;
+        let policy = NodePolicy::default().retry_policy(retry).timeout(Duration::from_secs(1));
+        let flaky = b.node(Node::new("flaky").policy(policy), (), move |cx, ()| {
+            let noted = noted.clone();
+            async move {
+                noted.note(&cx);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                // What fails is the service, so it does not depend on how often the process ended.
+                match noted.count("flaky") {
+                    1 => Err("not yet".to_owned()),
+                    2 => std::future::pending().await,
+                    3 => panic!("oh"),
+                    _ => Ok(4),
+                }
+            }
+        });
+        step(b, &EffectLog::new(), "last", 0, flaky)
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || ()).effects(&effects).twice().run().await;
+    assert!(report.step("flaky").unwrap().again(Again::Retried) > 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures() {
+    for stop in [StopPolicy::FailFast, StopPolicy::BestEffort] {
+        let effects = EffectLog::new();
+        let flow = Workflow::<(u32,), u32>::build("fails", ["n"], |b, (n,)| {
+            b.stop_policy(stop);
+            let a = step(b, &effects, "a", 10, n);
+            let bad: Handle<u32> = b.node("bad", (n,), |_, _| async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Err("broken".to_owned())
+            });
+            let skipped: Handle<u32> =
+                b.node(Node::new("may").on_error(OnError::Skip), (n,), |_, _| async { Err("no matter".to_owned()) });
+            let _after = step(b, &effects, "after", 1, skipped);
+            let long = step(b, &effects, "long", 30, a);
+            let more = step(b, &effects, "more", 5, long);
+            b.value("all", (bad, more), |(x, y)| Step::Ok(x + y))
+        })
+        .unwrap();
+        CrashTest::new(&flow, || 1).effects(&effects).fails().twice().run().await;
+        assert_eq!(effects.count("more"), usize::from(stop == StopPolicy::BestEffort));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workflows_in_workflows() {
+    let effects = EffectLog::new();
+    let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
+        let x = step(b, &effects, "x", 2, n);
+        let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
+        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("go on?".to_owned(), n)));
+        let sum = b.value("sum", (x, pay, approval), |(x, y, _)| Step::Ok(x + y));
+        step(b, &effects, "y", 2, sum)
+    })
+    .unwrap();
+    let flow = Workflow::<(u32,), u32>::build("whole", ["n"], |b, (n,)| {
+        let beside = step(b, &effects, "beside", 3, n);
+        let nested = b.node("nested", (n,), move |cx, (n,)| {
+            let part = part.clone();
+            async move {
+                let once = part.run_in(&cx, n).await?;
+                // A second one in the same step has a place of its own.
+                part.run_in(&cx, once).await
+            }
+        });
+        b.value("sum", (nested, beside), |(x, y)| Step::Ok(x + y))
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1)
+        .effects(&effects)
+        .answer("nested/ok", Approval::granted())
+        .answer("nested/call#2/ok", Approval::granted())
+        .run()
+        .await;
+    assert!(report.step("nested/pay").unwrap().interrupted() > 0, "{report}");
+    assert!(report.step("nested/call#2/pay").unwrap().interrupted() > 0, "{report}");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Letter {
+    #[expect(dead_code, reason = "only in the schema")]
+    to: String,
+}
+
+/// An agent that looks something up, then sends two letters at once, then says so; and its model by rules.
+fn clerk(effects: &EffectLog, idempotent: bool) -> Agent {
+    let tool = |name: &'static str, policy: ToolPolicy| -> ToolRef {
+        let effects = effects.clone();
+        FnTool::new(name, "Does it.", move |cx, _arguments: Letter| {
+            let effects = effects.clone();
+            async move {
+                effects.note(&cx);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Step::Ok("done")
+            }
+        })
+        .policy(policy)
+        .into()
+    };
+    let write = ToolPolicy::default().effects(Effects::Write);
+    let write = if idempotent { write.idempotent() } else { write };
+    let model = ScriptedModel::from_fn(|request| {
+        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        match results {
+            0 => Turn::call("look", json!({"to": "a"})),
+            1 => Turn::calls([("send", json!({"to": "a"})), ("send", json!({"to": "b"}))]),
+            _ => Turn::text(format!("{results} results")),
+        }
+    });
+    Agent::new(model).tools([tool("look", ToolPolicy::default().effects(Effects::Read)), tool("send", write)])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent() {
+    for idempotent in [false, true] {
+        let effects = EffectLog::new();
+        let agent = clerk(&effects, idempotent);
+        let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).twice().run().await;
+        let send = report.step("tool#2.send").unwrap();
+        assert_eq!(send.again(Again::CutShort) > 0, idempotent, "{report}");
+        assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
+        assert!(report.step("model#1").unwrap().again(Again::CutShort) > 0, "{report}");
+        if !idempotent {
+            assert_eq!(send.began(), 1, "{report}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_workflow() {
+    let effects = EffectLog::new();
+    let agent = clerk(&effects, false);
+    let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
+        let beside = step(b, &effects, "beside", 7, n);
+        let said = b.node("clerk", (n,), move |cx, (n,)| {
+            let agent = agent.clone();
+            async move { agent.run_in(&cx, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output()) }
+        });
+        b.value("end", (said, beside), |(said, n)| Step::Ok(format!("{said}, {n}")))
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1).effects(&effects).twice().run().await;
+    assert_eq!(report.step("clerk/tool#2.send").unwrap().began(), 1, "{report}");
+    assert!(report.step("clerk/tool#1.look").unwrap().again(Again::CutShort) > 0, "{report}");
+}
+
+/// The test itself must be able to fail.
+mod breaches {
+    use super::*;
+
+    async fn message(test: CrashTest) -> String {
+        let failed = tokio::task::spawn(test.run()).await.unwrap_err();
+        *failed.into_panic().downcast::<String>().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_that_depends_on_chance() {
+        let effects = EffectLog::new();
+        let noted = effects.clone();
+        let flow = Workflow::<(), usize>::build("chance", [], move |b, ()| {
+            b.node("a", (), move |cx, ()| {
+                noted.note(&cx);
+                let count = noted.count("a");
+                async move { Step::Ok(count) }
+            })
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ()).effects(&effects)).await;
+        assert!(
+            text.contains("the workflow `chance` does not hold after a crash at write 3, before it was kept"),
+            "{text}"
+        );
+        assert!(
+            text.contains("the run ended otherwise: it completed with 2; without a crash it completed with 1"),
+            "{text}"
+        );
+        assert!(text.contains("-- crash --"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_hangs() {
+        let flow = Workflow::<(), u32>::build("stuck", [], |b, ()| {
+            b.node("a", (), |_, ()| async { std::future::pending::<Step<u32>>().await })
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ())).await;
+        assert!(text.contains("does not hold even without a crash"), "{text}");
+        assert!(text.contains("the run hangs: nothing was recorded for 3600s"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_nobody_answers() {
+        let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
+            b.gate("ok", (), |()| Step::Ok(("go on?".to_owned(), 1)))
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ())).await;
+        assert!(text.contains("`ok` asks for an answer and the test has none"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_effect_behind_the_journal() {
+        let effects = EffectLog::new();
+        let noted = effects.clone();
+        let flow = Workflow::<(), u32>::build("behind", [], move |b, ()| {
+            let one = b_one(b);
+            let a = step(b, &noted, "a", 0, one);
+            let last = noted.clone();
+            let kept = std::sync::Mutex::new(None);
+            let kept = std::sync::Arc::new(kept);
+            let first = std::sync::Arc::clone(&kept);
+            let x = b.node("x", (a,), move |cx, (n,)| {
+                *first.lock().unwrap() = Some(cx);
+                async move { Step::Ok(n) }
+            });
+            b.node("y", (x,), move |_, (n,)| {
+                // It acts for `x`, which is over.
+                if let Some(cx) = &*kept.lock().unwrap() {
+                    last.note(cx);
+                }
+                async move { Step::Ok(n) }
+            })
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ()).effects(&effects)).await;
+        assert!(text.contains("`x` had an effect when its journal said `workflow.node.completed` last"), "{text}");
+    }
+
+    fn b_one(b: &mut Builder) -> Handle<u32> {
+        b.value("one", (), |()| Step::Ok(1))
+    }
+}
