@@ -1,0 +1,219 @@
+//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints what it came to.
+//!
+//! Its store is as small as one can be: a line a commit. It serves one process at a time.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::{
+    BoxFuture, Context, Epoch, Event, Handle, MemoryStore, Node, NodePolicy, RunFilter, RunId, RunRecord, Runtime,
+    Snapshot, Store, StoreError, StoreErrorKind, Workflow, serde_json,
+};
+
+type Step<T> = Result<T, String>;
+
+/// A [`MemoryStore`] whose commits are lines of a file as well.
+#[derive(Clone, Debug)]
+struct FileStore {
+    memory: MemoryStore,
+    file: Arc<Mutex<File>>,
+}
+
+impl FileStore {
+    async fn open(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        // A line without an end was never a commit.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        file.set_len(whole as u64)?;
+        let (memory, mut epoch) = (MemoryStore::new(), None);
+        let mut count = 0;
+        for line in text[..whole].lines() {
+            let events: Vec<Event> = serde_json::from_str(line)?;
+            let (run, more) = (events[0].run_id.clone(), events.len() as u64);
+            match epoch {
+                None => epoch = Some(memory.create(&run, events).await?),
+                Some(epoch) => memory.append(&run, epoch, count, events).await?,
+            }
+            count += more;
+        }
+        Ok(Self { memory, file: Arc::new(Mutex::new(file)) })
+    }
+
+    fn keep(&self, events: &[Event]) -> Result<(), StoreError> {
+        let keep = || -> io::Result<()> {
+            let mut line = serde_json::to_vec(events)?;
+            line.push(b'\n');
+            let mut file = self.file.lock().map_err(|_| io::Error::other("poisoned"))?;
+            file.write_all(&line)?;
+            file.sync_data()
+        };
+        keep().map_err(|error| StoreError::new(StoreErrorKind::Io, error.to_string()))
+    }
+}
+
+impl Store for FileStore {
+    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
+        match self.keep(&events) {
+            Ok(()) => self.memory.create(run, events),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn append(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        after: u64,
+        events: Vec<Event>,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        match self.keep(&events) {
+            Ok(()) => self.memory.append(run, epoch, after, events),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
+        self.memory.open(run)
+    }
+
+    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.memory.close(run, epoch)
+    }
+
+    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
+        self.memory.read(run, after, limit)
+    }
+
+    fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.memory.put_snapshot(run, epoch, snapshot)
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        self.memory.snapshot(run)
+    }
+
+    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
+        self.memory.record(run)
+    }
+
+    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
+        self.memory.list(filter)
+    }
+
+    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.memory.put_definition(hash, graph)
+    }
+
+    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.memory.definition(hash)
+    }
+
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.memory.send(run, message)
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
+        self.memory.receive(run, epoch)
+    }
+}
+
+/// An effect that anybody can count later: a line in a file.
+fn effect(file: &Path, cx: &Context) -> Step<()> {
+    let write =
+        || OpenOptions::new().create(true).append(true).open(file)?.write_all(format!("{}\n", cx.path()).as_bytes());
+    write().map_err(|error| error.to_string())
+}
+
+fn flow(effects: &Path) -> Workflow<(u32,), u32> {
+    let step = |b: &mut agentflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+        let file: PathBuf = effects.to_owned();
+        b.node(node, (reads,), move |cx, (n,)| {
+            let file = file.clone();
+            async move {
+                effect(&file, &cx)?;
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                Step::Ok(n + 1)
+            }
+        })
+    };
+    let built = Workflow::build("killed", ["n"], |b, (n,)| {
+        let mut last = n;
+        for at in 0..6 {
+            let beside = step(b, Node::new(format!("beside{at}")), last);
+            let policy = NodePolicy::default().repeatable(false);
+            let paid = step(b, Node::new(format!("pay{at}")).policy(policy), last);
+            last = b.value(format!("sum{at}"), (beside, paid), |(x, y)| Step::Ok(x + y));
+        }
+        let items = b.value("items", (last,), |(n,)| Step::Ok(vec![n, n + 1, n + 2]));
+        let file: PathBuf = effects.to_owned();
+        let mapped = b.map("mapped", items, (), move |cx, n: u32, ()| {
+            let file = file.clone();
+            async move {
+                effect(&file, &cx)?;
+                Step::Ok(n)
+            }
+        });
+        b.value("end", (mapped,), |(all,)| Step::Ok(all.iter().sum::<u32>()))
+    });
+    built.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[expect(clippy::print_stdout, reason = "what the program is for")]
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathBuf::from(std::env::args_os().nth(1).ok_or("give it a folder")?);
+    let store = FileStore::open(&folder.join("run.jsonl")).await?;
+    let flow = flow(&folder.join("effects"));
+    let run = RunId::new("run-1");
+    let runtime = Runtime::builder().store(store.clone()).build();
+    let ended = |record: &RunRecord| record.status.has_ended();
+    let mut handle = match store.record(&run).await? {
+        Some(record) if ended(&record) => {
+            let events = store.read(&run, 0, usize::MAX).await?;
+            let output = events.iter().rev().find_map(|event| match &event.kind {
+                agentflow::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
+                _ => None,
+            });
+            println!("{}", output.ok_or("the run has no output")?);
+            return Ok(());
+        }
+        Some(_) => {
+            // The definition is kept by the hash that is in the journal; the program is the same.
+            store.put_definition(&flow.graph().hash(), flow.graph().to_json().to_string()).await?;
+            runtime.resume_as(&run, &flow).await?
+        }
+        None => runtime.start_as(run.clone(), flow.clone(), 1).await?,
+    };
+    loop {
+        tokio::select! {
+            biased;
+            output = handle.result() => {
+                println!("{}", output?);
+                return Ok(());
+            }
+            () = tokio::time::sleep(Duration::from_millis(2)) => {}
+        }
+        // The operator of this program lets everything run again that was cut short.
+        let waits = store.record(&run).await?.is_some_and(|record| record.pause_reason.is_some());
+        for event in handle.recorded().iter().filter(|_| waits) {
+            if matches!(&event.kind, agentflow::EventKind::NodeFailed { error, .. } if error.kind == "interrupted") {
+                // One that was retried already is no longer interrupted.
+                let _ = handle.retry(&event.path.to_string(), "host").await;
+            }
+        }
+    }
+}
