@@ -467,6 +467,16 @@ async fn inner(cx: &Context, n: u32) -> Result<u32> {
     Ok(booked + 1)
 }
 
+/// Name a colour for {n}.
+#[agent]
+async fn name_colour(cx: &Context, n: u32) -> Result<String>;
+
+#[workflow]
+async fn painted(cx: &Context, n: u32) -> Result<String> {
+    let colour = name_colour(cx, n).await?;
+    Ok(colour)
+}
+
 #[workflow]
 async fn outer(cx: &Context, n: u32) -> Result<u32> {
     let looked = look(n).await?;
@@ -488,6 +498,7 @@ async fn tools_and_workflows_are_known() {
     assert_eq!(of("sub").callee.as_deref(), Some("workflow"));
     assert_eq!(of("many").policy.repeatable, Some(false));
     assert_eq!(of("either").policy.repeatable, Some(false));
+    assert_eq!(painted::workflow().graph().node("colour").unwrap().callee.as_deref(), Some("agent"));
     let (runtime, seen) = runtime();
     assert_eq!(outer::workflow().run(&runtime, 1).await.unwrap(), 3 + 2 + 1);
     let lines = seen.lines();
