@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentflow::prelude::*;
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{Error, Event, EventSink, Graph, NodeKind, OnError, Result, StopPolicy};
+use agentflow::{Error, Event, EventKind, EventSink, Graph, MemoryStore, NodeKind, OnError, Result, StopPolicy, Store};
 use agentflow_testing::{check_events, test_runtime, trace};
 
 #[derive(Clone, Default)]
@@ -406,14 +406,7 @@ async fn every_form() {
 
 static TRIES: AtomicU32 = AtomicU32::new(0);
 
-async fn flaky() -> Result<u32> {
-    match TRIES.fetch_add(1, Ordering::SeqCst) {
-        0 => broken(0).await,
-        n => Ok(n),
-    }
-}
-
-async fn flakier() -> Result<u32, String> {
+async fn flaky() -> Result<u32, String> {
     match TRIES.fetch_add(1, Ordering::SeqCst) {
         0..2 => Err("not yet".into()),
         n => Ok(n),
@@ -424,7 +417,7 @@ async fn flakier() -> Result<u32, String> {
 #[workflow]
 async fn attributes(n: u32) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
     #[node(id = "tries", retry = 3, timeout = "1m", repeatable = false)]
-    let tried = flakier().await?;
+    let tried = flaky().await?;
     #[after(tried)]
     let later = double(n).await?;
     #[node(on_error = skip)]
@@ -474,6 +467,16 @@ async fn inner(cx: &Context, n: u32) -> Result<u32> {
     Ok(booked + 1)
 }
 
+/// Name a colour for {n}.
+#[agent]
+async fn name_colour(cx: &Context, n: u32) -> Result<String>;
+
+#[workflow]
+async fn painted(cx: &Context, n: u32) -> Result<String> {
+    let colour = name_colour(cx, n).await?;
+    Ok(colour)
+}
+
 #[workflow]
 async fn outer(cx: &Context, n: u32) -> Result<u32> {
     let looked = look(n).await?;
@@ -495,6 +498,7 @@ async fn tools_and_workflows_are_known() {
     assert_eq!(of("sub").callee.as_deref(), Some("workflow"));
     assert_eq!(of("many").policy.repeatable, Some(false));
     assert_eq!(of("either").policy.repeatable, Some(false));
+    assert_eq!(painted::workflow().graph().node("colour").unwrap().callee.as_deref(), Some("agent"));
     let (runtime, seen) = runtime();
     assert_eq!(outer::workflow().run(&runtime, 1).await.unwrap(), 3 + 2 + 1);
     let lines = seen.lines();
@@ -521,8 +525,71 @@ async fn small_ones() {
     assert_eq!(who(&Context::detached()).await.unwrap(), "output");
 }
 
-#[tokio::test]
-async fn errors_of_other_types() {
-    TRIES.store(0, Ordering::SeqCst);
-    assert!(flaky().await.is_err());
+#[tokio::test(start_paused = true)]
+async fn a_person_decides() {
+    for (approval, outcome) in [(Approval::granted(), "merged diff"), (Approval::denied("no"), "diff: no")] {
+        let runtime = test_runtime().store(MemoryStore::new()).build();
+        let mut handle = runtime.start(review::workflow(), pr()).await.unwrap();
+        let run = handle.run_id().clone();
+        // Every step before it is done at once.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked = handle.recorded().into_iter().find_map(|event| match event.kind {
+            EventKind::ApprovalRequested(request) => Some(request),
+            _ => None,
+        });
+        assert_eq!(asked.unwrap().message, "merge DIFF?");
+        runtime.approve(&run, "approval", approval, "test").await.unwrap();
+        let verdict = handle.result().await.unwrap();
+        assert_eq!(verdict, Verdict { outcome: outcome.to_owned(), notes: vec!["a2".into(), "b2".into()] });
+    }
+}
+
+static PAID: AtomicU32 = AtomicU32::new(0);
+
+/// Takes money.
+#[tool]
+async fn pay(n: u32) -> Result<u32> {
+    PAID.fetch_add(1, Ordering::SeqCst);
+    Ok(n)
+}
+
+async fn checked(n: u32) -> Result<u32> {
+    Ok(n)
+}
+
+#[workflow]
+async fn order(n: u32) -> Result<u32> {
+    let checked = checked(n).await?;
+    let paid = pay(checked).await?;
+    Ok(paid + 1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_with_effects_is_never_run_again_by_itself() {
+    let first = test_runtime().store(MemoryStore::new()).build();
+    let mut handle = first.start(order::workflow(), 5).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 6);
+    let events = handle.recorded();
+    let begun = |event: &Event| {
+        event.path.to_string() == "paid" && matches!(event.kind, EventKind::NodeStarted { repeatable: false, .. })
+    };
+    let cut = events.iter().position(begun).expect("the tool's step says that it cannot be repeated") + 1;
+    let store = MemoryStore::new();
+    store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
+    // The workflow is found by its name, since it is linked into the program.
+    let second = test_runtime().store(store).build();
+    let mut handle = second.resume(&events[0].run_id).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(PAID.load(Ordering::SeqCst), 1);
+    second.retry(&events[0].run_id, "paid", "test").await.unwrap();
+    handle.result().await.unwrap();
+    assert_eq!(PAID.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn linked_workflows_are_listed() {
+    let all = Runtime::default().workflows().unwrap();
+    let names: Vec<&str> = all.iter().map(|graph| graph.name.as_str()).collect();
+    assert!(names.contains(&"review") && names.contains(&"own-errors"), "{names:?}");
+    assert!(names.is_sorted(), "{names:?}");
 }

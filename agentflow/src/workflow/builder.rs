@@ -177,11 +177,11 @@ impl std::fmt::Debug for NodeSpec {
     }
 }
 
-fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Values, StepError> {
+pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Values, StepError> {
     reads.load(Loader(outputs)).map_err(|error| error.0)
 }
 
-fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
+pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
     output
         .encode()
         .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
@@ -518,6 +518,17 @@ impl Builder {
             body,
         });
         Handle::new(at, self.id)
+    }
+
+    /// A step that is made already: what a workflow's macro puts together itself, so that the compiler has less to do for
+    /// each node.
+    pub(super) fn made<O: NodeValue>(
+        &mut self,
+        node: Node,
+        reads: Vec<RawHandle>,
+        step: super::spec::Step,
+    ) -> Handle<O> {
+        self.push::<O>(node, NodeKind::Step, reads, Body::Step(step))
     }
 
     pub(super) fn finish(self, name: Arc<str>, output: NodeIndex) -> Result<Spec, String> {

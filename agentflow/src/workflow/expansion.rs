@@ -13,12 +13,12 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
-use super::builder::{Branch, Builder, Node, Router};
+use super::builder::{Branch, Builder, Node, Router, encode, load};
 use super::failure::{StepError, StepFailure};
 use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
 use super::policy::StopPolicy;
-use super::spec::Spec;
+use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;
@@ -273,8 +273,23 @@ impl<V> Future for Opened<V> {
 fn callee<V, F: Future>(body: &impl Fn(Open<V>) -> F) -> Option<TypeId> {
     let answer = Arc::new(OnceLock::new());
     let asked = pin!(body(Open(Opening::Ask(Arc::clone(&answer)))));
-    let _ = asked.poll(&mut std::task::Context::from_waker(Waker::noop()));
+    drop(asked.poll(&mut std::task::Context::from_waker(Waker::noop())));
     answer.get().copied()
+}
+
+/// A step's future with its end as it is recorded.
+fn ended<O, E, F>(step: F, of: fn(E) -> StepError) -> StepFuture
+where
+    O: NodeValue,
+    E: 'static,
+    F: Future<Output = Result<O, E>> + Send + 'static,
+{
+    Box::pin(async move {
+        match step.await {
+            Ok(output) => encode(&output),
+            Err(error) => Err(of(error)),
+        }
+    })
 }
 
 /// A builder whose steps all have the error type of the workflow, so that it is judged once and not at each step.
@@ -311,10 +326,8 @@ impl<E: 'static> Steps<'_, E> {
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
         let of = self.of;
-        self.builder.node(node, reads, move |cx, values| {
-            let step = body(cx, values);
-            async move { step.await.map_err(of) }
-        })
+        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(cx, load(&reads, outputs)?), of)));
+        self.builder.made(node, reads.handles(), step)
     }
 
     /// A step that is a call of a function.
@@ -326,7 +339,9 @@ impl<E: 'static> Steps<'_, E> {
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
         let node = node.calling(callee(&body));
-        self.step(node, reads, move |cx, values| body(Open::run(cx, values)))
+        let of = self.of;
+        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(Open::run(cx, load(&reads, outputs)?)), of)));
+        self.builder.made(node, reads.handles(), step)
     }
 
     /// A step without `?`.
