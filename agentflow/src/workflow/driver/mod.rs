@@ -327,7 +327,10 @@ impl WorkflowRun {
             return;
         }
         let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
-        let events = compact(self.machine.spec(), events);
+        let mut events = compact(self.machine.spec(), events);
+        if self.shared.log.model_calls() > 0 {
+            events.push(self.shared.log.spent_so_far(seq));
+        }
         self.shared.log.took_snapshot(events.len());
         if let Some((store, Some(epoch))) = self.shared.log.store() {
             self.commit = Some(store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events)));
