@@ -72,6 +72,7 @@ impl Run {
             }
         }
         self.begin_with(step);
+        self.record_start();
         Ok(None)
     }
 
@@ -110,8 +111,6 @@ impl Run {
 
     /// One model call with all its attempts; what each came to is recorded.
     pub(super) async fn call_model_hooked(&mut self, path: &StepPath) -> Result<Result<()>> {
-        // A start is recorded before anything else of the agent is.
-        self.record_start();
         let mut model = Arc::clone(&self.plan.model);
         loop {
             let attempt = self.attempt(path, &mut model).await?;
