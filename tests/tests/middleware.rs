@@ -772,3 +772,112 @@ fn redaction_belongs_to_the_runtime() {
     let error = Agent::new(ScriptedModel::new([])).with(redact()).build().unwrap_err();
     assert!(error.to_string().contains("belongs to the runtime"), "{error}");
 }
+
+#[tokio::test]
+async fn a_workflow_is_a_run_with_hooks_around_it() {
+    let notes = Notes::default();
+    let calls = Arc::default();
+    let runtime = test_runtime().with(Spy::new("a", &notes)).build();
+    runtime.start(three_agents(&calls), "go".to_owned()).await.unwrap().result().await.unwrap();
+    let heard = noted(&notes);
+    assert_eq!(heard.iter().filter(|note| note.ends_with("_run")).count(), 2);
+    assert_eq!((heard.first().unwrap().as_str(), heard.last().unwrap().as_str()), ("a.before_run", "a.after_run"));
+    assert_eq!(heard.iter().filter(|note| note.ends_with("before_agent")).count(), 3);
+
+    struct Refuses;
+    #[async_trait]
+    impl Middleware for Refuses {
+        fn name(&self) -> &str {
+            "refuses"
+        }
+        async fn before_run(&self, _: &RunInfo) -> agentflow::Result<()> {
+            Err(Error::Middleware { name: "refuses".into(), problem: "not today".to_owned() })
+        }
+    }
+    let runtime = test_runtime().with(Refuses).build();
+    let mut handle = runtime.start(three_agents(&calls), "go".to_owned()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap_err().kind(), "middleware");
+    check_events(&handle.recorded()).unwrap();
+    let mut handle = Agent::new(ScriptedModel::new([])).runtime(&runtime).start("go").unwrap();
+    assert_eq!(handle.result().await.unwrap_err().kind(), "middleware");
+    check_events(&handle.recorded()).unwrap();
+}
+
+/// What is left out of a snapshot is still counted.
+#[tokio::test]
+async fn what_was_spent_survives_a_snapshot() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let agent = Agent::new(talker(1, &calls)).tools(tools![look_up]);
+    let workflow = Workflow::build("many", ["tasks"], |b, (tasks,)| {
+        let each = agent.clone();
+        let done = b.map(agentflow::Node::new("each"), tasks, (), move |cx, task: String, ()| {
+            let agent = each.clone();
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
+        });
+        let last = agent.clone();
+        b.node("last", (done,), move |cx, (_,): (Vec<String>,)| {
+            let agent = last.clone();
+            async move { Ok::<_, Error>(agent.run_in(&cx, "go").await?.into_output()) }
+        })
+    })
+    .unwrap();
+    let store = MemoryStore::new();
+    let builder = || test_runtime().max_llm_calls(301);
+    let runtime = builder().store(store.clone()).build();
+    let tasks: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+    let mut handle = runtime.start(workflow.clone(), tasks).await.unwrap();
+    assert_eq!(handle.result().await.unwrap_err().kind(), "llm_call_limit");
+    assert_eq!(calls.load(Ordering::SeqCst), 301);
+    let run = handle.run_id().clone();
+    let snapshot = store.snapshot(&run).await.unwrap().expect("a run of so many events has a snapshot");
+    let left = snapshot.events.iter().filter(|event| event.name() == "model.started").count();
+    let told: u32 = snapshot
+        .events
+        .iter()
+        .find_map(|event| match &event.kind {
+            EventKind::RunSpent(rows) => Some(rows.iter().map(|row| row.calls).sum()),
+            _ => None,
+        })
+        .unwrap();
+    assert!(left < told as usize, "{left} of {told} calls are in the snapshot");
+
+    // Taken up from the snapshot before the last agent began.
+    let events = store.read(&run, 0, 10_000).await.unwrap();
+    let begins = |event: &Event| event.name() == "workflow.node.started" && event.path.to_string() == "last";
+    let cut = events.iter().position(begins).unwrap();
+    assert!(snapshot.seq as usize <= cut);
+    let budget = test_runtime().with(token_budget(301 * 15).failing());
+    for (builder, kind) in [(builder(), "llm_call_limit"), (budget, "budget_exceeded")] {
+        let store = store_with(&events[..cut]).await;
+        let epoch = store.open(&run).await.unwrap();
+        store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
+        calls.store(0, Ordering::SeqCst);
+        let mut handle = builder.store(store).build().resume_as(&run, &workflow).await.unwrap();
+        assert_eq!(handle.result().await.unwrap_err().kind(), kind);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
+    let workflow = Workflow::build("values", ["text"], |b, (text,)| {
+        b.node("step", (text,), |_, (text,): (String,)| async move {
+            Ok::<_, String>((text, 1.0_f64, 18_446_744_073_709_551_615_u64))
+        })
+    })
+    .unwrap();
+    let runtime = test_runtime().with(redact().secret("swordfish")).with(redact().emails()).build();
+    let mut handle = runtime.start(workflow, "a swordfish of a@example.org".to_owned()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().0, "a swordfish of a@example.org");
+    let events = handle.recorded();
+    check_events(&events).unwrap();
+    let outputs: Vec<String> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::NodeCompleted { output, .. } => Some(output.as_str().to_owned()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outputs, [r#"["a [redacted] of [redacted]",1.0,18446744073709551615]"#]);
+    assert!(!serde_json::to_string(&events).unwrap().contains("swordfish"));
+}

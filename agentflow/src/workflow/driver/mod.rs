@@ -28,6 +28,7 @@ use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::middleware::RunInfo;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -228,6 +229,28 @@ impl WorkflowRun {
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+        let hooks = Arc::clone(self.shared.runtime.middleware());
+        if !self.base.is_root() || hooks.is_empty() {
+            return self.run_inside().await;
+        }
+        let info = RunInfo::new(Arc::clone(&self.machine.spec().name), Arc::clone(&self.shared));
+        for hook in hooks.iter() {
+            if let Err(error) = hook.before_run(&info).await {
+                self.open = false;
+                self.record_run(EventKind::RunFailed { error: Arc::new(Failure::from(&error)) });
+                self.shared.log.commit().await?;
+                self.shared.log.release().await?;
+                return Err(error.into());
+            }
+        }
+        let ended = self.run_inside().await;
+        for hook in hooks.iter().rev() {
+            hook.after_run(&info, ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
+        }
+        ended
+    }
+
+    async fn run_inside(mut self) -> Result<Encoded, Failed> {
         if let Some(ended) = self.ended.take() {
             self.open = false;
             return ended.map_err(|failure| Error::Recorded(failure).into());
