@@ -814,6 +814,11 @@ async fn what_was_spent_survives_a_snapshot() {
             let agent = each.clone();
             async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         });
+        let again = agent.clone();
+        let done = b.map(agentflow::Node::new("again"), done, (), move |cx, task: String, ()| {
+            let agent = again.clone();
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
+        });
         let last = agent.clone();
         b.node("last", (done,), move |cx, (_,): (Vec<String>,)| {
             let agent = last.clone();
@@ -824,7 +829,7 @@ async fn what_was_spent_survives_a_snapshot() {
     let store = MemoryStore::new();
     let builder = || test_runtime().max_llm_calls(301);
     let runtime = builder().store(store.clone()).build();
-    let tasks: Vec<String> = (0..150).map(|n| n.to_string()).collect();
+    let tasks: Vec<String> = (0..75).map(|n| n.to_string()).collect();
     let mut handle = runtime.start(workflow.clone(), tasks).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "llm_call_limit");
     assert_eq!(calls.load(Ordering::SeqCst), 301);

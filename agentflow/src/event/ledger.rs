@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::EventKind;
+use super::{Event, EventKind};
 use crate::model::Usage;
 use crate::path::StepPath;
 
@@ -31,8 +31,8 @@ pub struct Spending {
 pub(crate) struct Ledger {
     rows: Vec<Spending>,
     agents: HashMap<StepPath, Arc<str>>,
-    /// The calls that are going on, with their row.
-    open: HashMap<StepPath, usize>,
+    /// The calls that are going on, each as a row without tokens.
+    open: HashMap<StepPath, Spending>,
     /// The tokens of the last call of each agent.
     last: HashMap<StepPath, u64>,
     /// The tokens of all calls of each agent.
@@ -40,6 +40,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// What these events say, in a row that stands for them in a snapshot.
+    pub(crate) fn spent_in(events: &[Event]) -> Option<EventKind> {
+        let mut ledger = Self::default();
+        events.iter().for_each(|event| ledger.apply(&event.path, &event.kind));
+        (!ledger.rows.is_empty()).then(|| EventKind::RunSpent(Arc::new(ledger.rows)))
+    }
+
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::RunStarted(started) => {
@@ -53,13 +60,14 @@ impl Ledger {
             EventKind::ModelStarted { provider, model } => {
                 let base = path.parent().unwrap_or_else(StepPath::root);
                 let agent = self.agents.get(&base).cloned().unwrap_or_else(|| "agent".into());
-                let row = self.row(&agent, provider, model);
-                self.rows[row].calls += 1;
-                self.open.insert(path.clone(), row);
+                let (provider, model) = (Arc::clone(provider), Arc::clone(model));
+                let call = Spending { agent, provider, model, calls: 1, usage: Usage::default() };
+                self.row(&call).calls += 1;
+                self.open.insert(path.clone(), call);
             }
             EventKind::ModelCompleted(response) => {
-                let Some(row) = self.open.remove(path) else { return };
-                let Spending { calls, usage, .. } = &mut self.rows[row];
+                let Some(call) = self.open.remove(path) else { return };
+                let Spending { calls, usage, .. } = self.row(&call);
                 usage.add(&response.usage);
                 if response.answered_by.is_some() {
                     *calls = calls.saturating_sub(1);
@@ -74,21 +82,20 @@ impl Ledger {
                 self.open.remove(path);
             }
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
-            EventKind::RunSpent(rows) => {
-                self.rows = rows.to_vec();
-                self.open.clear();
-            }
+            // The calls that are going on are kept in a snapshot, so they stay open.
+            EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
             _ => {}
         }
     }
 
-    fn row(&mut self, agent: &Arc<str>, provider: &Arc<str>, model: &Arc<str>) -> usize {
-        let same = |row: &Spending| row.agent == *agent && row.provider == *provider && row.model == *model;
-        self.rows.iter().position(same).unwrap_or_else(|| {
-            let (agent, provider, model) = (Arc::clone(agent), Arc::clone(provider), Arc::clone(model));
-            self.rows.push(Spending { agent, provider, model, calls: 0, usage: Usage::default() });
+    /// The row that a call belongs to.
+    fn row(&mut self, call: &Spending) -> &mut Spending {
+        let same = |row: &Spending| row.agent == call.agent && row.provider == call.provider && row.model == call.model;
+        let at = self.rows.iter().position(same).unwrap_or_else(|| {
+            self.rows.push(Spending { calls: 0, ..call.clone() });
             self.rows.len() - 1
-        })
+        });
+        &mut self.rows[at]
     }
 
     pub(crate) fn rows(&self) -> &[Spending] {
@@ -102,10 +109,9 @@ impl Ledger {
 
     /// What the calls that are going on cost at least.
     pub(crate) fn going_on(&self) -> Vec<Spending> {
-        let open = self.open.iter().map(|(path, row)| Spending {
-            calls: 1,
+        let open = self.open.iter().map(|(path, call)| Spending {
             usage: self.least(&path.parent().unwrap_or_else(StepPath::root)),
-            ..self.rows[*row].clone()
+            ..call.clone()
         });
         open.collect()
     }

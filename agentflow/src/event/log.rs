@@ -230,13 +230,6 @@ impl EventLog {
         Some((state.offset + state.visible as u64, events))
     }
 
-    /// What stands in a snapshot for the calls that are left out of it.
-    pub(crate) fn spent_so_far(&self, seq: u64) -> Event {
-        let rows = Arc::new(self.spent(|ledger| ledger.rows().to_vec()));
-        let record = Record { time: Timestamp::default(), path: StepPath::root(), kind: EventKind::RunSpent(rows) };
-        Event { seq, ..self.state().event_of(&self.run_id, 0, &record) }
-    }
-
     /// How many events the snapshot that was taken last has.
     pub(crate) fn took_snapshot(&self, size: usize) {
         self.state().snapshot_size = size;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
+pub(crate) use self::ledger::Ledger;
 pub use self::ledger::Spending;
 pub use self::log::Events;
 pub(crate) use self::log::{EventLog, Journal};

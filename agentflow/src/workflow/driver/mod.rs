@@ -27,7 +27,7 @@ use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{Event, EventKind, Ledger, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::RunInfo;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
@@ -350,9 +350,12 @@ impl WorkflowRun {
             return;
         }
         let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
+        let last = events.last().cloned();
+        let spent = Ledger::spent_in(&events);
         let mut events = compact(self.machine.spec(), events);
-        if self.shared.log.model_calls() > 0 {
-            events.push(self.shared.log.spent_so_far(seq));
+        // The calls that are left out are still counted.
+        if let (Some(kind), Some(last)) = (spent, last) {
+            events.push(Event { path: StepPath::root(), kind, ..last });
         }
         self.shared.log.took_snapshot(events.len());
         if let Some((store, Some(epoch))) = self.shared.log.store() {
