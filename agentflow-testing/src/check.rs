@@ -123,7 +123,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
                 left.remove(&step);
                 None
             }
-            Some(("workflow.node", "retrying")) => {
+            Some(("workflow.node" | "model", "retrying")) => {
                 (!open.remove(&step)).then_some("it is tried again without a first try")
             }
             Some((_, "started")) if left.remove(&step) => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
@@ -38,6 +39,8 @@ pub(crate) struct RunShared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) cancellation: CancellationToken,
     pub(crate) log: EventLog,
+    /// The most model calls of the run and all it starts.
+    pub(crate) max_llm_calls: AtomicU32,
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
@@ -63,11 +66,12 @@ impl Listeners {
 impl RunShared {
     pub(crate) fn new(id: RunId, runtime: &Runtime, journal: Option<Journal>) -> Self {
         Self {
-            log: EventLog::new(id.clone(), runtime.sinks(), journal),
+            log: EventLog::new(id.clone(), runtime.sinks(), journal, runtime.redactor()),
             id,
             clock: runtime.clock(),
             runtime: runtime.clone(),
             cancellation: CancellationToken::new(),
+            max_llm_calls: AtomicU32::new(runtime.max_llm_calls()),
             cancel_reason: OnceLock::new(),
             nested: Mutex::default(),
             listeners: Mutex::default(),

@@ -71,6 +71,22 @@ pub enum Error {
         /// The limit.
         calls: u32,
     },
+    /// A budget that middleware keeps is used up; the call that would have exceeded it was not made.
+    #[error("{message}")]
+    BudgetExceeded {
+        /// The middleware's name.
+        budget: Arc<str>,
+        /// Which budget, in a sentence.
+        message: String,
+    },
+    /// Middleware stopped the run.
+    #[error("the middleware `{name}` stopped the run: {problem}")]
+    Middleware {
+        /// The middleware's name.
+        name: Arc<str>,
+        /// Why.
+        problem: String,
+    },
     /// Too many tool calls failed in a row.
     #[error("{failures} tool calls failed in a row, the last one of `{tool}` ({status}): {message}")]
     ToolFailures {
@@ -152,6 +168,8 @@ impl Error {
             Self::InvalidOutput { .. } => "invalid_output",
             Self::MaxStepsReached { .. } => "max_steps_reached",
             Self::LlmCallLimit { .. } => "llm_call_limit",
+            Self::BudgetExceeded { .. } => "budget_exceeded",
+            Self::Middleware { .. } => "middleware",
             Self::ToolFailures { .. } => "tool_failures",
             Self::Timeout { .. } => "timeout",
             Self::Cancelled { .. } => "cancelled",

@@ -8,6 +8,7 @@ mod error;
 mod event;
 mod handle;
 mod message;
+pub mod middleware;
 mod model;
 mod path;
 mod registry;
@@ -34,6 +35,8 @@ pub use agentflow_macros::agent;
 pub use agentflow_macros::tool;
 #[doc = include_str!("docs/workflow.md")]
 pub use agentflow_macros::workflow;
+#[doc(no_inline)]
+pub use async_trait::async_trait;
 #[cfg(feature = "metrics")]
 #[doc(no_inline)]
 pub use opentelemetry;
@@ -50,7 +53,8 @@ pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, StdoutSink, WorkflowCompleted, WorkflowStarted,
+    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, Spending, StdoutSink, WorkflowCompleted,
+    WorkflowStarted,
 };
 pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};

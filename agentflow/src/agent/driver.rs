@@ -5,6 +5,7 @@
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -17,7 +18,8 @@ use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted};
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::middleware::Middleware;
+use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
@@ -27,15 +29,21 @@ use crate::tool::{Effects, invoke, not_found};
 ///
 /// It is a run of its own, or a step of another run: then it records below that step, in that run's journal.
 pub(super) struct Run {
-    plan: Arc<Plan>,
-    shared: Arc<RunShared>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) shared: Arc<RunShared>,
     /// Where it records; the root for a run of its own.
-    base: StepPath,
+    pub(super) base: StepPath,
     scopes: Arc<[Arc<str>]>,
-    machine: AgentMachine,
+    pub(super) machine: AgentMachine,
     timeout: std::time::Duration,
     open: bool,
+    /// What the run began with, until the hooks before it have seen it and it is recorded.
+    pub(super) pending: Option<Box<AgentStarted>>,
+    /// What stands around the agent, the outermost first.
+    pub(super) hooks: Option<Hooks>,
 }
+
+pub(super) type Hooks = Arc<[Arc<dyn Middleware>]>;
 
 impl Run {
     /// A run of its own.
@@ -66,15 +74,19 @@ impl Run {
         };
         let timeout = limits.timeout;
         let output = plan.output.as_ref().map(|output| output.rule.clone());
-        let mut machine = AgentMachine::new(base.clone(), limits, output);
+        let machine = AgentMachine::new(base.clone(), limits, output);
+        if base.is_root() {
+            shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
+        }
+        let hooks = super::hooked::hooks_of(plan, &shared);
+        let hooked = hooks.is_some();
         let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
         let mut run =
-            Self { plan: Arc::clone(plan), shared, base, scopes, machine: machine.clone(), timeout, open: true };
+            Self { plan: Arc::clone(plan), shared, base, scopes, machine, timeout, open: true, pending: None, hooks };
         if recorded.iter().any(|(_, path, kind)| *path == run.base && kind.begins_agent()) {
             for (_, path, kind) in &recorded {
-                machine.replay_one(path, kind);
+                run.machine.replay_one(path, kind);
             }
-            run.machine = machine;
             return run;
         }
         let input = match &plan.instructions {
@@ -84,14 +96,21 @@ impl Run {
             }
         };
         let started = AgentStarted::new(Arc::clone(&plan.name), input);
-        run.record(
-            run.base.clone(),
-            match run.base.is_root() {
-                true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Agent(started)))),
-                false => EventKind::AgentStarted(Arc::new(started)),
-            },
-        );
+        run.pending = Some(Box::new(started));
+        if !hooked {
+            run.record_start();
+        }
         run
+    }
+
+    /// Records that the agent begins, unless that is recorded already.
+    pub(super) fn record_start(&mut self) {
+        let Some(started) = self.pending.take() else { return };
+        let kind = match self.base.is_root() {
+            true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Agent(*started)))),
+            false => EventKind::AgentStarted(Arc::new(*started)),
+        };
+        self.record(self.base.clone(), kind);
     }
 
     pub(super) fn shared(&self) -> Arc<RunShared> {
@@ -130,6 +149,9 @@ impl Run {
                 }
             };
             let ended = self.end(result).await;
+            if self.hooks.is_some() {
+                Box::pin(self.after_run(&ended)).await;
+            }
             telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
             ended
         }
@@ -141,6 +163,7 @@ impl Run {
             && self.open
             && !matches!(error, Error::Store(_))
         {
+            self.close_steps("the run failed");
             let error = Arc::new(Failure::from(error));
             self.record(
                 self.base.clone(),
@@ -160,8 +183,20 @@ impl Run {
 
     async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
+        if self.hooks.is_some()
+            && let Some(ended) = Box::pin(self.before_agent()).await?
+        {
+            return Ok(ended);
+        }
         loop {
             match self.machine.command() {
+                // What hooks need is boxed, so that a run without any does not hold the room of it.
+                Command::CallModel { path } if self.hooks.is_some() => {
+                    model_error = Box::pin(self.call_model_hooked(&path)).await?.err();
+                }
+                Command::CallTools(tools) if self.hooks.is_some() => {
+                    Box::pin(self.call_tools_hooked(tools)).await?;
+                }
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
                 Command::CallTools(tools) => self.call_tools(tools).await?,
                 Command::RejectOutput { path, problem } => {
@@ -169,23 +204,20 @@ impl Run {
                 }
                 Command::EndStep { step } => self.record(self.base.clone(), EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
-                    self.record(
-                        self.base.clone(),
-                        match self.base.is_root() {
-                            true => EventKind::RunCompleted(Arc::new(RunCompleted::Agent(Arc::clone(&completed)))),
-                            false => EventKind::AgentCompleted(Arc::clone(&completed)),
-                        },
-                    );
+                    let completed = match &self.hooks {
+                        None => completed,
+                        Some(hooks) => Box::pin(self.after_agent(hooks.len(), completed)).await?,
+                    };
                     return Ok(self.completed(completed));
                 }
                 Command::Finish(Outcome::ModelFailed) => {
-                    return Err(model_error.take().unwrap_or_else(ModelError::truncated).into());
+                    return Err(model_error.take().unwrap_or_else(|| ModelError::truncated().into()));
                 }
                 Command::Finish(Outcome::Failed(error)) => return Err(error),
                 Command::Finish(Outcome::Ended(ended)) => {
                     self.open = false;
                     return match ended {
-                        Some(Ok(completed)) => Ok(self.completed(completed)),
+                        Some(Ok(completed)) => Ok(self.run_end(completed)),
                         Some(Err(failure)) => Err(Error::Recorded(failure)),
                         None => Err(Error::Lost { reason: "the run had ended before".to_owned() }),
                     };
@@ -194,55 +226,102 @@ impl Run {
         }
     }
 
-    fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
+    /// Records the answer.
+    pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
+        let kind = match self.base.is_root() {
+            true => EventKind::RunCompleted(Arc::new(RunCompleted::Agent(Arc::clone(&completed)))),
+            false => EventKind::AgentCompleted(Arc::clone(&completed)),
+        };
+        self.record(self.base.clone(), kind);
+        self.run_end(completed)
+    }
+
+    fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
         self.open = false;
         RunEnd { completed, conversation: self.machine.conversation().clone(), shared: self.shared() }
     }
 
-    fn record(&mut self, path: StepPath, kind: EventKind) {
+    pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
+        if self.pending.is_some() {
+            self.record_start();
+        }
         self.machine.apply(&path, &kind);
         self.shared.record(path, kind);
     }
 
-    async fn commit(&self) -> Result<()> {
+    pub(super) async fn commit(&self) -> Result<()> {
         Ok(self.shared.log.commit().await?)
     }
 
     /// One model call; what it came to is recorded.
-    async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), ModelError>> {
+    async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
+        self.check_calls()?;
         let info = self.plan.model.info();
         let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
         self.record(path.clone(), started);
         self.commit().await?;
-        let request = ModelRequest {
-            messages: self.machine.conversation().clone(),
-            tools: self.plan.manifest.clone(),
-            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
-            settings: Arc::clone(&self.plan.settings),
-            stream: self.shared.log.wants_deltas(),
-        };
-        let content = self.plan.runtime.traces_content();
-        let span = telemetry::chat_span(self.plan.model.info(), &self.shared.id, &request, content);
-        let outcome = self.read_model(path, request).instrument(span.clone()).await;
-        telemetry::record_chat(&span, outcome.as_ref(), content);
-        Ok(match outcome {
+        let request = self.model_request();
+        Ok(match self.ask_model(path, &self.plan.model, request).await {
             Ok(response) => {
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
                 Ok(())
             }
             Err(error) => {
                 self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
-                Err(error)
+                Err(error.into())
             }
         })
     }
 
-    async fn read_model(&self, path: &StepPath, request: ModelRequest) -> Result<ModelResponse, ModelError> {
+    /// Whether spans hold contents. They do not where something is taken out of events.
+    fn traces_content(&self) -> bool {
+        self.plan.runtime.traces_content() && self.shared.runtime.redactor().is_none()
+    }
+
+    /// Whether the run as a whole may make another model call. One that a crash cut short is not another one.
+    pub(super) fn check_calls(&self) -> Result<()> {
+        let calls = self.shared.max_llm_calls.load(Ordering::Relaxed);
+        match !self.machine.is_calling() && self.shared.log.model_calls() >= calls {
+            true => Err(Error::LlmCallLimit { calls }),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn model_request(&self) -> ModelRequest {
+        ModelRequest {
+            messages: self.machine.conversation().clone(),
+            tools: self.plan.manifest.clone(),
+            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
+            settings: Arc::clone(&self.plan.settings),
+            stream: self.shared.log.wants_deltas(),
+        }
+    }
+
+    /// Asks a model, in a span of its own.
+    pub(super) async fn ask_model(
+        &self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+        request: ModelRequest,
+    ) -> Result<ModelResponse, ModelError> {
+        let content = self.traces_content();
+        let span = telemetry::chat_span(model.info(), &self.shared.id, &request, content);
+        let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
+        telemetry::record_chat(&span, outcome.as_ref(), content);
+        outcome
+    }
+
+    async fn read_model(
+        &self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+        request: ModelRequest,
+    ) -> Result<ModelResponse, ModelError> {
         let log = &self.shared.log;
         let mut asked = request.stream.then(|| self.shared.clock.now());
         // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
         // pushing to it copies nothing.
-        let mut stream = self.plan.model.stream(request);
+        let mut stream = model.stream(request);
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {
                 telemetry::record_first_piece(self.shared.clock.now().since(asked));
@@ -293,11 +372,11 @@ impl Run {
     }
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
-    fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
+    pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
         let PendingTool { path, call, interrupted: was_interrupted } = tool;
         if was_interrupted {
             let result = Arc::new(interrupted(&call));
-            self.record(path, EventKind::ToolFailed { result, duration_ms: 0 });
+            self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
         let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
@@ -315,10 +394,11 @@ impl Run {
         })
     }
 
-    fn end_tool(&mut self, ToolEnded { path, result, duration_ms }: ToolEnded) {
+    pub(super) fn end_tool(&mut self, ended: ToolEnded) {
+        let ToolEnded { path, result, duration_ms, answered_by } = ended;
         let kind = match result.status {
-            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms },
-            _ => EventKind::ToolFailed { result, duration_ms },
+            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
+            _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
     }
@@ -334,7 +414,7 @@ impl Run {
                 OpenStep::Tool { path, call } => {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
-                    self.record(path, EventKind::ToolFailed { result, duration_ms: 0 });
+                    self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
                 }
             }
         }
@@ -342,6 +422,7 @@ impl Run {
 
     fn close_cancelled(&mut self, reason: &Arc<str>) {
         if self.open {
+            self.record_start();
             self.close_steps("the run was cancelled");
             self.record(
                 self.base.clone(),
@@ -379,26 +460,34 @@ impl Drop for Run {
 }
 
 /// A tool call that has begun.
-struct ToolRun {
+pub(super) struct ToolRun {
     plan: Arc<Plan>,
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
 }
 
-struct ToolEnded {
+pub(super) struct ToolEnded {
     path: StepPath,
-    result: Arc<ToolResult>,
+    pub(super) result: Arc<ToolResult>,
     duration_ms: u64,
+    pub(super) answered_by: Option<Arc<str>>,
+}
+
+impl ToolEnded {
+    /// A call that its tool has nothing to do with.
+    pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
+        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by) }
+    }
 }
 
 impl ToolRun {
-    async fn run(self) -> Result<ToolEnded> {
+    pub(super) async fn run(self) -> Result<ToolEnded> {
         let Self { plan, scopes, cx, call } = self;
         cx.run().log.commit().await?;
         let began = cx.now();
         let tool = plan.tools.get(&*call.name);
-        let content = plan.runtime.traces_content();
+        let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
         let result = match tool {
             Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()).await,
@@ -406,12 +495,12 @@ impl ToolRun {
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms })
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None })
     }
 }
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
-fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
+pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
     let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
     let unique = ids.iter().enumerate().all(|(at, id)| !id.is_empty() && !ids[..at].contains(id));
     if unique {

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 pub struct Limits {
     /// The most turns (one model call with the tool calls it asks for). Default 20.
     pub max_steps: u32,
-    /// The most model calls of the run and everything it starts. Default 500.
+    /// The most model calls of the agent; of a run of its own, also of everything that the run starts. Calls that failed
+    /// and calls that a crash cut short count, answers of middleware do not. Default 500. For a run of a workflow see
+    /// [`RuntimeBuilder::max_llm_calls`](crate::RuntimeBuilder::max_llm_calls).
     pub max_llm_calls: u32,
     /// The longest the run may take. Default one hour.
     pub timeout: Duration,

@@ -10,7 +10,7 @@ use super::output::{ANSWER_TOOL, OutputRule, answer_text, repair_text};
 use crate::error::{Error, Failure};
 use crate::event::{AgentCompleted, AgentStarted, Event, EventKind, RunCompleted};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
-use crate::model::{ModelResponse, StopReason, Usage};
+use crate::model::{ModelInfo, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
 use crate::tool::Effects;
 
@@ -49,6 +49,16 @@ pub(crate) enum Outcome {
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
+/// An attempt at a model call that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The model that was asked.
+    pub info: ModelInfo,
+    /// Why it failed.
+    pub error: Arc<Failure>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct AgentMachine {
     /// Where the agent's steps are: the root for a run of its own.
@@ -60,6 +70,8 @@ pub(crate) struct AgentMachine {
     /// The turn that is going on, from 1.
     turn: u32,
     model_calls: u32,
+    /// The attempts at the model call of this turn that failed and were followed by another.
+    attempts: Vec<Attempt>,
     failures_in_row: u32,
     /// Answers that did not fit the output type.
     misfits: u32,
@@ -69,11 +81,18 @@ pub(crate) struct AgentMachine {
 #[derive(Clone, Debug)]
 enum Phase {
     NotStarted,
-    Model { started: bool },
+    /// With the model that is being asked.
+    Model {
+        called: Option<ModelInfo>,
+    },
     ModelFailed,
     Tools(Vec<CallState>),
-    StepDone { answer: Option<Answer> },
-    Misfit { problem: Arc<str> },
+    StepDone {
+        answer: Option<Answer>,
+    },
+    Misfit {
+        problem: Arc<str>,
+    },
     Answered(Answer),
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
@@ -114,6 +133,7 @@ impl AgentMachine {
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
+            attempts: Vec::new(),
             failures_in_row: 0,
             misfits: 0,
             phase: Phase::NotStarted,
@@ -141,6 +161,16 @@ impl AgentMachine {
         self.turn
     }
 
+    /// The attempts at the model call of this turn that failed and were followed by another.
+    pub(crate) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Whether a model call was begun that has no end: by a process that ended in the middle of it.
+    pub(crate) fn is_calling(&self) -> bool {
+        matches!(self.phase, Phase::Model { called: Some(_) })
+    }
+
     /// Takes in what is recorded, which may be of others than this agent.
     pub(crate) fn replay_one(&mut self, path: &StepPath, kind: &EventKind) {
         if path.is_step_of(&self.base) {
@@ -157,13 +187,21 @@ impl AgentMachine {
                 }
             }
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
-            (EventKind::ModelStarted { .. }, Phase::Model { started }) => {
-                *started = true;
+            (EventKind::ModelStarted { provider, model }, Phase::Model { called }) => {
+                *called = Some(ModelInfo::new(Arc::clone(provider), Arc::clone(model)));
                 self.model_calls += 1;
+            }
+            (EventKind::ModelRetrying { error, .. }, Phase::Model { called }) => {
+                if let Some(info) = called.take() {
+                    self.attempts.push(Attempt { info, error: Arc::clone(error) });
+                }
             }
             (EventKind::ModelFailed { .. }, Phase::Model { .. }) => self.phase = Phase::ModelFailed,
             (EventKind::ModelCompleted(response), Phase::Model { .. }) => {
                 self.usage.add(&response.usage);
+                if response.answered_by.is_some() {
+                    self.model_calls = self.model_calls.saturating_sub(1);
+                }
                 self.conversation.push(Arc::clone(&response.message));
                 let calls = self.calls_of(&response.message);
                 self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(calls) };
@@ -213,6 +251,11 @@ impl AgentMachine {
 
     fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
         self.close_calls();
+        if let Some(Ok(completed)) = &outcome
+            && completed.steps == 0
+        {
+            self.conversation.push(Arc::clone(&completed.message));
+        }
         self.phase = Phase::Ended(outcome);
     }
 
@@ -235,7 +278,8 @@ impl AgentMachine {
 
     fn begin_turn(&mut self) {
         self.turn += 1;
-        self.phase = Phase::Model { started: false };
+        self.attempts.clear();
+        self.phase = Phase::Model { called: None };
     }
 
     fn calls_of(&self, message: &Message) -> Vec<CallState> {
@@ -284,7 +328,7 @@ impl AgentMachine {
         match &self.phase {
             Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
-            Phase::Model { started } => self.call_model(*started),
+            Phase::Model { called } => self.call_model(called.is_some()),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => Command::CallTools(calls.iter().filter_map(CallState::pending).collect()),
             Phase::StepDone { .. } => Command::EndStep { step: self.turn },
@@ -337,7 +381,7 @@ impl AgentMachine {
     /// The steps that were started and have not ended: a model call, or tool calls.
     pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
         match &self.phase {
-            Phase::Model { started: true } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
+            Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
             Phase::Tools(calls) => calls
                 .iter()
                 .filter(|state| matches!(state.progress, Progress::Started { .. }))

@@ -7,6 +7,7 @@
 pub(crate) mod call;
 pub(crate) mod definition;
 mod driver;
+mod hooked;
 mod limits;
 mod machine;
 mod output;
@@ -21,6 +22,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::definition::AgentDefinition;
 pub use self::limits::Limits;
+pub use self::machine::Attempt;
 use self::output::Output;
 pub use self::plan::ModelSource;
 use self::plan::Plan;
@@ -30,6 +32,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::handle::{Ended, RunHandle, RunStream};
+use crate::middleware::Middleware;
 use crate::model::ModelSettings;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
@@ -73,7 +76,7 @@ pub struct Agent<O = String> {
     plan: Arc<OnceLock<Result<Arc<Plan>>>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Description {
     name: Arc<str>,
     model: ModelSource,
@@ -83,6 +86,7 @@ struct Description {
     limits: Limits,
     resources: Resources,
     scopes: Vec<Arc<str>>,
+    middleware: Vec<Arc<dyn Middleware>>,
     runtime: Runtime,
 }
 
@@ -99,6 +103,7 @@ impl Agent {
                 limits: Limits::default(),
                 resources: Resources::default(),
                 scopes: Vec::new(),
+                middleware: Vec::new(),
                 runtime: Runtime::default(),
             }),
             output: Output::text(),
@@ -108,7 +113,7 @@ impl Agent {
 }
 
 impl<O: 'static> Agent<O> {
-    fn with(mut self, change: impl FnOnce(&mut Description)) -> Self {
+    fn changed(mut self, change: impl FnOnce(&mut Description)) -> Self {
         self.plan = Arc::default();
         change(Arc::make_mut(&mut self.description));
         self
@@ -116,50 +121,57 @@ impl<O: 'static> Agent<O> {
 
     /// The name in events and traces. Default: `agent`.
     pub fn name(self, name: impl Into<Arc<str>>) -> Self {
-        self.with(|agent| agent.name = name.into())
+        self.changed(|agent| agent.name = name.into())
     }
 
     /// What the agent is told first. A second call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
     pub fn instruct(self, instructions: impl Into<String>) -> Self {
-        self.with(|agent| agent.instructions = Some(instructions.into()))
+        self.changed(|agent| agent.instructions = Some(instructions.into()))
     }
 
     /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
     /// [`Registry`](crate::Registry), or [`FnTool`](crate::FnTool)s.
     pub fn tools<T: Into<ToolRef>>(self, tools: impl IntoIterator<Item = T>) -> Self {
-        self.with(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
+        self.changed(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
     }
 
     /// Temperature and the like.
     pub fn settings(self, settings: ModelSettings) -> Self {
-        self.with(|agent| agent.settings = settings)
+        self.changed(|agent| agent.settings = settings)
     }
 
     /// The bounds of each run.
     pub fn limits(self, limits: Limits) -> Self {
-        self.with(|agent| agent.limits = limits)
+        self.changed(|agent| agent.limits = limits)
     }
 
     /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
-        self.with(|agent| agent.resources.insert(resource))
+        self.changed(|agent| agent.resources.insert(resource))
     }
 
     /// Grants scopes to all runs of the agent; a tool that needs another one answers `unauthorized`.
     pub fn grant<S: Into<Arc<str>>>(self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.with(|agent| agent.scopes.extend(scopes.into_iter().map(Into::into)))
+        self.changed(|agent| agent.scopes.extend(scopes.into_iter().map(Into::into)))
     }
 
     /// Adds all of these resources.
     pub(crate) fn resources(self, resources: &Resources) -> Self {
-        self.with(|agent| agent.resources.extend(resources))
+        self.changed(|agent| agent.resources.extend(resources))
     }
 
     /// The runtime whose clock, sinks, resources and models the agent uses. Default: [`Runtime::default`].
     pub fn runtime(self, runtime: &Runtime) -> Self {
-        self.with(|agent| agent.runtime = runtime.clone())
+        self.changed(|agent| agent.runtime = runtime.clone())
+    }
+
+    /// Puts middleware around this agent, inside of the runtime's and of what was added before. The closures of
+    /// [`Callbacks`](crate::middleware::Callbacks) do the same.
+    #[doc(alias = "use")]
+    pub fn with(self, middleware: impl Middleware + 'static) -> Self {
+        self.changed(|agent| agent.middleware.push(Arc::new(middleware)))
     }
 
     /// Makes the answer a value of a type. The model is given the type's schema in the way its provider knows: with the
@@ -291,6 +303,24 @@ impl<O> Clone for Agent<O> {
 impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("description", &self.description).field("output", &self.output).finish()
+    }
+}
+
+impl fmt::Debug for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let middleware: Vec<&str> = self.middleware.iter().map(|one| one.name()).collect();
+        f.debug_struct("Description")
+            .field("name", &self.name)
+            .field("model", &self.model)
+            .field("instructions", &self.instructions)
+            .field("tools", &self.tools)
+            .field("settings", &self.settings)
+            .field("limits", &self.limits)
+            .field("resources", &self.resources)
+            .field("scopes", &self.scopes)
+            .field("middleware", &middleware)
+            .field("runtime", &self.runtime)
+            .finish()
     }
 }
 

@@ -9,6 +9,7 @@ use super::limits::Limits;
 use super::output::{ANSWER_TOOL, AnswerTool, Output, OutputRule};
 use crate::error::Result;
 use crate::message::Message;
+use crate::middleware::Middleware;
 use crate::model::{Model, ModelInfo, ModelRef, ModelRefError, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::registry::Registry;
 use crate::resource::Resources;
@@ -102,6 +103,7 @@ pub(super) struct Plan {
     pub(super) limits: Limits,
     pub(super) resources: Resources,
     pub(super) scopes: Arc<[Arc<str>]>,
+    pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) runtime: Runtime,
 }
 
@@ -114,8 +116,15 @@ pub(super) struct PlannedOutput {
 
 impl Plan {
     pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
-        let Description { name, model, instructions, tools, settings, limits, resources, scopes, runtime } =
+        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, runtime } =
             description;
+        if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
+            let name = redacts.name();
+            return Err(description.build_error(format!(
+                "`{name}` takes texts out of all events of a run, so it belongs to the runtime: \
+                 `Runtime::builder().with(..)`"
+            )));
+        }
         let mut registry = Registry::new();
         for tool in tools {
             registry.register(tool.clone()).map_err(|error| description.build_error(error.to_string()))?;
@@ -156,6 +165,7 @@ impl Plan {
             limits: limits.clone(),
             resources: all_resources,
             scopes: scopes.as_slice().into(),
+            middleware: middleware.as_slice().into(),
             runtime: runtime.clone(),
         })
     }

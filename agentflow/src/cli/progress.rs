@@ -91,12 +91,12 @@ impl State {
                 self.running.insert(path, call.name.clone());
                 return Some(format!("{} {DIM}{}{DIM:#}", short(&call.name), short(&call.arguments)));
             }
-            EventKind::ToolCompleted { result, duration_ms } => {
+            EventKind::ToolCompleted { result, duration_ms, .. } => {
                 self.running.remove(&path);
                 let (name, output) = (short(&result.name), short(&result.output));
                 return Some(format!("{GOOD}{name}{GOOD:#} after {duration_ms} ms: {output}"));
             }
-            EventKind::ToolFailed { result, duration_ms } => {
+            EventKind::ToolFailed { result, duration_ms, .. } => {
                 self.running.remove(&path);
                 let (name, output) = (short(&result.name), short(&result.output));
                 return Some(format!("{BAD}{name}{BAD:#} {} after {duration_ms} ms: {output}", result.status));

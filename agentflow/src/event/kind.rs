@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ledger::Spending;
 use super::run::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
 };
@@ -41,6 +42,9 @@ pub enum EventKind {
         /// Why.
         error: Arc<Failure>,
     },
+    /// What the run has spent so far; only in snapshots, where it stands for the calls that are left out.
+    #[serde(rename = "run.spent")]
+    RunSpent(Arc<Vec<Spending>>),
     /// A run was stopped from outside.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
@@ -158,6 +162,14 @@ pub enum EventKind {
     /// A model answered.
     #[serde(rename = "model.completed")]
     ModelCompleted(Arc<ModelResponse>),
+    /// A model call failed and is made again, of the same model or another; or middleware answers in its place.
+    #[serde(rename = "model.retrying")]
+    ModelRetrying {
+        /// Why it failed.
+        error: Arc<Failure>,
+        /// How long until the next attempt, in milliseconds.
+        delay_ms: u64,
+    },
     /// A model call failed.
     #[serde(rename = "model.failed")]
     ModelFailed {
@@ -187,6 +199,9 @@ pub enum EventKind {
         result: Arc<ToolResult>,
         /// How long it took, in milliseconds.
         duration_ms: u64,
+        /// The middleware that gave the result in the tool's place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<Arc<str>>,
     },
     /// A tool call ended without the tool's answer; the result says why and is what the model sees.
     #[serde(rename = "tool.failed")]
@@ -195,6 +210,9 @@ pub enum EventKind {
         result: Arc<ToolResult>,
         /// How long it took, in milliseconds.
         duration_ms: u64,
+        /// The middleware that gave the result in the tool's place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answered_by: Option<Arc<str>>,
     },
 }
 
@@ -206,6 +224,7 @@ impl EventKind {
             Self::RunStep { .. } => "run.step",
             Self::RunCompleted(_) => "run.completed",
             Self::RunFailed { .. } => "run.failed",
+            Self::RunSpent(_) => "run.spent",
             Self::RunCancelled { .. } => "run.cancelled",
             Self::RunPaused { .. } => "run.paused",
             Self::RunResumed { .. } => "run.resumed",
@@ -226,6 +245,7 @@ impl EventKind {
             Self::ModelStarted { .. } => "model.started",
             Self::ModelDelta(_) => "model.delta",
             Self::ModelCompleted(_) => "model.completed",
+            Self::ModelRetrying { .. } => "model.retrying",
             Self::ModelFailed { .. } => "model.failed",
             Self::OutputRejected { .. } => "output.rejected",
             Self::ToolStarted { .. } => "tool.started",

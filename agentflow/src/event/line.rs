@@ -53,6 +53,10 @@ impl fmt::Display for Line<'_> {
             }
             EventKind::ApprovalResolved { answer, by } => write!(f, " by {by}: {}", Short(answer.as_str())),
             EventKind::RunCancelled { reason } => write!(f, " {reason}"),
+            EventKind::ModelRetrying { error, delay_ms } => {
+                write!(f, " again in {delay_ms} ms: {}", Short(&error.message))
+            }
+            EventKind::RunSpent(_) => Ok(()),
             EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 write!(f, " {}", Short(text))
@@ -67,10 +71,10 @@ impl fmt::Display for Line<'_> {
             ),
             EventKind::OutputRejected { problem } => write!(f, " {}", Short(problem)),
             EventKind::ToolStarted { call, .. } => write!(f, " {}", Short(&call.arguments)),
-            EventKind::ToolCompleted { result, duration_ms } => {
+            EventKind::ToolCompleted { result, duration_ms, .. } => {
                 write!(f, " {duration_ms} ms: {}", Short(&result.output))
             }
-            EventKind::ToolFailed { result, duration_ms } => {
+            EventKind::ToolFailed { result, duration_ms, .. } => {
                 write!(f, " {} after {duration_ms} ms: {}", result.status, Short(&result.output))
             }
         }

@@ -13,8 +13,10 @@ use std::task::{self, Poll, Waker};
 
 use futures_util::Stream;
 
+use super::ledger::Ledger;
 use super::{Event, EventKind, EventSink, ModelDelta, RunId};
 use crate::context::RunShared;
+use crate::middleware::Redactor;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::store::{Epoch, Store, StoreError};
@@ -31,6 +33,8 @@ pub(crate) struct EventLog {
     delta_listeners: AtomicUsize,
     state: Mutex<State>,
     journal: Option<Journal>,
+    /// What is taken out of events before anybody sees them.
+    redactor: Option<Redactor>,
 }
 
 #[derive(Default)]
@@ -46,6 +50,10 @@ struct State {
     /// How many records the last snapshot stands for, and how many events it has.
     snapshot_at: usize,
     snapshot_size: usize,
+    /// How many calls of models were begun; those that middleware answered are none.
+    model_calls: u32,
+    /// What was spent by the first so many records; there is one once somebody asks.
+    ledger: Option<Box<(usize, Ledger)>>,
     deltas: u32,
     subscribers: Vec<Subscriber>,
     next_subscriber: u64,
@@ -100,9 +108,15 @@ struct Subscriber {
 }
 
 impl EventLog {
-    pub(crate) fn new(run_id: RunId, sinks: Arc<[Arc<dyn EventSink>]>, journal: Option<Journal>) -> Self {
+    pub(crate) fn new(
+        run_id: RunId,
+        sinks: Arc<[Arc<dyn EventSink>]>,
+        journal: Option<Journal>,
+        redactor: Option<Redactor>,
+    ) -> Self {
         let listeners = sinks.iter().filter(|sink| sink.wants_deltas()).count();
-        Self { run_id, sinks, delta_listeners: AtomicUsize::new(listeners), state: Mutex::default(), journal }
+        let (delta_listeners, state) = (AtomicUsize::new(listeners), Mutex::default());
+        Self { run_id, sinks, delta_listeners, state, journal, redactor }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -111,7 +125,12 @@ impl EventLog {
 
     /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
+        let kind = match &self.redactor {
+            Some(redactor) => redactor.event(kind),
+            None => kind,
+        };
         let mut state = self.state();
+        state.count(&kind);
         state.records.push(Record { time, path, kind });
         state.deltas = 0;
         if self.journal.is_none() {
@@ -133,6 +152,18 @@ impl EventLog {
         state.kept = records(kept);
         state.records = records(events);
         state.visible = state.records.len();
+        state.count_all();
+    }
+
+    /// How many calls of models the run has begun, in all its lives.
+    pub(crate) fn model_calls(&self) -> u32 {
+        self.state().model_calls
+    }
+
+    /// Asks what the run has spent.
+    pub(crate) fn spent<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> T {
+        let state = &mut *self.state();
+        ask(state.ledger())
     }
 
     /// Shows the records up to `end` to everybody who listens, in their order, under the lock.
@@ -195,7 +226,7 @@ impl EventLog {
         }
         state.snapshot_at = state.visible;
         let kept = state.kept.iter().map(|record| state.event_of(&self.run_id, 0, record));
-        let events = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
+        let events: Vec<Event> = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
         Some((state.offset + state.visible as u64, events))
     }
 
@@ -255,9 +286,10 @@ impl EventLog {
         self.state().closed
     }
 
-    /// Whether anybody would see a delta.
+    /// Whether anybody would see a delta. Nobody does while something is taken out of events: a secret may be in two
+    /// pieces.
     pub(crate) fn wants_deltas(&self) -> bool {
-        self.delta_listeners.load(Ordering::Relaxed) > 0
+        self.redactor.is_none() && self.delta_listeners.load(Ordering::Relaxed) > 0
     }
 
     /// Shows a delta to everybody who listens now.
@@ -306,6 +338,36 @@ impl EventLog {
 }
 
 impl State {
+    fn count(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::ModelStarted { .. } => self.model_calls += 1,
+            EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
+                self.model_calls = self.model_calls.saturating_sub(1);
+            }
+            EventKind::RunSpent(rows) => self.model_calls = rows.iter().map(|row| row.calls).sum(),
+            _ => {}
+        }
+    }
+
+    /// Counts what is there already.
+    fn count_all(&mut self) {
+        let (kept, records) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.records));
+        kept.iter().chain(&records).for_each(|record| self.count(&record.kind));
+        (self.kept, self.records) = (kept, records);
+    }
+
+    fn ledger(&mut self) -> &Ledger {
+        let Self { kept, records, ledger, .. } = self;
+        let (read, ledger) = &mut **ledger.get_or_insert_with(|| {
+            let mut ledger = Ledger::default();
+            kept.iter().for_each(|record| ledger.apply(&record.path, &record.kind));
+            Box::new((0, ledger))
+        });
+        records[*read..].iter().for_each(|record| ledger.apply(&record.path, &record.kind));
+        *read = records.len();
+        ledger
+    }
+
     fn wake(&mut self) {
         for subscriber in &mut self.subscribers {
             if let Some(waker) = subscriber.waker.take() {

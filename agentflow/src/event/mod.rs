@@ -5,6 +5,7 @@
 
 mod json;
 mod kind;
+mod ledger;
 mod line;
 mod log;
 mod run;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
+pub(crate) use self::ledger::Ledger;
+pub use self::ledger::Spending;
 pub use self::log::Events;
 pub(crate) use self::log::{EventLog, Journal};
 pub use self::run::{

@@ -138,11 +138,14 @@ pub struct AgentCompleted {
     pub steps: u32,
     /// The tokens of all model calls.
     pub usage: Usage,
+    /// The middleware that answered in the agent's place; the agent then took no step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Arc<str>>,
 }
 
 impl AgentCompleted {
     pub(crate) fn new(message: Arc<Message>, stop_reason: StopReason, steps: u32, usage: Usage) -> Self {
-        Self { message, stop_reason, steps, usage }
+        Self { message, stop_reason, steps, usage, answered_by: None }
     }
 }
 

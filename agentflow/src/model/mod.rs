@@ -296,6 +296,9 @@ pub struct ModelResponse {
     /// The provider's id of the answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
+    /// The middleware that answered in the model's place, such as `cache`; no model was called for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Arc<str>>,
 }
 
 impl ModelResponse {
@@ -304,7 +307,14 @@ impl ModelResponse {
     pub fn new(message: impl Into<Arc<Message>>) -> Self {
         let message = message.into();
         let stop_reason = if message.tool_calls().next().is_some() { StopReason::ToolCalls } else { StopReason::Stop };
-        Self { message, stop_reason, usage: Usage::default(), model: String::new(), id: String::new() }
+        Self {
+            message,
+            stop_reason,
+            usage: Usage::default(),
+            model: String::new(),
+            id: String::new(),
+            answered_by: None,
+        }
     }
 
     /// The text of the message.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{AgentModels, Runtime, Settings};
-use crate::agent::ModelSource;
+use crate::agent::{Limits, ModelSource};
 use crate::event::{EventSink, RunId};
+use crate::middleware::Middleware;
 use crate::model::{EnvSecrets, Model, ModelRef, SecretProvider};
 use crate::resource::Resources;
 use crate::store::Store;
@@ -35,6 +36,9 @@ impl Default for RuntimeBuilder {
             app: BTreeMap::new(),
             store: None,
             trace_content: false,
+            middleware: Arc::default(),
+            redactor: None,
+            max_llm_calls: Limits::default().max_llm_calls,
             workflows: BTreeMap::new(),
         };
         Self { settings }
@@ -134,6 +138,37 @@ impl RuntimeBuilder {
     /// its whole conversation.
     pub fn trace_content(mut self, yes: bool) -> Self {
         self.settings.trace_content = yes;
+        self
+    }
+
+    /// Puts middleware around all agents of all runs, inside of what was added before and outside of what an agent has
+    /// of its own: see [`middleware`](crate::middleware).
+    ///
+    /// ```
+    /// use agentflow::middleware::token_budget;
+    /// use agentflow::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().with(token_budget(50_000)).build();
+    /// # let _ = runtime;
+    /// ```
+    #[doc(alias = "use")]
+    pub fn with(mut self, middleware: impl Middleware + 'static) -> Self {
+        let settings = &mut self.settings;
+        if let Some(redactor) = middleware.redactor() {
+            settings.redactor = Some(match settings.redactor.take() {
+                Some(before) => before.and(redactor),
+                None => redactor,
+            });
+        }
+        let added: Arc<dyn Middleware> = Arc::new(middleware);
+        settings.middleware = settings.middleware.iter().cloned().chain([added]).collect();
+        self
+    }
+
+    /// The most model calls of a run of a workflow and of everything it starts. Default 500. Of a run of an agent, the
+    /// agent's [`Limits::max_llm_calls`] says it.
+    pub fn max_llm_calls(mut self, calls: u32) -> Self {
+        self.settings.max_llm_calls = calls;
         self
     }
 

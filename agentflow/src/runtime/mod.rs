@@ -22,6 +22,7 @@ use crate::agent::ModelSource;
 use crate::context::{Context, RunShared};
 use crate::error::Error;
 use crate::event::{EventSink, Journal, RunId};
+use crate::middleware::{Middleware, Redactor};
 use crate::model::{Model, ModelProvider, ModelRef, ModelRefError, SecretProvider};
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -63,6 +64,9 @@ struct Settings {
     app: BTreeMap<String, Value>,
     store: Option<Arc<dyn Store>>,
     trace_content: bool,
+    middleware: Arc<[Arc<dyn Middleware>]>,
+    redactor: Option<Redactor>,
+    max_llm_calls: u32,
     workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
@@ -134,6 +138,19 @@ impl Runtime {
     /// Whether spans hold contents.
     pub(crate) fn traces_content(&self) -> bool {
         self.0.settings.trace_content
+    }
+
+    /// What stands around all agents, the outermost first.
+    pub(crate) fn middleware(&self) -> &Arc<[Arc<dyn Middleware>]> {
+        &self.0.settings.middleware
+    }
+
+    pub(crate) fn redactor(&self) -> Option<Redactor> {
+        self.0.settings.redactor.clone()
+    }
+
+    pub(crate) fn max_llm_calls(&self) -> u32 {
+        self.0.settings.max_llm_calls
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a

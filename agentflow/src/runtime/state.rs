@@ -101,7 +101,7 @@ impl RunState {
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
             EventKind::ModelStarted { .. } => self.open.push((path.clone(), Open::Model)),
-            EventKind::ModelCompleted(_) | EventKind::ModelFailed { .. } => {
+            EventKind::ModelCompleted(_) | EventKind::ModelRetrying { .. } | EventKind::ModelFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Model));
             }
             EventKind::ToolStarted { call, .. } => self.open.push((path.clone(), Open::Tool(Arc::clone(call)))),
@@ -145,7 +145,7 @@ impl RunState {
                         output: "the program stopped while this tool was running; whether it had its effect is unknown"
                             .to_owned(),
                     };
-                    EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0 }
+                    EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
                 }
             };
             (path.clone(), kind)

@@ -196,10 +196,11 @@ impl EventSink for MetricsSink {
             EventKind::RunFailed { error }
             | EventKind::AgentFailed { error }
             | EventKind::WorkflowFailed { error }
+            | EventKind::ModelRetrying { error, .. }
             | EventKind::ModelFailed { error } => self.end(event, None, Some(&error.kind)),
             EventKind::RunCancelled { .. } => self.end(event, None, Some("cancelled")),
-            EventKind::ToolCompleted { result, duration_ms } => self.tool_ended(&result.name, *duration_ms, None),
-            EventKind::ToolFailed { result, duration_ms } => {
+            EventKind::ToolCompleted { result, duration_ms, .. } => self.tool_ended(&result.name, *duration_ms, None),
+            EventKind::ToolFailed { result, duration_ms, .. } => {
                 self.tool_ended(&result.name, *duration_ms, Some(result.status.as_str()));
             }
             _ => {}

@@ -158,7 +158,7 @@ impl Simulation<'_> {
         let (cut_off, mut tools): (Vec<_>, Vec<_>) = tools.into_iter().partition(|tool| tool.interrupted);
         for tool in cut_off {
             let result = Arc::new(interrupted(&tool.call));
-            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0 })?;
+            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None })?;
         }
         for tool in &tools {
             let Call { effects, idempotent, .. } = *self.world.call(&tool.call);
@@ -170,8 +170,8 @@ impl Simulation<'_> {
         for tool in tools {
             let result = Arc::new(self.world.run(&tool.call));
             let kind = match result.status {
-                ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms: 0 },
-                _ => EventKind::ToolFailed { result, duration_ms: 0 },
+                ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None },
+                _ => EventKind::ToolFailed { result, duration_ms: 0, answered_by: None },
             };
             self.record(tool.path, kind)?;
         }

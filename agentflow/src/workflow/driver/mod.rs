@@ -27,7 +27,10 @@ use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{
+    Event, EventKind, Ledger, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+};
+use crate::middleware::RunInfo;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -235,6 +238,28 @@ impl WorkflowRun {
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+        let hooks = Arc::clone(self.shared.runtime.middleware());
+        if !self.base.is_root() || hooks.is_empty() {
+            return self.run_inside().await;
+        }
+        let info = RunInfo::new(Arc::clone(&self.machine.spec().name), Arc::clone(&self.shared));
+        for hook in hooks.iter() {
+            if let Err(error) = hook.before_run(&info).await {
+                self.open = false;
+                self.record_run(EventKind::RunFailed { error: Arc::new(Failure::from(&error)) });
+                self.shared.log.commit().await?;
+                self.shared.log.release().await?;
+                return Err(error.into());
+            }
+        }
+        let ended = self.run_inside().await;
+        for hook in hooks.iter().rev() {
+            hook.after_run(&info, ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
+        }
+        ended
+    }
+
+    async fn run_inside(mut self) -> Result<Encoded, Failed> {
         if let Some(ended) = self.ended.take() {
             self.open = false;
             return ended.map_err(|failure| Error::Recorded(failure).into());
@@ -337,7 +362,13 @@ impl WorkflowRun {
             return;
         }
         let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
-        let events = compact(self.machine.spec(), events);
+        let last = events.last().cloned();
+        let spent = Ledger::spent_in(&events);
+        let mut events = compact(self.machine.spec(), events);
+        // The calls that are left out are still counted.
+        if let (Some(kind), Some(last)) = (spent, last) {
+            events.push(Event { path: StepPath::root(), kind, ..last });
+        }
         self.shared.log.took_snapshot(events.len());
         if let Some((store, Some(epoch))) = self.shared.log.store() {
             self.commit = Some(store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events)));

@@ -1,0 +1,125 @@
+//! What a run has spent on models, from its records alone: by its own agents and by all that it started.
+//!
+//! It decides nothing; whoever bounds a run asks it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Event, EventKind};
+use crate::model::Usage;
+use crate::path::StepPath;
+
+/// What one agent of a run has spent on one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Spending {
+    /// The agent's name.
+    pub agent: Arc<str>,
+    /// The wire format or maker.
+    pub provider: Arc<str>,
+    /// The model's name.
+    pub model: Arc<str>,
+    /// How many calls were begun, failed ones included; an answer that middleware gave is none.
+    pub calls: u32,
+    /// The tokens of all answers.
+    pub usage: Usage,
+}
+
+#[derive(Default)]
+pub(crate) struct Ledger {
+    rows: Vec<Spending>,
+    agents: HashMap<StepPath, Arc<str>>,
+    /// The calls that are going on, each as a row without tokens.
+    open: HashMap<StepPath, Spending>,
+    /// The tokens of the last call of each agent.
+    last: HashMap<StepPath, u64>,
+    /// The tokens of all calls of each agent.
+    by_agent: HashMap<StepPath, u64>,
+}
+
+impl Ledger {
+    /// What these events say, in a row that stands for them in a snapshot.
+    pub(crate) fn spent_in(events: &[Event]) -> Option<EventKind> {
+        let mut ledger = Self::default();
+        events.iter().for_each(|event| ledger.apply(&event.path, &event.kind));
+        (!ledger.rows.is_empty()).then(|| EventKind::RunSpent(Arc::new(ledger.rows)))
+    }
+
+    pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        match kind {
+            EventKind::RunStarted(started) => {
+                if let Some(agent) = started.agent() {
+                    self.agents.insert(path.clone(), Arc::clone(&agent.name));
+                }
+            }
+            EventKind::AgentStarted(agent) => {
+                self.agents.insert(path.clone(), Arc::clone(&agent.name));
+            }
+            EventKind::ModelStarted { provider, model } => {
+                let base = path.parent().unwrap_or_else(StepPath::root);
+                let agent = self.agents.get(&base).cloned().unwrap_or_else(|| "agent".into());
+                let (provider, model) = (Arc::clone(provider), Arc::clone(model));
+                let call = Spending { agent, provider, model, calls: 1, usage: Usage::default() };
+                self.row(&call).calls += 1;
+                self.open.insert(path.clone(), call);
+            }
+            EventKind::ModelCompleted(response) => {
+                let Some(call) = self.open.remove(path) else { return };
+                let Spending { calls, usage, .. } = self.row(&call);
+                usage.add(&response.usage);
+                if response.answered_by.is_some() {
+                    *calls = calls.saturating_sub(1);
+                } else {
+                    let base = path.parent().unwrap_or_else(StepPath::root);
+                    let tokens = response.usage.input_tokens + response.usage.output_tokens;
+                    *self.by_agent.entry(base.clone()).or_default() += tokens;
+                    self.last.insert(base, tokens);
+                }
+            }
+            EventKind::ModelFailed { .. } | EventKind::ModelRetrying { .. } => {
+                self.open.remove(path);
+            }
+            EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
+            // The calls that are going on are kept in a snapshot, so they stay open.
+            EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
+            _ => {}
+        }
+    }
+
+    /// The row that a call belongs to.
+    fn row(&mut self, call: &Spending) -> &mut Spending {
+        let same = |row: &Spending| row.agent == call.agent && row.provider == call.provider && row.model == call.model;
+        let at = self.rows.iter().position(same).unwrap_or_else(|| {
+            self.rows.push(Spending { calls: 0, ..call.clone() });
+            self.rows.len() - 1
+        });
+        &mut self.rows[at]
+    }
+
+    pub(crate) fn rows(&self) -> &[Spending] {
+        &self.rows
+    }
+
+    /// The tokens that the agent at a path has spent.
+    pub(crate) fn tokens_of(&self, base: &StepPath) -> u64 {
+        self.by_agent.get(base).copied().unwrap_or(0)
+    }
+
+    /// What the calls that are going on cost at least.
+    pub(crate) fn going_on(&self) -> Vec<Spending> {
+        let open = self.open.iter().map(|(path, call)| Spending {
+            usage: self.least(&path.parent().unwrap_or_else(StepPath::root)),
+            ..call.clone()
+        });
+        open.collect()
+    }
+
+    /// What the next call of the agent at a path costs at least: a conversation only grows, so it reads what the last
+    /// one read and wrote.
+    pub(crate) fn least(&self, base: &StepPath) -> Usage {
+        let tokens = self.last.get(base).copied().unwrap_or(0);
+        Usage { cached_tokens: Some(tokens), ..Usage::new(tokens, 0) }
+    }
+}

@@ -1,0 +1,122 @@
+//! A budget of tokens. It counts what the journal says and keeps no count of its own, so a crash loses nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Flow, Middleware, ModelStep};
+use crate::error::{Error, Result};
+use crate::event::Spending;
+use crate::message::Message;
+use crate::model::{ModelResponse, StopReason};
+
+/// Stops before the model call that would exceed a number of tokens, read and written; see [`TokenBudget`].
+///
+/// ```
+/// use agentflow::middleware::token_budget;
+/// use agentflow::prelude::*;
+/// use agentflow::Usage;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// /// Look something up.
+/// #[tool(effects = "none")]
+/// fn look_up(what: String) -> String {
+///     what
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let arguments = agentflow::serde_json::json!({"what": "x"});
+/// let model = ScriptedModel::new([Turn::call("look_up", arguments).usage(Usage::new(60, 20))]);
+/// let runtime = Runtime::builder().with(token_budget(100)).build();
+/// let result = Agent::new(model).tools(tools![look_up]).runtime(&runtime).run("Go").await?;
+/// assert_eq!(result.output(), "Token budget of 100 exceeded.");
+/// assert_eq!(result.stop_reason().as_str(), "token_budget");
+/// # Ok(())
+/// # }
+/// ```
+pub fn token_budget(max_tokens: u64) -> TokenBudget {
+    TokenBudget { max_tokens, name: format!("token_budget_{max_tokens}").into(), scope: Scope::Session, fails: false }
+}
+
+/// Whose tokens a [`TokenBudget`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is taken up again is the
+    /// same session. The key is `_token_count`.
+    #[default]
+    Session,
+    /// Those of one invocation: of one agent of the run. The key is `temp:_token_count`.
+    Invocation,
+}
+
+/// A budget of tokens, read and written; made by [`token_budget`].
+///
+/// A call is refused when the tokens that are spent, with what the call and those that are going on cost at least, are
+/// more than the budget: an agent's next call reads again what its last one read and wrote. A call that is going on is
+/// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
+///
+/// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is called.
+/// An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
+/// [`Error::BudgetExceeded`] and this text.
+#[derive(Clone, Debug)]
+pub struct TokenBudget {
+    max_tokens: u64,
+    name: Arc<str>,
+    scope: Scope,
+    fails: bool,
+}
+
+impl TokenBudget {
+    /// Sets whose tokens are counted. Default: those of the session.
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// Fails in place of an answer that says that the budget is exceeded.
+    #[must_use]
+    pub fn failing(mut self) -> Self {
+        self.fails = true;
+        self
+    }
+
+    /// The name of what is counted, as in answers' `usage.raw`: `_token_count` or `temp:_token_count`.
+    pub fn key(&self) -> &'static str {
+        match self.scope {
+            Scope::Session => "_token_count",
+            Scope::Invocation => "temp:_token_count",
+        }
+    }
+}
+
+#[async_trait]
+impl Middleware for TokenBudget {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
+        let (spent, least) = match self.scope {
+            Scope::Session => (tokens(&step.spent()), tokens(&step.at_least())),
+            Scope::Invocation => step.own_tokens(),
+        };
+        if spent < self.max_tokens && spent.saturating_add(least) <= self.max_tokens {
+            return Ok(Flow::Continue);
+        }
+        let message = format!("Token budget of {} exceeded.", self.max_tokens);
+        if self.fails || step.is_typed() {
+            return Err(Error::BudgetExceeded { budget: Arc::clone(&self.name), message });
+        }
+        let mut response = ModelResponse::new(Message::assistant(message));
+        response.stop_reason = StopReason::Other("token_budget".to_owned());
+        response.usage.raw = Some(Box::new(serde_json::json!({ self.key(): spent })));
+        Ok(Flow::Return(response))
+    }
+}
+
+fn tokens(rows: &[Spending]) -> u64 {
+    rows.iter().map(|row| row.usage.input_tokens + row.usage.output_tokens).sum()
+}

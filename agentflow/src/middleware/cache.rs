@@ -1,0 +1,224 @@
+//! Answers to requests that were made before. What is kept, and where, is a [`CacheStore`]'s.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Flow, Middleware, ModelStep};
+use crate::error::Result;
+use crate::model::{ModelResponse, StopReason, Usage};
+use crate::store::StoreError;
+use crate::time::Timestamp;
+
+/// The note that a request's key is kept under until its answer is there.
+const NOTE: &str = "cache";
+
+/// Answers a request that was made before, from memory; see [`Cache`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::middleware::cache;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let model = ScriptedModel::new([Turn::text("Paris.")]);
+/// let agent = Agent::new(model).with(cache().ttl(Duration::from_secs(3600)));
+/// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
+/// // The script has no second turn, and needs none.
+/// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
+/// # Ok(())
+/// # }
+/// ```
+pub fn cache() -> Cache {
+    Cache { store: Arc::new(MemoryCache::default()), ttl: None }
+}
+
+/// Answers requests that were made before; made by [`cache`].
+///
+/// Two requests are the same when model, conversation, tools, output type and settings are the same. Kept are answers that
+/// are whole: those that stopped at a limit or were withheld are not. An answer from here is recorded like any other, with
+/// `answered_by: "cache"` and without tokens, and counts in no budget. A store that fails is as good as empty; a warning
+/// is logged.
+#[derive(Clone)]
+pub struct Cache {
+    store: Arc<dyn CacheStore>,
+    ttl: Option<Duration>,
+}
+
+impl Cache {
+    /// Sets how long an answer is good for, by the runtime's clock. Default: for ever.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets where answers are kept. Default: a [`MemoryCache`].
+    #[must_use]
+    pub fn store(mut self, store: impl CacheStore + 'static) -> Self {
+        self.store = Arc::new(store);
+        self
+    }
+
+    /// The answer, when there is one that is still good, to exactly this request.
+    async fn find(&self, key: &str, request: &str, now: Timestamp) -> Option<ModelResponse> {
+        let text = match self.store.get(key).await {
+            Ok(text) => text?,
+            Err(problem) => {
+                tracing::warn!(%problem, "the cache cannot be read");
+                return None;
+            }
+        };
+        let entry: Entry = serde_json::from_str(&text).ok()?;
+        let fresh = entry.expires.is_none_or(|expires| now < expires);
+        (fresh && entry.request == request).then_some(entry.response)
+    }
+}
+
+/// Keeps texts by their keys. Write one over a database that the program has; what it forgets is asked again.
+#[async_trait]
+pub trait CacheStore: Send + Sync {
+    /// The text of a key.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    async fn get(&self, key: &str) -> Result<Option<String>, StoreError>;
+
+    /// Keeps a text under a key, in the place of an earlier one. It may be forgotten when it has expired.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    async fn put(&self, key: &str, text: String, expires: Option<Timestamp>) -> Result<(), StoreError>;
+}
+
+/// Keeps so many texts in memory; the ones that were put there first are forgotten first. Clones share what they hold.
+#[derive(Clone, Debug)]
+pub struct MemoryCache {
+    entries: Arc<Mutex<Entries>>,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    texts: HashMap<String, (u64, String)>,
+    order: std::collections::BTreeMap<u64, String>,
+    next: u64,
+}
+
+impl MemoryCache {
+    /// One that keeps at most so many texts. The default keeps 1,000.
+    pub fn new(most: usize) -> Self {
+        Self { entries: Arc::default(), most: most.max(1) }
+    }
+}
+
+impl Default for MemoryCache {
+    fn default() -> Self {
+        Self::new(1000)
+    }
+}
+
+#[async_trait]
+impl CacheStore for MemoryCache {
+    async fn get(&self, key: &str) -> Result<Option<String>, StoreError> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(entries.texts.get(key).map(|(_, text)| text.clone()))
+    }
+
+    async fn put(&self, key: &str, text: String, _: Option<Timestamp>) -> Result<(), StoreError> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = entries.next;
+        entries.next += 1;
+        if let Some((before, _)) = entries.texts.insert(key.to_owned(), (at, text)) {
+            entries.order.remove(&before);
+        }
+        entries.order.insert(at, key.to_owned());
+        if entries.order.len() > self.most
+            && let Some((_, oldest)) = entries.order.pop_first()
+        {
+            entries.texts.remove(&oldest);
+        }
+        Ok(())
+    }
+}
+
+/// What is kept of an answer. The request is kept with it, so that two requests of one hash are told apart.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    request: String,
+    expires: Option<Timestamp>,
+    response: ModelResponse,
+}
+
+#[async_trait]
+impl Middleware for Cache {
+    fn name(&self) -> &str {
+        "cache"
+    }
+
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
+        let Some(request) = canonical(step) else { return Ok(Flow::Continue) };
+        let key = hash(&request);
+        if let Some(response) = self.find(&key, &request, step.context().now()).await {
+            return Ok(Flow::Return(ModelResponse { usage: Usage::default(), ..response }));
+        }
+        step.set_note(NOTE, request);
+        Ok(Flow::Continue)
+    }
+
+    async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
+        let whole = matches!(response.stop_reason, StopReason::Stop | StopReason::ToolCalls);
+        let Some(request) = step.note(NOTE).filter(|_| whole && response.answered_by.is_none()) else { return Ok(()) };
+        let now = step.context().now().as_millis();
+        let expires = self.ttl.map(|ttl| {
+            let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            Timestamp::from_millis(now.saturating_add(ttl))
+        });
+        let entry = Entry { request: request.to_owned(), expires, response: response.clone() };
+        let Ok(text) = serde_json::to_string(&entry) else { return Ok(()) };
+        if let Err(problem) = self.store.put(&hash(request), text, expires).await {
+            tracing::warn!(%problem, "the cache cannot be written");
+        }
+        Ok(())
+    }
+}
+
+/// Everything that the answer depends on, always written the same way.
+fn canonical(step: &ModelStep) -> Option<String> {
+    let request = &step.request;
+    let tools: Vec<_> =
+        request.tools.definitions().iter().map(|tool| json!([tool.name, tool.description, tool.parameters])).collect();
+    let output = request.output.as_ref().map(|output| format!("{output:?}"));
+    let info = step.info();
+    serde_json::to_string(&json!({
+        "model": [info.provider, info.model],
+        "messages": serde_json::to_value(&request.messages).ok()?,
+        "tools": tools,
+        "output": output,
+        "settings": serde_json::to_value(&*request.settings).ok()?,
+    }))
+    .ok()
+}
+
+/// FNV-1a with 128 bits, in hexadecimal: the same on every machine and in every release. Requests are compared as well,
+/// so that is all that is asked of it.
+fn hash(text: &str) -> String {
+    let hash = text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    });
+    format!("{hash:032x}")
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}

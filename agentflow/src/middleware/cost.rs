@@ -1,0 +1,251 @@
+//! What model calls cost, by the host's own prices. Amounts are worked out from the journal's tokens, so a run that is
+//! taken up again knows what it has spent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::{Flow, Middleware, ModelStep};
+use crate::error::{Error, Result};
+use crate::event::{RunId, Spending};
+use crate::model::{ModelInfo, ModelResponse, Usage};
+
+/// What a million tokens of a model cost, in any currency as long as it is the same everywhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    input: f64,
+    output: f64,
+    cached: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+impl Price {
+    /// The prices of a million tokens read and a million tokens written.
+    pub fn per_million(input: f64, output: f64) -> Self {
+        Self { input, output, cached: None, cache_write: None }
+    }
+
+    /// Sets the price of a million tokens read from the provider's cache. Default: that of all tokens read.
+    #[must_use]
+    pub fn cached(mut self, price: f64) -> Self {
+        self.cached = Some(price);
+        self
+    }
+
+    /// Sets the price of a million tokens written to the provider's cache. Default: that of all tokens read.
+    #[must_use]
+    pub fn cache_write(mut self, price: f64) -> Self {
+        self.cache_write = Some(price);
+        self
+    }
+
+    /// What these tokens cost.
+    #[expect(clippy::cast_precision_loss, reason = "nobody pays for so many tokens")]
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let cached = usage.cached_tokens.unwrap_or(0).min(usage.input_tokens);
+        let written = usage.cache_write_tokens.unwrap_or(0).min(usage.input_tokens - cached);
+        let plain = usage.input_tokens - cached - written;
+        let sum = plain as f64 * self.input
+            + cached as f64 * self.cached.unwrap_or(self.input)
+            + written as f64 * self.cache_write.unwrap_or(self.input)
+            + usage.output_tokens as f64 * self.output;
+        sum / 1_000_000.0
+    }
+}
+
+/// The prices of models.
+#[derive(Clone, Debug, Default)]
+pub struct Prices(BTreeMap<String, Price>);
+
+impl Prices {
+    /// No prices yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the price of a model, named `provider/model` as in `model.started`, or by its bare name for all providers.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>, price: Price) -> Self {
+        self.0.insert(model.into(), price);
+        self
+    }
+
+    /// The price of a model.
+    pub fn get(&self, provider: &str, model: &str) -> Option<&Price> {
+        self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model))
+    }
+
+    fn sum(&self, rows: &[Spending]) -> f64 {
+        rows.iter().filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage))).sum()
+    }
+}
+
+/// What one model call cost, and what was spent with it. Amounts are in the currency of the prices.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Cost {
+    /// The run.
+    pub run_id: RunId,
+    /// The agent's name.
+    pub agent: Arc<str>,
+    /// The wire format or maker.
+    pub provider: Arc<str>,
+    /// The model's name.
+    pub model: Arc<str>,
+    /// The tokens of the call.
+    pub usage: Usage,
+    /// What the call cost; `None` when the model has no price.
+    pub cost: Option<f64>,
+    /// What the agent has spent in this run, this call included.
+    pub agent_total: f64,
+    /// What the run has spent, in all its lives, this call included.
+    pub run_total: f64,
+}
+
+/// Is told of every model call. Any closure over a [`Cost`] is one.
+pub trait CostSink: Send + Sync {
+    /// A call was made. Called on the run's task: hand slow work on.
+    fn spent(&self, cost: &Cost);
+}
+
+impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
+    fn spent(&self, cost: &Cost) {
+        self(cost);
+    }
+}
+
+/// Adds up what model calls cost, by agent and in total; see [`CostTracker`].
+///
+/// ```
+/// use agentflow::middleware::{Price, Prices, cost_tracker};
+/// use agentflow::prelude::*;
+/// use agentflow::Usage;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let prices = Prices::new().model("openai/gpt-5-mini", Price::per_million(0.25, 2.0).cached(0.025));
+/// let costs = cost_tracker(prices).max_cost(5.0).sink(|cost: &agentflow::middleware::Cost| {
+///     println!("{} has spent {:.4}", cost.agent, cost.agent_total);
+/// });
+/// let runtime = Runtime::builder().with(costs.clone()).build();
+/// let model = ScriptedModel::new([Turn::text("Hello.").usage(Usage::new(1_000_000, 0))]).named("openai", "gpt-5-mini");
+/// Agent::new(model).name("greeter").runtime(&runtime).run("Hi").await?;
+/// assert_eq!(costs.total(), 0.25);
+/// assert_eq!(costs.by_agent()["greeter"], 0.25);
+/// # Ok(())
+/// # }
+/// ```
+pub fn cost_tracker(prices: Prices) -> CostTracker {
+    CostTracker { prices, max_cost: None, allow_unpriced: false, sinks: Vec::new(), totals: Arc::default() }
+}
+
+/// Adds up what model calls cost; made by [`cost_tracker`]. Clones share their totals.
+///
+/// A model without a price is an error before it is called, unless [`allow_unpriced`](Self::allow_unpriced) lets it pass.
+/// With [`max_cost`](Self::max_cost) a run fails with [`Error::BudgetExceeded`] before the call that would cost more: what
+/// is spent counts, and what the call and those that are going on cost at least, as for a token budget.
+#[derive(Clone)]
+pub struct CostTracker {
+    prices: Prices,
+    max_cost: Option<f64>,
+    allow_unpriced: bool,
+    sinks: Vec<Arc<dyn CostSink>>,
+    totals: Arc<Mutex<BTreeMap<String, f64>>>,
+}
+
+impl CostTracker {
+    /// Sets the most that a run may cost, with every agent and workflow that it starts. Default: no limit.
+    #[must_use]
+    pub fn max_cost(mut self, cost: f64) -> Self {
+        self.max_cost = Some(cost);
+        self
+    }
+
+    /// Lets models pass that have no price; their calls then cost nothing here.
+    #[must_use]
+    pub fn allow_unpriced(mut self) -> Self {
+        self.allow_unpriced = true;
+        self
+    }
+
+    /// Tells a sink of every call.
+    #[must_use]
+    pub fn sink(mut self, sink: impl CostSink + 'static) -> Self {
+        self.sinks.push(Arc::new(sink));
+        self
+    }
+
+    /// What all calls cost that were made through this in this process.
+    pub fn total(&self) -> f64 {
+        self.by_agent().values().sum()
+    }
+
+    /// The same by the name of the agent.
+    pub fn by_agent(&self) -> BTreeMap<String, f64> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl Middleware for CostTracker {
+    fn name(&self) -> &str {
+        "cost_tracker"
+    }
+
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
+        let ModelInfo { provider, model } = step.info();
+        if !self.allow_unpriced && self.prices.get(provider, model).is_none() {
+            let problem = format!(
+                "the model `{provider}/{model}` has no price; add one to the prices, or let such models pass with \
+                 `allow_unpriced`"
+            );
+            return Err(Error::Middleware { name: self.name().into(), problem });
+        }
+        if let Some(most) = self.max_cost {
+            let (spent, least) = (self.prices.sum(&step.spent()), self.prices.sum(&step.at_least()));
+            if spent >= most || spent + least > most {
+                let message = format!("Cost budget of {most} exceeded.");
+                return Err(Error::BudgetExceeded { budget: self.name().into(), message });
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
+        let info = step.info().clone();
+        let cost = self.prices.get(&info.provider, &info.model).map(|price| price.of(&response.usage));
+        let amount = cost.unwrap_or(0.0);
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner).entry(step.agent().to_owned()).or_default() +=
+            amount;
+        if self.sinks.is_empty() {
+            return Ok(());
+        }
+        let spent = step.spent();
+        let own: Vec<Spending> = spent.iter().filter(|row| *row.agent == *step.agent()).cloned().collect();
+        let cost = Cost {
+            run_id: step.context().run_id().clone(),
+            agent: step.agent().into(),
+            provider: info.provider,
+            model: info.model,
+            usage: response.usage.clone(),
+            cost,
+            agent_total: self.prices.sum(&own) + amount,
+            run_total: self.prices.sum(&spent) + amount,
+        };
+        self.sinks.iter().for_each(|sink| sink.spent(&cost));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for CostTracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CostTracker")
+            .field("prices", &self.prices)
+            .field("max_cost", &self.max_cost)
+            .field("allow_unpriced", &self.allow_unpriced)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! Other models for when one fails. The journal says which one answered.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Flow, Middleware, ModelStep, Recovery};
+use crate::agent::ModelSource;
+use crate::error::Result;
+use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, OutputMode};
+
+/// Asks these models in order when the agent's own fails; see [`FallbackModels`].
+///
+/// ```
+/// use agentflow::middleware::fallback_models;
+/// use agentflow::prelude::*;
+/// use agentflow::{EventKind, ModelErrorKind};
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let first = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded)]).named("one", "large");
+/// let second = ScriptedModel::new([Turn::text("Hello.")]).named("other", "small");
+/// let result = Agent::new(first).with(fallback_models([second])).run("Hi").await?;
+/// assert_eq!(result.output(), "Hello.");
+/// let asked = result.events().into_iter().filter_map(|event| match event.kind {
+///     EventKind::ModelStarted { provider, .. } => Some(provider.to_string()),
+///     _ => None,
+/// });
+/// assert_eq!(asked.collect::<Vec<_>>(), ["one", "other"]);
+/// # Ok(())
+/// # }
+/// ```
+pub fn fallback_models<M: Into<ModelSource>>(models: impl IntoIterator<Item = M>) -> FallbackModels {
+    FallbackModels { models: models.into_iter().map(Into::into).collect(), on: Arc::new(may_pass) }
+}
+
+/// Asks other models when one fails; made by [`fallback_models`].
+///
+/// Each turn begins with the agent's own model. A model that is named is opened when it is first needed, by the runtime
+/// of the run; one that cannot be opened is passed over, and so is one that cannot give a typed answer in the way that the
+/// agent's model does. Settings go to every model as they are, also what is in
+/// [`ModelSettings::extra`](crate::ModelSettings). Put retries inside of this, so that a model is asked again before the
+/// next one is.
+#[derive(Clone)]
+pub struct FallbackModels {
+    models: Vec<ModelSource>,
+    on: Arc<dyn Fn(&ModelError) -> bool + Send + Sync>,
+}
+
+/// An error of this model or its provider, and none of the request.
+fn may_pass(error: &ModelError) -> bool {
+    error.kind().is_retryable() || error.kind() == ModelErrorKind::NotFound
+}
+
+impl FallbackModels {
+    /// Sets the errors after which the next model is asked. Default: those that may pass, also when the provider says that
+    /// they will not (an account without money), and a model that is not there.
+    #[must_use]
+    pub fn on(mut self, errors: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
+        self.on = Arc::new(errors);
+        self
+    }
+
+    /// The first model that has not failed in this call.
+    fn next(&self, step: &ModelStep) -> Option<Arc<dyn Model>> {
+        let runtime = step.context().runtime();
+        let tried = |model: &dyn Model| {
+            model.info() == step.info() || step.failed().iter().any(|attempt| attempt.info == *model.info())
+        };
+        let fits = |model: &dyn Model| match &step.request.output {
+            Some(schema) => model.output_mode(schema, !step.request.tools.is_empty()) == Ok(OutputMode::Native),
+            None => true,
+        };
+        self.models.iter().find_map(|source| match source.open(runtime) {
+            Ok(model) => (!tried(&*model) && fits(&*model)).then_some(model),
+            Err(problem) => {
+                tracing::warn!(%problem, "a fallback model cannot be opened");
+                None
+            }
+        })
+    }
+}
+
+#[async_trait]
+impl Middleware for FallbackModels {
+    fn name(&self) -> &str {
+        "fallback_models"
+    }
+
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
+        // Taken up after a crash, a call goes on with the model that it had come to.
+        if let Some(last) = step.failed().last()
+            && last.info != *step.info()
+            && step.failed().iter().any(|attempt| attempt.info == *step.info())
+            && let Some(source) = self.models.iter().find(|source| source.info().is_ok_and(|info| info == last.info))
+            && let Ok(model) = source.open(step.context().runtime())
+        {
+            step.set_model(model);
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+        if !(self.on)(error) {
+            return Ok(Flow::Continue);
+        }
+        let Some(model) = self.next(step) else { return Ok(Flow::Continue) };
+        step.set_model(model);
+        Ok(Flow::Return(Recovery::Again { after: Duration::ZERO }))
+    }
+}
+
+impl fmt::Debug for FallbackModels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FallbackModels").field("models", &self.models).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
+//!
+//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::RuntimeBuilder::with)) stands around all agents, in the order
+//! in which it was added; an agent's own ([`Agent::with`](crate::Agent::with), [`Callbacks`]) stands inside of it. Like the
+//! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
+//! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
+//! own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
+//!
+//! What a hook changes or answers is in the journal, with the name of who did it, so a run that is taken up again after a
+//! crash goes on from the same. Nothing here decides what comes next in a run, and an agent without middleware pays nothing
+//! for it.
+//!
+//! | middleware | does |
+//! | --- | --- |
+//! | [`token_budget`] | stops before the call that would exceed a number of tokens |
+//! | [`cost_tracker`] | adds up what calls cost, by agent and in total; stops before a call that would cost too much |
+//! | [`cache`] | answers a request that was made before |
+//! | [`retry`] | makes a failed model call again |
+//! | [`fallback_models`] | asks other models when one fails |
+//! | [`rate_limit`] | waits so that a model gets no more than so many requests and tokens |
+//! | [`circuit_breaker`] | leaves a model that keeps failing alone for a while |
+//! | [`redact`] | takes secrets and personal data out of events and logs |
+//!
+//! Put budgets inside of retries and fallbacks (after them in the order of `with`), so that every attempt is checked.
+//!
+//! ```
+//! use agentflow::middleware::{retry, token_budget};
+//! use agentflow::prelude::*;
+//! use agentflow_testing::{ScriptedModel, Turn};
+//! use agentflow::ModelErrorKind;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> agentflow::Result<()> {
+//! let runtime = Runtime::builder().with(retry(2)).with(token_budget(50_000)).build();
+//! let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded), Turn::text("Hello.")]);
+//! assert_eq!(Agent::new(model).runtime(&runtime).run("Hi").await?.output(), "Hello.");
+//! # Ok(())
+//! # }
+//! ```
+
+mod breaker;
+mod budget;
+mod cache;
+mod callbacks;
+mod cost;
+mod fallback;
+mod rate;
+mod redact;
+mod retry;
+mod step;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::breaker::{CircuitBreaker, circuit_breaker};
+pub use self::budget::{Scope, TokenBudget, token_budget};
+pub use self::cache::{Cache, CacheStore, MemoryCache, cache};
+pub use self::callbacks::Callbacks;
+pub use self::cost::{Cost, CostSink, CostTracker, Price, Prices, cost_tracker};
+pub use self::fallback::{FallbackModels, fallback_models};
+pub use self::rate::{RateLimit, rate_limit};
+pub use self::redact::{Redact, Redactor, redact};
+pub use self::retry::{Retry, retry};
+pub use self::step::{AgentStep, ModelStep, RunInfo, ToolStep};
+pub use crate::agent::Attempt;
+use crate::error::{Error, Result};
+use crate::event::AgentCompleted;
+use crate::message::{Message, ToolResult};
+use crate::model::{ModelError, ModelResponse};
+
+/// Whether things take their course.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flow<T> {
+    /// On to the next, and in the end to the agent, model or tool itself.
+    Continue,
+    /// This, in the place of all that would have come.
+    Return(T),
+}
+
+/// What becomes of a model call that failed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// This is the answer.
+    Answer(Box<ModelResponse>),
+    /// The call is made again, with all hooks around it.
+    Again {
+        /// How long to wait before.
+        after: Duration,
+    },
+}
+
+impl From<ModelResponse> for Recovery {
+    fn from(response: ModelResponse) -> Self {
+        Self::Answer(Box::new(response))
+    }
+}
+
+/// Hooks around runs, agents, model calls and tools; each does nothing unless it is written.
+///
+/// An error of a hook ends the run with it. From the hooks of a model call, [`Error::Model`] counts as a failed call: the
+/// layers outside of the hook see it in [`on_model_error`](Self::on_model_error). A hook is dropped at its next await when
+/// the run is cancelled.
+///
+/// ```
+/// use agentflow::middleware::{Flow, Middleware, ModelStep};
+/// use agentflow::{ModelResponse, async_trait, prelude::*};
+/// use agentflow_testing::ScriptedModel;
+///
+/// /// Answers without a model when the office is closed.
+/// struct Closed;
+///
+/// #[async_trait]
+/// impl Middleware for Closed {
+///     fn name(&self) -> &str {
+///         "closed"
+///     }
+///
+///     async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+///         Ok(Flow::Return(ModelResponse::new(Message::assistant("We are closed."))))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let agent = Agent::new(ScriptedModel::new([])).with(Closed);
+/// assert_eq!(agent.run("Hello?").await?.output(), "We are closed.");
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
+#[allow(unused_variables, reason = "a hook that does nothing reads nothing")]
+pub trait Middleware: Send + Sync {
+    /// The name in events and errors.
+    fn name(&self) -> &str;
+
+    /// A run begins here, or is taken up again here. Only a runtime's middleware is asked.
+    async fn before_run(&self, run: &RunInfo) -> Result<()> {
+        Ok(())
+    }
+
+    /// A run has ended here; its end is recorded. Not called for a run whose future was dropped.
+    async fn after_run(&self, run: &RunInfo, ended: Result<(), &Error>) {}
+
+    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. Returned is its answer.
+    async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
+        Ok(Flow::Continue)
+    }
+
+    /// An agent has its answer, which may be changed.
+    async fn after_agent(&self, step: &AgentStep, completed: &mut AgentCompleted) -> Result<()> {
+        Ok(())
+    }
+
+    /// A model is about to be called: request and model may be changed.
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
+        Ok(Flow::Continue)
+    }
+
+    /// A model has answered; the answer may be changed.
+    async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
+        Ok(())
+    }
+
+    /// A model call has failed.
+    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+        Ok(Flow::Continue)
+    }
+
+    /// A tool is about to be called: the arguments may be changed. The model's wish stays what it was.
+    async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
+        Ok(Flow::Continue)
+    }
+
+    /// A tool has answered; what the model sees may be changed.
+    async fn after_tool(&self, step: &ToolStep, result: &mut ToolResult) -> Result<()> {
+        Ok(())
+    }
+
+    /// A tool call ended without the tool's answer; a result may take its place.
+    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+        Ok(Flow::Continue)
+    }
+
+    /// What this takes out of events and logs, if anything. Only a runtime's middleware can.
+    fn redactor(&self) -> Option<Redactor> {
+        None
+    }
+}

@@ -1,0 +1,201 @@
+//! What the hooks of middleware are given: where they are, and what they may change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::agent::Attempt;
+use crate::context::{Context, RunShared};
+use crate::event::{RunId, Spending};
+use crate::message::{Conversation, ToolCall, ToolResult, ToolStatus};
+use crate::model::{Model, ModelInfo, ModelRequest};
+use crate::tool::ToolDefinition;
+
+/// Which run a hook is about.
+#[derive(Clone)]
+pub struct RunInfo {
+    name: Arc<str>,
+    shared: Arc<RunShared>,
+}
+
+impl RunInfo {
+    pub(crate) fn new(name: Arc<str>, shared: Arc<RunShared>) -> Self {
+        Self { name, shared }
+    }
+
+    /// The run.
+    pub fn id(&self) -> &RunId {
+        &self.shared.id
+    }
+
+    /// The name of its agent or workflow.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the run has spent on models so far, in all its lives: one row for each agent and model.
+    pub fn spent(&self) -> Vec<Spending> {
+        self.shared.log.spent(|ledger| ledger.rows().to_vec())
+    }
+}
+
+impl fmt::Debug for RunInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunInfo").field("id", self.id()).field("name", &self.name).finish()
+    }
+}
+
+/// An agent that is about to begin, or has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AgentStep {
+    /// What it begins with, instructions included.
+    pub conversation: Conversation,
+    pub(crate) agent: Arc<str>,
+    pub(crate) cx: Context,
+}
+
+impl AgentStep {
+    /// The agent's name.
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The run, the path in it, the clock, the resources.
+    pub fn context(&self) -> &Context {
+        &self.cx
+    }
+}
+
+/// A model call that is about to be made, or was made. Each attempt has one of its own.
+pub struct ModelStep {
+    /// What is sent.
+    pub request: ModelRequest,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) agent: Arc<str>,
+    pub(crate) cx: Context,
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) typed: bool,
+    pub(crate) notes: Vec<(String, String)>,
+}
+
+impl ModelStep {
+    /// The agent's name.
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The run, the path in it, the clock, the resources.
+    pub fn context(&self) -> &Context {
+        &self.cx
+    }
+
+    /// The model that is asked.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.model
+    }
+
+    /// Who the model is.
+    pub fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    /// Has another model asked, in this attempt and those after it.
+    pub fn set_model(&mut self, model: Arc<dyn Model>) {
+        self.model = model;
+    }
+
+    /// The attempts at this call that failed before, those of an earlier process included.
+    pub fn failed(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Whether the answer must have the shape of a type.
+    pub fn is_typed(&self) -> bool {
+        self.typed
+    }
+
+    /// What the run has spent on models so far, in all its lives: one row for each agent and model.
+    pub fn spent(&self) -> Vec<Spending> {
+        self.cx.run().log.spent(|ledger| ledger.rows().to_vec())
+    }
+
+    /// What the calls that are going on in the run, and this one, will cost at least: what each agent's last call read
+    /// and wrote is read again by its next one. One row for each call.
+    pub fn at_least(&self) -> Vec<Spending> {
+        let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
+        let ModelInfo { provider, model } = self.info().clone();
+        let agent = Arc::clone(&self.agent);
+        self.cx.run().log.spent(|ledger| {
+            let mut rows = ledger.going_on();
+            rows.push(Spending { agent, provider, model, calls: 1, usage: ledger.least(&base) });
+            rows
+        })
+    }
+
+    /// The tokens that this agent alone has spent, and those that this call will cost it at least.
+    pub(super) fn own_tokens(&self) -> (u64, u64) {
+        let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
+        self.cx.run().log.spent(|ledger| (ledger.tokens_of(&base), ledger.least(&base).input_tokens))
+    }
+
+    /// What a hook before this call noted for the hooks after it.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.notes.iter().rev().find(|(of, _)| of == key).map(|(_, note)| note.as_str())
+    }
+
+    /// Notes something for the hooks after this call. Give the key the name of the middleware.
+    pub fn set_note(&mut self, key: impl Into<String>, note: impl Into<String>) {
+        self.notes.push((key.into(), note.into()));
+    }
+}
+
+impl fmt::Debug for ModelStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelStep")
+            .field("agent", &self.agent)
+            .field("model", self.info())
+            .field("cx", &self.cx)
+            .field("failed", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tool call that is about to be made, or was made.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ToolStep {
+    /// What the tool is called with. Id and name stay those of the model's wish.
+    pub arguments: String,
+    pub(crate) call: Arc<ToolCall>,
+    pub(crate) definition: Option<Arc<ToolDefinition>>,
+    pub(crate) agent: Arc<str>,
+    pub(crate) cx: Context,
+}
+
+impl ToolStep {
+    /// The agent's name.
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The run, the path in it, the clock, the resources.
+    pub fn context(&self) -> &Context {
+        &self.cx
+    }
+
+    /// The model's wish.
+    pub fn call(&self) -> &ToolCall {
+        &self.call
+    }
+
+    /// The tool; `None` when the model asks for one that it was not offered.
+    pub fn definition(&self) -> Option<&ToolDefinition> {
+        self.definition.as_deref()
+    }
+
+    /// A result of this call: JSON text on success, otherwise a sentence for the model.
+    pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
+        let ToolCall { id, name, .. } = &*self.call;
+        ToolResult { call_id: id.clone(), name: name.clone(), status, output: output.into() }
+    }
+}
