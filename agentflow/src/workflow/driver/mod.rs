@@ -30,6 +30,7 @@ use crate::event::{EventKind, RunBody, RunCompleted, RunStarted, WorkflowComplet
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
+use crate::runtime::RunState;
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -365,6 +366,7 @@ impl WorkflowRun {
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
+                self.close_left_open(unit, &error.message);
                 let attempt = self.machine.attempts(unit);
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
@@ -494,7 +496,19 @@ impl WorkflowRun {
         }
         let attempt = self.machine.attempts(unit);
         let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
+        self.close_left_open(unit, &error.message);
         self.record(unit, EventKind::NodeFailed { attempt, error });
+    }
+
+    /// Gives what an earlier process left open below a step its end, when the step is not taken up again.
+    fn close_left_open(&self, unit: Unit, reason: &str) {
+        if self.machine.is_left_open(unit) {
+            let path = self.path(unit);
+            let recorded = self.shared.log.records_below(&path);
+            for (path, kind) in RunState::closings_below(&path, &recorded, reason) {
+                self.shared.record(path, kind);
+            }
+        }
     }
 
     fn close_cancelled(&mut self, reason: &Arc<str>) {
@@ -507,6 +521,7 @@ impl WorkflowRun {
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
             let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
+            self.close_left_open(unit, &error.message);
             self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
         self.shared.record(

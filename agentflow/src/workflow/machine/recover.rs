@@ -55,10 +55,11 @@ impl Machine {
             let children = self.nodes[at].group.as_ref().map_or(0, |group| group.units.len());
             let own = self.nodes[at].group.is_none().then_some(Unit::node(node));
             for unit in own.into_iter().chain((0..children).map(|child| Unit::child(node, index(child)))) {
-                let Some(state) = self.unit(unit) else { continue };
+                let Some(state) = self.unit_mut(unit) else { continue };
                 if state.phase != Phase::Running {
                     continue;
                 }
+                state.left_open = true;
                 if state.repeatable {
                     self.make_ready(unit);
                 } else {
