@@ -72,12 +72,8 @@ impl RunState {
                 }
             }
             EventKind::RunPaused { reason } => (self.status, self.paused) = (RunStatus::Paused, Some(*reason)),
-            EventKind::RunResumed { recovered, .. } => {
-                // Taken up from its journal it is what it was before, and what its process left open still is.
-                if !*recovered {
-                    (self.status, self.paused) = (RunStatus::Running, None);
-                }
-            }
+            // Taken up from its journal it is what it was before, and what its process left open still is.
+            EventKind::RunResumed { recovered: false, .. } => (self.status, self.paused) = (RunStatus::Running, None),
             EventKind::RunCompleted(_) => (self.status, self.paused) = (RunStatus::Success, None),
             EventKind::RunFailed { .. } => (self.status, self.paused) = (RunStatus::Failed, None),
             EventKind::RunCancelled { .. } => (self.status, self.paused) = (RunStatus::Cancelled, None),
