@@ -134,6 +134,12 @@ impl RunShared {
             Signal::Retry { node, .. } | Signal::Answer { node, .. } => node.parse().ok(),
             _ => None,
         };
+        if matches!(request.signal, Signal::Pause | Signal::Resume) {
+            // The workflows that are steps follow the outermost, whose word counts.
+            for (_, listener) in listeners.workflows.iter().skip(1) {
+                let _ = listener.send(Request { signal: request.signal.clone(), reply: None });
+            }
+        }
         match node.and_then(|node| listeners.innermost(&node)).or_else(|| listeners.workflows.first()) {
             Some((_, listener)) => listener.send(request).map_err(|unsent| unsent.0),
             None => Err(request),

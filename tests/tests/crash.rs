@@ -323,10 +323,44 @@ async fn workflows_in_workflows() {
         .effects(&effects)
         .answer("nested/ok", Approval::granted())
         .answer("nested/call#2/ok", Approval::granted())
+        .twice()
         .run()
         .await;
     assert!(report.step("nested/pay").unwrap().interrupted() > 0, "{report}");
     assert!(report.step("nested/call#2/pay").unwrap().interrupted() > 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
+    let effects = EffectLog::new();
+    let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
+        let x = step(b, &effects, "x", 50, n);
+        step(b, &effects, "y", 50, x)
+    })
+    .unwrap();
+    for policy in [once(), NodePolicy::default()] {
+        let flow = Workflow::<(u32,), u32>::build("stops", ["n"], |b, (n,)| {
+            b.concurrency(2);
+            let (part, agent) = (part.clone(), clerk(&effects, true));
+            let bad: Handle<Vec<u32>> = b.value("items", (), |()| Step::Ok(vec![1]));
+            // Its item has failed for good when the process ends, and the others are cancelled when it is taken up.
+            let bad: Handle<Vec<u32>> = b.map("bad", bad, (), |_, _: u32, ()| async {
+                tokio::time::sleep(Duration::from_millis(8)).await;
+                Err("broken".to_owned())
+            });
+            let nested = b.node(Node::new("nested").policy(policy.clone()), (n,), move |cx, (n,)| {
+                let (part, agent) = (part.clone(), agent.clone());
+                async move {
+                    agent.run_in(&cx, "Go on.").await?;
+                    part.run_in(&cx, n).await
+                }
+            });
+            b.value("sum", (bad, nested), |(x, y)| Step::Ok(x.len() as u32 + y))
+        })
+        .unwrap();
+        let cancel = |_: &agentflow::StepPath| Interruption::Cancel;
+        CrashTest::new(&flow, || 1).fails().may_differ_when_interrupted().interrupted(cancel).twice().run().await;
+    }
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

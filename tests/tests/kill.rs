@@ -17,7 +17,7 @@ fn a_process_is_killed_two_hundred_times() {
     let folder = tempfile::tempdir().unwrap();
     let store = |round: usize| folder.path().join(format!("{round}.db"));
     let effects = |round: usize| folder.path().join(format!("{round}.effects"));
-    let mut kills = 0;
+    let (mut kills, mut reports) = (0, String::new());
     for batch in 0..40 {
         let report = KillTest::new(|round| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_kill_worker"));
@@ -29,13 +29,13 @@ fn a_process_is_killed_two_hundred_times() {
         .kills(2)
         .check(|round| check(&store(batch * ROUNDS + round), &effects(batch * ROUNDS + round)))
         .run();
-        println!("{report}");
         kills += report.kills();
+        reports += &format!("\n{report}");
         if kills >= KILLS {
             return;
         }
     }
-    panic!("only {kills} processes were killed in time");
+    panic!("only {kills} processes were killed in time: {reports}");
 }
 
 fn check(store: &Path, effects: &Path) -> Result<(), String> {
@@ -76,11 +76,10 @@ fn finished_steps_are_not_repeated(events: &[Event]) -> Result<(), String> {
             EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ModelCompleted(_) => {
                 done.insert(path);
             }
-            EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. } | EventKind::ModelStarted { .. } => {
-                // A node that was done and begins again is a router's arm chosen anew, which cannot be.
-                if done.contains(&path) {
-                    return Err(format!("`{path}` was done and began again"));
-                }
+            EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. } | EventKind::ModelStarted { .. }
+                if done.contains(&path) =>
+            {
+                return Err(format!("`{path}` was done and began again"));
             }
             _ => {}
         }

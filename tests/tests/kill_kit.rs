@@ -48,7 +48,6 @@ fn a_killed_process_is_started_again() {
         Ok(())
     })
     .run();
-    println!("{report}");
     assert!(report.kills() > 0, "{report}");
     assert_eq!(report.output().lines().count(), 1, "{report}");
 }

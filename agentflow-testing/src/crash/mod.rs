@@ -48,9 +48,9 @@ use crate::trace::trace;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> agentflow::Result<()> {
 /// let sums = Workflow::<(i64, i64), i64>::build("sums", ["a", "b"], |b, (x, y)| {
-///     let twice = b.node("twice", (x,), |_cx, (x,)| async move { agentflow::Result::Ok(2 * x) });
-///     let thrice = b.node("thrice", (y,), |_cx, (y,)| async move { agentflow::Result::Ok(3 * y) });
-///     b.value("sum", (twice, thrice), |(x, y)| agentflow::Result::Ok(x + y))
+///     let twice = b.node("twice", (x,), |_cx, (x,)| async move { Ok::<_, agentflow::Error>(2 * x) });
+///     let thrice = b.node("thrice", (y,), |_cx, (y,)| async move { Ok::<_, agentflow::Error>(3 * y) });
+///     b.value("sum", (twice, thrice), |(x, y)| Ok::<_, agentflow::Error>(x + y))
 /// })?;
 ///
 /// CrashTest::new(&sums, || (1, 2)).run().await;

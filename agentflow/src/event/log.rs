@@ -19,7 +19,7 @@ use crate::context::RunShared;
 use crate::middleware::Redactor;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
-use crate::store::{Epoch, Store, StoreError};
+use crate::store::{Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
@@ -200,6 +200,11 @@ impl EventLog {
             let state = self.state();
             if state.visible >= wanted {
                 return Ok(());
+            }
+            if state.closed {
+                // What was recorded while the run was dropped is not part of its journal.
+                let message = format!("the run `{}` has stopped here and can be taken up again", self.run_id);
+                return Err(StoreError::new(StoreErrorKind::Fenced, message));
             }
             let events = (state.visible..state.records.len()).map(|at| state.event(&self.run_id, at)).collect();
             let end = state.records.len();

@@ -298,7 +298,7 @@ fn is_card(word: &str) -> bool {
             _ => digit * 2 / 10 + digit * 2 % 10,
         })
         .sum();
-    (13..=19).contains(&digits.len()) && sum % 10 == 0
+    (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 fn is_ssn(word: &str) -> bool {

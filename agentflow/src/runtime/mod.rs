@@ -18,6 +18,7 @@ use serde_json::Value;
 pub use self::builder::RuntimeBuilder;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::runs::Recovered;
+pub(crate) use self::state::RunState;
 use crate::agent::ModelSource;
 use crate::context::{Context, RunShared};
 use crate::error::Error;

@@ -10,9 +10,10 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::text::nearest;
+use crate::time::Timestamp;
 
 /// Where a run is.
-pub(super) struct RunState {
+pub(crate) struct RunState {
     pub(super) workflow: Option<Arc<str>>,
     pub(super) status: RunStatus,
     pub(super) paused: Option<PauseReason>,
@@ -46,15 +47,19 @@ enum Open {
 }
 
 impl RunState {
-    pub(super) fn of(events: &[Event]) -> Self {
-        let mut state = Self {
+    fn new() -> Self {
+        Self {
             workflow: None,
             status: RunStatus::Running,
             paused: None,
             nodes: BTreeMap::new(),
             open: Vec::new(),
             nested: BTreeSet::new(),
-        };
+        }
+    }
+
+    pub(crate) fn of(events: &[Event]) -> Self {
+        let mut state = Self::new();
         events.iter().for_each(|event| state.apply(&event.path, &event.kind));
         state
     }
@@ -67,20 +72,14 @@ impl RunState {
                 }
             }
             EventKind::RunPaused { reason } => (self.status, self.paused) = (RunStatus::Paused, Some(*reason)),
-            EventKind::RunResumed { recovered, .. } => {
-                if *recovered {
-                    // What its process left open begins anew, or has its end recorded.
-                    self.open.clear();
-                } else {
-                    (self.status, self.paused) = (RunStatus::Running, None);
-                }
-            }
+            // Taken up from its journal it is what it was before, and what its process left open still is.
+            EventKind::RunResumed { recovered: false, .. } => (self.status, self.paused) = (RunStatus::Running, None),
             EventKind::RunCompleted(_) => (self.status, self.paused) = (RunStatus::Success, None),
             EventKind::RunFailed { .. } => (self.status, self.paused) = (RunStatus::Failed, None),
             EventKind::RunCancelled { .. } => (self.status, self.paused) = (RunStatus::Cancelled, None),
             EventKind::NodeStarted { attempt, repeatable } => {
                 self.node(path, NodeState::Running { attempt: *attempt, repeatable: *repeatable });
-                self.open.push((path.clone(), Open::Node(*attempt)));
+                self.begin(path, Open::Node(*attempt));
             }
             EventKind::NodeCompleted { .. } => self.end_node(path, NodeState::Done),
             EventKind::NodeRetrying { .. } => self.end_node(path, NodeState::Waiting),
@@ -89,27 +88,34 @@ impl RunState {
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Done),
-            EventKind::AgentStarted(_) => self.open.push((path.clone(), Open::Agent)),
+            EventKind::AgentStarted(_) => self.begin(path, Open::Agent),
             EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Agent));
             }
             EventKind::WorkflowStarted(_) => {
                 self.nested.insert(path.to_string());
-                self.open.push((path.clone(), Open::Workflow));
+                self.begin(path, Open::Workflow);
             }
             EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
-            EventKind::ModelStarted { .. } => self.open.push((path.clone(), Open::Model)),
+            EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
             EventKind::ModelCompleted(_) | EventKind::ModelRetrying { .. } | EventKind::ModelFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Model));
             }
-            EventKind::ToolStarted { call, .. } => self.open.push((path.clone(), Open::Tool(Arc::clone(call)))),
+            EventKind::ToolStarted { call, .. } => self.begin(path, Open::Tool(Arc::clone(call))),
             EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Tool(_)));
             }
             _ => {}
         }
+    }
+
+    /// A step begins, perhaps once more after its process ended in the middle of it.
+    fn begin(&mut self, path: &StepPath, what: Open) {
+        let same = |open: &Open| std::mem::discriminant(open) == std::mem::discriminant(&what);
+        self.open.retain(|(open, of)| open != path || !same(of));
+        self.open.push((path.clone(), what));
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
@@ -127,9 +133,27 @@ impl RunState {
         }
     }
 
+    /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's own
+    /// end is its workflow's to give.
+    pub(crate) fn closings_below(
+        step: &StepPath,
+        recorded: &[(Timestamp, StepPath, EventKind)],
+        message: &str,
+    ) -> Vec<(StepPath, EventKind)> {
+        let mut state = Self::new();
+        recorded.iter().for_each(|(_, path, kind)| state.apply(path, kind));
+        let mut ends = state.ends(message);
+        ends.retain(|(path, kind)| path != step || !matches!(kind, EventKind::NodeFailed { .. }));
+        ends
+    }
+
     /// An end for everything that is open, the innermost first.
     pub(super) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
-        let error = Arc::new(Failure::new("cancelled", format!("the run was cancelled: {reason}")));
+        self.ends(&format!("the run was cancelled: {reason}"))
+    }
+
+    fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
+        let error = Arc::new(Failure::new("cancelled", message));
         let ends = self.open.iter().rev().map(|(path, open)| {
             let error = Arc::clone(&error);
             let kind = match open {

@@ -120,10 +120,8 @@ impl RunRecord {
                 self.pause_reason = Some(*reason);
             }
             // Taken up from its journal it is what it was before.
-            EventKind::RunResumed { recovered: true, redefined } => {
-                if let Some(redefined) = redefined {
-                    self.definition = Some(Arc::clone(&redefined.definition));
-                }
+            EventKind::RunResumed { recovered: true, redefined: Some(redefined) } => {
+                self.definition = Some(Arc::clone(&redefined.definition));
             }
             EventKind::RunResumed { recovered: false, .. } => {
                 self.status = RunStatus::Running;

@@ -459,7 +459,6 @@ impl Builder {
     }
 
     /// Adds a step that is repeated on its own output until `until` holds, at most `max` times; its output is the last.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of what a repetition is")]
     pub fn repeat<R, T, E, B, F>(
         &mut self,
         node: impl Into<Node>,

@@ -9,7 +9,6 @@ pub(crate) mod callee;
 mod compact;
 mod draw;
 pub(crate) mod driver;
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, through `__private`")]
 pub(crate) mod expansion;
 pub(crate) mod failure;
 mod forms;

@@ -4,11 +4,12 @@
 //! recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is committed by
 //! then. What comes next is the machine's to say.
 
+mod closing;
 mod control;
+mod replay;
 mod task;
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -22,14 +23,12 @@ use tracing::Instrument;
 use self::task::{Ended, Task, WithLimit};
 use super::compact::compact;
 use super::failure::StepError;
-use super::machine::{CANCELLED, Command, Machine, Outcome, Phase, Unit};
+use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{
-    Event, EventKind, Ledger, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
-};
+use crate::event::{Event, EventKind, Ledger, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::RunInfo;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
@@ -159,51 +158,6 @@ impl WorkflowRun {
         self.resources.extend(resources);
     }
 
-    fn replay(&mut self, recorded: &[(Timestamp, StepPath, EventKind)]) {
-        let spec = Arc::clone(self.machine.spec());
-        let nodes: HashMap<&str, NodeIndex> =
-            (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
-        let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
-        let changes: Vec<(usize, &Redefined)> =
-            recorded.iter().enumerate().filter_map(|(at, (_, _, kind))| Some((at, redefined(kind)?))).collect();
-        for (at, (time, path, kind)) in recorded.iter().enumerate() {
-            let forgotten =
-                |(_, change): &(usize, &Redefined)| change.forgotten.iter().any(|node| path.is_within_node(node));
-            // A later change of the definition has made this void.
-            if changes.iter().filter(|(later, _)| *later > at).any(forgotten) {
-                continue;
-            }
-            self.settle();
-            if *path == self.base {
-                self.machine.apply_run(kind);
-                match kind {
-                    EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
-                    EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
-                    _ => {}
-                }
-            } else if let Some(name) = path.names().strip_prefix(&base)
-                && let Some(unit) = unit_of(&spec, &nodes, name)
-            {
-                self.machine.apply(unit, kind, *time);
-            }
-        }
-        self.settle();
-        self.machine.recover();
-        for (unit, since) in self.machine.pending_times() {
-            self.set_timer(unit, since);
-        }
-    }
-
-    /// Works out all values that can be, as they were before the next event of a journal.
-    fn settle(&mut self) {
-        while let Some(node) = self.machine.pending_value() {
-            match self.evaluate(node) {
-                Ok(output) => self.machine.evaluated(node, output),
-                Err(_) => return,
-            }
-        }
-    }
-
     fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
         let body = &self.machine.spec().node(node).body;
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
@@ -231,8 +185,13 @@ impl WorkflowRun {
         self.shared.log.record(now, self.path(unit), kind);
     }
 
+    /// Takes in that the run is paused or goes on. Only a run of its own records it: that a step waits does not pause
+    /// the run that it is a step of.
     fn record_run(&mut self, kind: EventKind) {
         self.machine.apply_run(&kind);
+        if !self.base.is_root() {
+            return;
+        }
         self.shared.record(self.base.clone(), kind);
     }
 
@@ -418,6 +377,7 @@ impl WorkflowRun {
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
+                self.close_left_open(unit, &error.message);
                 let attempt = self.machine.attempts(unit);
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
@@ -538,88 +498,6 @@ impl WorkflowRun {
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
         }
-    }
-
-    /// Drops what a unit does, so that what is below it has its end first, and records its own.
-    fn cancel(&mut self, unit: Unit, reason: &str) {
-        for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {
-            task.drop_work();
-        }
-        let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
-        self.record(unit, EventKind::NodeFailed { attempt, error });
-    }
-
-    fn close_cancelled(&mut self, reason: &Arc<str>) {
-        if !self.open {
-            return;
-        }
-        self.open = false;
-        // What is below a step records its end before the step does.
-        self.tasks.clear();
-        for unit in self.machine.open_units() {
-            let attempt = self.machine.attempts(unit);
-            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
-            self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
-        }
-        self.shared.record(
-            self.base.clone(),
-            match self.base.is_root() {
-                true => EventKind::RunCancelled { reason: Arc::clone(reason) },
-                false => {
-                    let error = Error::Cancelled { reason: Arc::clone(reason) };
-                    EventKind::WorkflowFailed { error: Arc::new(Failure::from(&error)) }
-                }
-            },
-        );
-    }
-}
-
-impl Drop for WorkflowRun {
-    fn drop(&mut self) {
-        if self.open {
-            if self.base.is_root() {
-                // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
-                self.shared.cancel("the run's future was dropped");
-            }
-            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
-                true => self.shared.cancel_reason(),
-                false => "the step was dropped".into(),
-            };
-            self.close_cancelled(&reason);
-        }
-        self.shared.unlisten(&self.base);
-        if self.base.is_root() {
-            self.shared.log.close();
-            self.shared.runtime.forget(&self.shared.id);
-        }
-    }
-}
-
-fn redefined(kind: &EventKind) -> Option<&Redefined> {
-    match kind {
-        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
-        _ => None,
-    }
-}
-
-fn unit_of(spec: &Spec, nodes: &HashMap<&str, NodeIndex>, name: &str) -> Option<Unit> {
-    if let Some(node) = nodes.get(name) {
-        return Some(Unit::node(*node));
-    }
-    if let Some((of, item)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('['))
-        && let (Some(node), Ok(item)) = (nodes.get(of), item.parse())
-    {
-        return Some(Unit::child(*node, item));
-    }
-    let (of, branch) = name.rsplit_once('/')?;
-    let node = *nodes.get(of)?;
-    match &spec.node(node).body {
-        Body::Race(branches) | Body::Fallback(branches) => {
-            let at = branches.iter().position(|of| *of.name == *branch)?;
-            Some(Unit::child(node, u32::try_from(at).ok()?))
-        }
-        _ => None,
     }
 }
 

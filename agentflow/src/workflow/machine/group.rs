@@ -163,7 +163,7 @@ impl Machine {
         for child in open {
             let unit = Unit::child(node, child);
             match self.phase(unit) {
-                Phase::Ready => self.set_phase(unit, Phase::Waiting),
+                Phase::Ready if !self.is_left_open(unit) => self.set_phase(unit, Phase::Waiting),
                 _ => self.due.push_back(Command::Cancel { unit, reason }),
             }
         }

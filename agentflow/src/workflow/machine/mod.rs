@@ -117,6 +117,8 @@ struct UnitState {
     attempts: u32,
     failures: u32,
     repeatable: bool,
+    /// An earlier process began it and recorded no end; that is owed until it begins again.
+    left_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -264,6 +266,11 @@ impl Machine {
         self.unit(unit).map_or(0, |unit| unit.attempts)
     }
 
+    /// Whether an earlier process began it and nothing has been recorded of it since.
+    pub(crate) fn is_left_open(&self, unit: Unit) -> bool {
+        self.unit(unit).is_some_and(|unit| unit.left_open)
+    }
+
     /// How many attempts at a unit have failed.
     pub(crate) fn failures(&self, unit: Unit) -> u32 {
         self.unit(unit).map_or(0, |unit| unit.failures)
@@ -275,9 +282,9 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             let node = index(at);
             let children = state.group.iter().flat_map(|group| group.units.iter().enumerate());
-            let running = |phase: Phase| phase == Phase::Running;
-            open.extend(children.filter(|(_, unit)| running(unit.phase)).map(|(at, _)| Unit::child(node, index(at))));
-            open.extend(running(state.unit.phase).then_some(Unit::node(node)));
+            let running = |unit: &UnitState| unit.phase == Phase::Running || unit.left_open;
+            open.extend(children.filter(|(_, unit)| running(unit)).map(|(at, _)| Unit::child(node, index(at))));
+            open.extend(running(&state.unit).then_some(Unit::node(node)));
         }
         open
     }
@@ -427,6 +434,7 @@ impl Machine {
     fn started(&mut self, unit: Unit, attempt: u32, repeatable: bool) {
         if let Some(state) = self.unit_mut(unit) {
             state.attempts = attempt;
+            state.left_open = false;
             state.repeatable = repeatable;
         }
         if unit.child.is_none() && self.open_group(unit.node) {
@@ -447,6 +455,7 @@ impl Machine {
     fn failed(&mut self, unit: Unit, error: &Arc<Failure>) {
         if let Some(state) = self.unit_mut(unit) {
             state.failures += 1;
+            state.left_open = false;
         }
         if let Some(child) = unit.child {
             return self.child_failed(unit.node, child, error);
@@ -477,7 +486,8 @@ impl Machine {
             let node = index(at);
             self.cancel_children(node, reason);
             let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff(_) | Phase::Asking);
-            if open || self.phase(Unit::node(node)) == Phase::Interrupted {
+            let owed = self.phase(Unit::node(node)) == Phase::Interrupted || self.is_left_open(Unit::node(node));
+            if open || owed {
                 self.due.push_back(Command::Cancel { unit: Unit::node(node), reason });
             }
         }

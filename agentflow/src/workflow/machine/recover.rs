@@ -15,8 +15,7 @@ impl Machine {
         self.due.clear();
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
-        for at in 0..self.nodes.len() {
-            let state = &self.nodes[at];
+        for (at, state) in self.nodes.iter().enumerate() {
             again[at] = index(at) == node
                 || state.cancelled
                 || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
@@ -31,12 +30,12 @@ impl Machine {
                 group.forget_failures();
             }
         }
-        for at in 0..self.nodes.len() {
+        for (at, again) in again.into_iter().enumerate() {
             let before = |before: &NodeIndex| !self.nodes[*before as usize].unit.phase.has_ended();
             match self.nodes[at].unit.phase {
                 // It was ready when everything was stopped.
                 Phase::Ready => self.make_ready(Unit::node(index(at))),
-                Phase::Waiting if again[at] => {
+                Phase::Waiting if again => {
                     let open = spec.nodes[at].predecessors().filter(before).count();
                     self.nodes[at].open = u32::try_from(open).unwrap_or(u32::MAX);
                     if open == 0 {
@@ -55,10 +54,11 @@ impl Machine {
             let children = self.nodes[at].group.as_ref().map_or(0, |group| group.units.len());
             let own = self.nodes[at].group.is_none().then_some(Unit::node(node));
             for unit in own.into_iter().chain((0..children).map(|child| Unit::child(node, index(child)))) {
-                let Some(state) = self.unit(unit) else { continue };
+                let Some(state) = self.unit_mut(unit) else { continue };
                 if state.phase != Phase::Running {
                     continue;
                 }
+                state.left_open = true;
                 if state.repeatable {
                     self.make_ready(unit);
                 } else {

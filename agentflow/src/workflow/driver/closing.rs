@@ -1,0 +1,79 @@
+//! The ends that a workflow gives to what it stops: a node, or all of them when the run is cancelled or dropped.
+
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use crate::error::{Error, Failure};
+use crate::event::EventKind;
+use crate::runtime::RunState;
+use crate::workflow::machine::{CANCELLED, Unit};
+
+impl WorkflowRun {
+    /// Drops what a unit does, so that what is below it has its end first, and records its own.
+    pub(super) fn cancel(&mut self, unit: Unit, reason: &str) {
+        for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {
+            task.drop_work();
+        }
+        let attempt = self.machine.attempts(unit);
+        let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
+        self.close_left_open(unit, &error.message);
+        self.record(unit, EventKind::NodeFailed { attempt, error });
+    }
+
+    /// Gives what an earlier process left open below a step its end, when the step is not taken up again.
+    pub(super) fn close_left_open(&self, unit: Unit, reason: &str) {
+        if self.machine.is_left_open(unit) {
+            let path = self.path(unit);
+            let recorded = self.shared.log.records_below(&path);
+            for (path, kind) in RunState::closings_below(&path, &recorded, reason) {
+                self.shared.record(path, kind);
+            }
+        }
+    }
+
+    pub(super) fn close_cancelled(&mut self, reason: &Arc<str>) {
+        if !self.open {
+            return;
+        }
+        self.open = false;
+        // What is below a step records its end before the step does.
+        self.tasks.clear();
+        for unit in self.machine.open_units() {
+            let attempt = self.machine.attempts(unit);
+            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
+            self.close_left_open(unit, &error.message);
+            self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+        }
+        self.shared.record(
+            self.base.clone(),
+            match self.base.is_root() {
+                true => EventKind::RunCancelled { reason: Arc::clone(reason) },
+                false => {
+                    let error = Error::Cancelled { reason: Arc::clone(reason) };
+                    EventKind::WorkflowFailed { error: Arc::new(Failure::from(&error)) }
+                }
+            },
+        );
+    }
+}
+
+impl Drop for WorkflowRun {
+    fn drop(&mut self) {
+        if self.open {
+            if self.base.is_root() {
+                // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
+                self.shared.cancel("the run's future was dropped");
+            }
+            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
+                true => self.shared.cancel_reason(),
+                false => "the step was dropped".into(),
+            };
+            self.close_cancelled(&reason);
+        }
+        self.shared.unlisten(&self.base);
+        if self.base.is_root() {
+            self.shared.log.close();
+            self.shared.runtime.forget(&self.shared.id);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Taking up a run of a workflow from what is recorded of it. Nothing is done again here, only remembered.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use crate::event::{EventKind, Redefined};
+use crate::path::StepPath;
+use crate::time::Timestamp;
+use crate::workflow::machine::Unit;
+use crate::workflow::spec::{Body, NodeIndex, Spec};
+
+impl WorkflowRun {
+    pub(super) fn replay(&mut self, recorded: &[(Timestamp, StepPath, EventKind)]) {
+        let spec = Arc::clone(self.machine.spec());
+        let nodes: HashMap<&str, NodeIndex> =
+            (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
+        let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        let changes: Vec<(usize, &Redefined)> =
+            recorded.iter().enumerate().filter_map(|(at, (_, _, kind))| Some((at, redefined(kind)?))).collect();
+        for (at, (time, path, kind)) in recorded.iter().enumerate() {
+            let forgotten =
+                |(_, change): &(usize, &Redefined)| change.forgotten.iter().any(|node| path.is_within_node(node));
+            // A later change of the definition has made this void.
+            if changes.iter().filter(|(later, _)| *later > at).any(forgotten) {
+                continue;
+            }
+            self.settle();
+            if *path == self.base {
+                self.machine.apply_run(kind);
+                match kind {
+                    EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
+                    EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
+                    _ => {}
+                }
+            } else if let Some(name) = path.names().strip_prefix(&base)
+                && let Some(unit) = unit_of(&spec, &nodes, name)
+            {
+                self.machine.apply(unit, kind, *time);
+            }
+        }
+        self.settle();
+        self.machine.recover();
+        for (unit, since) in self.machine.pending_times() {
+            self.set_timer(unit, since);
+        }
+    }
+
+    /// Works out all values that can be, as they were before the next event of a journal.
+    fn settle(&mut self) {
+        while let Some(node) = self.machine.pending_value() {
+            match self.evaluate(node) {
+                Ok(output) => self.machine.evaluated(node, output),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn redefined(kind: &EventKind) -> Option<&Redefined> {
+    match kind {
+        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
+        _ => None,
+    }
+}
+
+fn unit_of(spec: &Spec, nodes: &HashMap<&str, NodeIndex>, name: &str) -> Option<Unit> {
+    if let Some(node) = nodes.get(name) {
+        return Some(Unit::node(*node));
+    }
+    if let Some((of, item)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('['))
+        && let (Some(node), Ok(item)) = (nodes.get(of), item.parse())
+    {
+        return Some(Unit::child(*node, item));
+    }
+    let (of, branch) = name.rsplit_once('/')?;
+    let node = *nodes.get(of)?;
+    match &spec.node(node).body {
+        Body::Race(branches) | Body::Fallback(branches) => {
+            let at = branches.iter().position(|of| *of.name == *branch)?;
+            Some(Unit::child(node, u32::try_from(at).ok()?))
+        }
+        _ => None,
+    }
+}
