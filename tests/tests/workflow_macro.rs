@@ -235,7 +235,7 @@ async fn lets(seed: u32) -> Result<(u32, String, Vec<usize>)> {
     let _ = double(2).await?;
     let length = {
         let mut sum = length;
-        for more in [other] {
+        for more in [other, 0] {
             sum += more;
         }
         sum
