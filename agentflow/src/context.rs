@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::{Agent, RunRequest, RunResult};
 use crate::control::{ControlError, Request, Signal};
+use crate::error::Result;
 use crate::event::{EventKind, EventLog, Journal, RunId};
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -237,6 +239,22 @@ impl Context {
     /// The attempt at this step, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// Runs an agent to its answer as a step of the run that this belongs to: what it does is recorded below this step,
+    /// it ends when the run ends, and what was done before a crash is not done again. Of a context that belongs to no
+    /// run, this is [`Agent::run`].
+    ///
+    /// The request's run id is not used. Dropping the future ends the agent.
+    ///
+    /// # Errors
+    /// See [`Error`](crate::Error).
+    pub async fn run_agent<O: 'static>(
+        &self,
+        agent: &Agent<O>,
+        request: impl Into<RunRequest>,
+    ) -> Result<RunResult<O>> {
+        agent.run_in(self, request.into()).await
     }
 
     /// The run this belongs to.

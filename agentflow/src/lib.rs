@@ -97,6 +97,7 @@ pub use crate::workflow::{
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
+    pub use crate::middleware::Callbacks;
     pub use crate::{
         Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout,
         tool, tools, workflow,

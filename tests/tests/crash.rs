@@ -351,7 +351,7 @@ async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
             let nested = b.node(Node::new("nested").policy(policy.clone()), (n,), move |cx, (n,)| {
                 let (part, agent) = (part.clone(), agent.clone());
                 async move {
-                    agent.run_in(&cx, "Go on.").await?;
+                    cx.run_agent(&agent, "Go on.").await?;
                     part.run_in(&cx, n).await
                 }
             });
@@ -419,10 +419,13 @@ async fn an_agent_in_a_workflow() {
     let agent = clerk(&effects, false);
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         let beside = step(b, &effects, "beside", 7, n);
-        let said = b.node("clerk", (n,), move |cx, (n,)| {
-            let agent = agent.clone();
-            async move { agent.run_in(&cx, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output()) }
-        });
+        let said =
+            b.node("clerk", (n,), move |cx, (n,)| {
+                let agent = agent.clone();
+                async move {
+                    cx.run_agent(&agent, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output())
+                }
+            });
         b.value("end", (said, beside), |(said, n)| Step::Ok(format!("{said}, {n}")))
     })
     .unwrap();

@@ -552,3 +552,33 @@ async fn an_interrupted_step_waits_for_a_decision() {
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_reaches_the_workflows_that_are_steps() {
+    let step = |millis: u64| {
+        move |_: agentflow::Context, (n,): (u32,)| async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            Ok::<_, String>(n + 1)
+        }
+    };
+    let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
+        let first = b.node("first", (n,), step(10));
+        b.node("second", (first,), step(10))
+    })
+    .unwrap();
+    let whole = Workflow::<(u32,), u32>::build("whole", ["n"], |b, (n,)| {
+        b.node("nested", (n,), move |cx, (n,)| {
+            let part = part.clone();
+            async move { part.run_in(&cx, n).await }
+        })
+    })
+    .unwrap();
+    let mut run = test_runtime().build().start(whole, 1).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    run.pause().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let began = |name: &str| run.recorded().iter().any(|event| event.path.to_string() == name);
+    assert!(began("nested/first") && !began("nested/second"));
+    run.resume().await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 3);
+}

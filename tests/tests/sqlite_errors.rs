@@ -253,7 +253,7 @@ async fn the_file_is_read_only() {
             let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
         }
-        Err(error) => skipped(&format!("this test cannot be run as another user: {error}")),
+        Err(error) => skipped(format!("this test cannot be run as another user: {error}")),
     }
     let store = Connection::open(&path).unwrap();
     let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();

@@ -122,7 +122,7 @@ impl AgentCall {
                 arguments
             }
         };
-        Ok(agent.run_in(&cx, message).await?.into_output())
+        Ok(agent.run_in(&cx, message.into()).await?.into_output())
     }
 }
 

@@ -167,10 +167,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.runtime = runtime.clone())
     }
 
-    /// Puts middleware around this agent, inside of the runtime's and of what was added before. The closures of
-    /// [`Callbacks`](crate::middleware::Callbacks) do the same.
-    #[doc(alias = "use")]
-    pub fn with(self, middleware: impl Middleware + 'static) -> Self {
+    /// What [`Callbacks::with`](crate::middleware::Callbacks::with) does.
+    pub(crate) fn with_middleware(self, middleware: impl Middleware + 'static) -> Self {
         self.changed(|agent| agent.middleware.push(Arc::new(middleware)))
     }
 
@@ -229,18 +227,11 @@ impl<O: 'static> Agent<O> {
         RunResult::new(&self.output, run.run_through().await?)
     }
 
-    /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
-    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that belongs
-    /// to no run, this is [`run`](Self::run).
-    ///
-    /// The request's run id is not used. Dropping the future ends the agent.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+    /// What [`Context::run_agent`] does.
+    pub(crate) async fn run_in(&self, cx: &Context, request: RunRequest) -> Result<RunResult<O>> {
         let run = match cx.is_detached() {
-            true => driver::Run::new(self.plan()?, request.into()),
-            false => driver::Run::within(self.plan()?, request.into(), cx),
+            true => driver::Run::new(self.plan()?, request),
+            false => driver::Run::within(self.plan()?, request, cx),
         };
         RunResult::new(&self.output, run.run_through().await?)
     }
@@ -270,13 +261,8 @@ impl<O: 'static> Agent<O> {
         Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
     }
 
-    /// Takes up a run of this agent that its process left unfinished in the runtime's store: model calls and tools that
-    /// have an outcome are not called again.
-    ///
-    /// # Errors
-    /// When the runtime has no store, there is no such run there, it has ended, it is going on elsewhere, or it is not
-    /// one of an agent of this name.
-    pub async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
+    /// What [`Runtime::resume_agent`] does.
+    pub(crate) async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
         let plan = self.plan()?;
         let shared = plan.runtime.take_up_agent(run, &plan.name).await?;
         let run = driver::Run::resumed(plan, shared);

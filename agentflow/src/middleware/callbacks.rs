@@ -36,6 +36,11 @@ macro_rules! callbacks {
         /// # }
         /// ```
         pub trait Callbacks: Sized {
+            /// Puts middleware around this agent, inside of the runtime's and of what was added before.
+            #[doc(alias = "use")]
+            #[must_use]
+            fn with(self, middleware: impl Middleware + 'static) -> Self;
+
             $($(#[$docs])*
             #[must_use]
             fn $hook<F>(self, callback: F) -> Self
@@ -44,6 +49,10 @@ macro_rules! callbacks {
         }
 
         impl<O: 'static> Callbacks for Agent<O> {
+            fn with(self, middleware: impl Middleware + 'static) -> Self {
+                self.with_middleware(middleware)
+            }
+
             $(fn $hook<F>(self, callback: F) -> Self
             where
                 F: Fn($step $(, $second)?) -> Result<$answer> + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 //! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
 //!
 //! Middleware of a runtime ([`RuntimeBuilder::with`](crate::RuntimeBuilder::with)) stands around all agents, in the order
-//! in which it was added; an agent's own ([`Agent::with`](crate::Agent::with), [`Callbacks`]) stands inside of it. Like the
+//! in which it was added; an agent's own ([`Callbacks`]) stands inside of it. Like the
 //! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
 //! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
 //! own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.

@@ -77,7 +77,7 @@ impl RunJournal {
             RunBody::Agent(agent) => Err(Error::Build {
                 what: "workflow",
                 name: Arc::clone(&agent.name),
-                problem: format!("the run `{run}` is one of an agent; take it up with `Agent::resume`"),
+                problem: format!("the run `{run}` is one of an agent; take it up with `Runtime::resume_agent`"),
             }),
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Runtime;
 use super::journal::{RunJournal, read_journal};
+use crate::agent::{Agent, RunResult};
 use crate::context::RunShared;
 use crate::control::ControlError;
 use crate::error::{Error, Result};
@@ -133,8 +134,17 @@ impl Runtime {
         self.take_up(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
     }
 
+    /// Takes up a run of an agent that its process left unfinished: model calls and tools that have an outcome are not
+    /// called again. The agent uses this runtime.
+    ///
+    /// # Errors
+    /// When there is no such run, it has ended, it is going on elsewhere, or it is not one of an agent of this name.
+    pub async fn resume_agent<O: 'static>(&self, run: &RunId, agent: &Agent<O>) -> Result<RunHandle<RunResult<O>>> {
+        agent.clone().runtime(self).resume(run).await
+    }
+
     /// Takes up every run of the store that has not ended and is not going on elsewhere; after a restart this is all
-    /// there is to do. Runs of agents are left: [`Agent::resume`](crate::Agent::resume) takes those up.
+    /// there is to do. Runs of agents are left: [`resume_agent`](Self::resume_agent) takes those up.
     ///
     /// # Errors
     /// When the store cannot list its runs.

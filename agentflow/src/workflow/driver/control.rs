@@ -46,15 +46,23 @@ impl WorkflowRun {
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.record_run(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.operator(EventKind::RunPaused { reason: PauseReason::Operator });
         Ok(())
+    }
+
+    /// An operator's pause is the run's: a workflow that is a step follows it and records nothing.
+    fn operator(&mut self, kind: EventKind) {
+        match self.base.is_root() {
+            true => self.record_run(kind),
+            false => self.machine.apply_run(&kind),
+        }
     }
 
     fn resume(&mut self) -> Result<(), ControlError> {
         if !self.machine.is_paused() {
             return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
-        self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
+        self.operator(EventKind::RunResumed { recovered: false, redefined: None });
         Ok(())
     }
 

@@ -185,13 +185,10 @@ impl WorkflowRun {
         self.shared.log.record(now, self.path(unit), kind);
     }
 
-    /// Takes in that the run is paused or goes on. Only a run of its own records it: that a step waits does not pause
-    /// the run that it is a step of.
+    /// Records that the run waits or goes on. A workflow that is a step and waits for somebody says so at its own path,
+    /// and the run counts as paused although other steps may go on: somebody is needed.
     fn record_run(&mut self, kind: EventKind) {
         self.machine.apply_run(&kind);
-        if !self.base.is_root() {
-            return;
-        }
         self.shared.record(self.base.clone(), kind);
     }
 
