@@ -132,6 +132,8 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {
     let mut seen = 0;
     loop {
+        // Asked before the events are read, so that the last of them are not missed.
+        let ended = runtime.run_record(run).await?.status.has_ended();
         for event in runtime.journal_after(run, seen).await? {
             seen = event.seq;
             match json {
@@ -139,7 +141,6 @@ async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Res
                 false => line(event.line())?,
             }
         }
-        let ended = runtime.run_record(run).await?.status.has_ended();
         if !follow || ended {
             return Ok(());
         }

@@ -23,6 +23,10 @@ pub trait Inputs: Send + 'static {
 }
 
 /// What a workflow can be started with: its inputs, or the only one of them by itself.
+#[diagnostic::on_unimplemented(
+    message = "this workflow takes `{In}`, and `{Self}` is given",
+    label = "give the inputs as a tuple, or the only one by itself"
+)]
 pub trait IntoInputs<In> {
     /// The inputs.
     fn into_inputs(self) -> In;
