@@ -452,9 +452,12 @@ fn a_reader_that_goes_leaves_a_stored_run() {
         assert!(out.read_line(&mut seen).unwrap() > 0, "{seen}");
     }
     drop(out);
-    place.raise();
+    // What is said next is read by nobody.
+    place.runs(&["pause", "a"]);
     let ended = Ended::of(child, Duration::from_secs(10), "a run whose reader has gone");
     assert_eq!(ended.code, Some(141), "{ended:#?}");
-    assert_eq!(place.status("a"), "running");
+    assert_eq!(place.status("a"), "paused");
+    place.raise();
+    place.runs(&["unpause", "a"]);
     assert_eq!(place.runs(&["resume", "a"]).stdout, "\"THERE\"\n");
 }

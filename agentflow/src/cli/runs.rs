@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::{RunsArgs, RunsCommand};
+use super::ctrl_c;
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
 use super::workflows::{Follow, follow};
 use crate::event::{PauseReason, RunId};
@@ -36,9 +37,10 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         RunsCommand::Resume { run, events } => {
             let run = RunId::new(run);
             let before = runtime.inspect(&run).await?;
+            let ctrl_c = ctrl_c::watch();
             let handle = runtime.resume(&run).await?;
             let store = Some(&*args.store);
-            follow(handle, Follow { store, kept: true, events: events.is_some(), before: Some(before) }).await
+            follow(handle, Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c }).await
         }
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use futures_util::StreamExt;
+use tokio::sync::oneshot;
 
 use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
@@ -96,10 +97,11 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
         Some(file) => runs::with_store(host, file).await?,
         None => host.clone(),
     };
+    let ctrl_c = ctrl_c::watch();
     let run = args.run_id.as_deref().map(RunId::new);
     let handle = runtime.start_named(run, &args.name, &input).await?;
     let kept = runtime.store().is_some();
-    let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None };
+    let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
     follow(handle, how).await
 }
 
@@ -113,13 +115,15 @@ pub(super) struct Follow<'a> {
     pub(super) events: bool,
     /// Where a run was that was taken up.
     pub(super) before: Option<RunReport>,
+    /// Watched since before the run began.
+    pub(super) ctrl_c: oneshot::Receiver<()>,
 }
 
 /// Shows a run until its end; of one that was taken up, what is new, and what it had asked `before`. When Ctrl-C is
 /// pressed or nobody reads its events, a run in memory is cancelled; one with a store is left as it is and can be taken
 /// up.
 pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
-    let Follow { store, kept, events, before } = how;
+    let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
     let mut tree = Tree::new(!events, store.map(Path::to_path_buf));
@@ -129,7 +133,6 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
             tree.ask(&id, &node.name, question, "");
         }
     }
-    let mut ctrl_c = ctrl_c::watch();
     let mut pressed = false;
     loop {
         let event = tokio::select! {
