@@ -119,6 +119,22 @@ pub enum Error {
         /// Why.
         failure: Arc<Failure>,
     },
+    /// No workflow of this name was given to the runtime or is linked into the program.
+    #[error("this program knows no workflow `{name}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    UnknownWorkflow {
+        /// The name that was asked for.
+        name: Arc<str>,
+        /// The nearest name that there is.
+        near: Option<String>,
+    },
+    /// The input of a workflow that is started by its name is not what it takes.
+    #[error("the input does not fit the workflow `{workflow}`: {problem}")]
+    Input {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// What is wrong.
+        problem: String,
+    },
     /// A run began with another definition of its workflow.
     #[error(
         "the workflow `{workflow}` has changed since the run began: {} would run again; to go on all the same, use \
@@ -174,6 +190,8 @@ impl Error {
             Self::Timeout { .. } => "timeout",
             Self::Cancelled { .. } => "cancelled",
             Self::Node { failure, .. } => &failure.kind,
+            Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::Input { .. } => "input",
             Self::DefinitionChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",
             Self::Control(error) => error.kind().as_str(),

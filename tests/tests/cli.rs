@@ -132,7 +132,7 @@ fn tools_are_listed_by_name() {
     assert_eq!(list.code, Some(0));
     let names: Vec<&str> =
         list.stdout.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split('(').next()).collect();
-    assert_eq!(names, ["add", "block", "forget", "get_weather", "wait"]);
+    assert_eq!(names, ["add", "await_file", "block", "deliver", "forget", "get_weather", "wait"]);
     assert!(list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"), "{}", list.stdout);
     assert!(list.stdout.contains("needs approval, needs scope admin"), "{}", list.stdout);
     // Nothing is coloured that goes into a pipe.
@@ -143,10 +143,10 @@ fn tools_are_listed_by_name() {
 fn tools_are_listed_as_json() {
     let tools = ended(&["tools", "list", "--json"]).line();
     let tools = tools.as_array().unwrap();
-    assert_eq!(tools.len(), 5);
+    assert_eq!(tools.len(), 7);
     assert_eq!(tools[0]["name"], "add");
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
-    assert_eq!(tools[2]["policy"]["scopes"], json!(["admin"]));
+    assert_eq!(tools[4]["policy"]["scopes"], json!(["admin"]));
 }
 
 #[test]

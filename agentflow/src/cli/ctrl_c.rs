@@ -1,17 +1,31 @@
 //! Ctrl-C, on a thread of its own: a tool that holds a thread of the runtime can keep the runtime from seeing any signal.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::Poll;
+
 use tokio::sync::oneshot;
 
 use super::output::INTERRUPTED;
 
-/// From now on the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
+/// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
 /// signal the receiver gets an error.
 pub(super) fn watch() -> oneshot::Receiver<()> {
     let (first, told) = oneshot::channel();
+    let (listens, ready) = mpsc::channel();
     let listen = move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_err() {
+            let mut ctrl_c = pin!(tokio::signal::ctrl_c());
+            // The first poll is what makes the system tell us.
+            let pressed = poll_fn(|cx| Poll::Ready(ctrl_c.as_mut().poll(cx))).await;
+            let _ = listens.send(());
+            let pressed = match pressed {
+                Poll::Ready(pressed) => pressed,
+                Poll::Pending => ctrl_c.await,
+            };
+            if pressed.is_err() {
                 return;
             }
             let _ = first.send(());
@@ -22,5 +36,7 @@ pub(super) fn watch() -> oneshot::Receiver<()> {
     };
     // Without the thread, Ctrl-C does what it does to any program.
     let _ = std::thread::Builder::new().name("ctrl-c".to_owned()).spawn(listen);
+    // It ends as well when the thread could not be started, or has given up.
+    let _ = ready.recv();
     told
 }

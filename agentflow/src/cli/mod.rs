@@ -32,10 +32,11 @@
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run to be taken
-//!   up; without, it cancels it.
+//!   up; without, it cancels it. A run without a store ends when it asks a person and sets no
+//!   time for it, since nobody could answer.
 //! - `runs --store FILE ..`: `list`, `show ID` (what taking it up would run again, and why), `resume ID`, `cancel ID`,
 //!   `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer JSON]`, `events ID
-//!   [--follow] [--json]`. A run that another process executes is told through the store. `resume` needs the run's
+//!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. A run that another process executes is told through the store. `resume` needs the run's
 //!   workflow to be linked into the program; everything else works with any `agentwf`.
 //!
 //! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
@@ -50,7 +51,7 @@
 //! | 1 | failed; one sentence on standard error, or the error object with `call --json` |
 //! | 2 | the command line is wrong |
 //! | 130 | stopped by Ctrl-C; `run` says what was done until then. A second Ctrl-C does not wait for the end |
-//! | 141 | standard output was closed by its reader; a run is cancelled |
+//! | 141 | standard output was closed by its reader; a run is cancelled, one with a store left to be taken up |
 //!
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::{RunsArgs, RunsCommand};
+use super::ctrl_c;
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
-use super::workflows::follow;
-use crate::event::RunId;
+use super::workflows::{Follow, follow};
+use crate::event::{PauseReason, RunId};
 use crate::runtime::{NodeStatus, Runtime};
-use crate::store::{RunFilter, SqliteStore};
+use crate::store::{RunFilter, RunRecord, RunStatus, SqliteStore};
 use crate::value::Encoded;
 use crate::workflow::Approval;
 
@@ -35,20 +36,26 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         RunsCommand::Show { run, json } => show(&runtime, &RunId::new(run), json).await,
         RunsCommand::Resume { run, events } => {
             let run = RunId::new(run);
+            let before = runtime.inspect(&run).await?;
+            let ctrl_c = ctrl_c::watch();
             let handle = runtime.resume(&run).await?;
-            follow(handle, Some(&args.store), events.is_some()).await
+            let store = Some(&*args.store);
+            follow(handle, Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c }).await
         }
         RunsCommand::Cancel { run, reason } => {
-            runtime.cancel(&RunId::new(run), &reason).await?;
-            said("cancelled")
+            let run = RunId::new(run);
+            runtime.cancel(&run, &reason).await?;
+            told(&runtime, &run, "cancelled", |of| of.status == RunStatus::Cancelled).await
         }
         RunsCommand::Pause { run } => {
-            runtime.pause(&RunId::new(run)).await?;
-            said("paused")
+            let run = RunId::new(run);
+            runtime.pause(&run).await?;
+            told(&runtime, &run, "paused", |of| of.pause_reason == Some(PauseReason::Operator)).await
         }
         RunsCommand::Unpause { run } => {
-            runtime.unpause(&RunId::new(run)).await?;
-            said("no longer paused")
+            let run = RunId::new(run);
+            runtime.unpause(&run).await?;
+            told(&runtime, &run, "no longer paused", |of| of.pause_reason != Some(PauseReason::Operator)).await
         }
         RunsCommand::Retry { run, node } => {
             runtime.retry(&RunId::new(run), &node, &by()).await?;
@@ -77,6 +84,14 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
 fn said(what: &str) -> Result<(), Stop> {
     note(what);
     Ok(())
+}
+
+/// Says what was done, or that the process which executes the run has been told to.
+async fn told(runtime: &Runtime, run: &RunId, what: &str, done: fn(&RunRecord) -> bool) -> Result<(), Stop> {
+    match done(&runtime.run_record(run).await?) {
+        true => said(what),
+        false => said(&format!("the process that executes the run is told; it will be {what}")),
+    }
 }
 
 async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
@@ -132,6 +147,8 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {
     let mut seen = 0;
     loop {
+        // Asked before the events are read, so that the last of them are not missed.
+        let ended = runtime.run_record(run).await?.status.has_ended();
         for event in runtime.journal_after(run, seen).await? {
             seen = event.seq;
             match json {
@@ -139,7 +156,6 @@ async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Res
                 false => line(event.line())?,
             }
         }
-        let ended = runtime.run_record(run).await?.status.has_ended();
         if !follow || ended {
             return Ok(());
         }

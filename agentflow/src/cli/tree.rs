@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::output::{BAD, DIM, GOOD, note, short};
 use super::workflows::store_argument;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, RunId};
 
 /// Shows a run's events while it goes on.
 pub(super) struct Tree {
@@ -48,21 +48,30 @@ impl Tree {
             }
             EventKind::NodeSkipped { reason } => self.end(&path, format_args!("{DIM}skipped: {reason}{DIM:#}")),
             EventKind::ApprovalRequested(request) => {
-                let (id, store) = (&event.run_id, store_argument(self.store.as_ref()));
-                self.say(format_args!(
-                    "{path} asks: {} {DIM}{}{DIM:#}\n  answer with: runs approve {id} {path}{store}",
-                    request.message,
-                    short(request.payload.as_str())
-                ));
+                self.ask(&event.run_id, &path, &request.message, request.payload.as_str());
             }
             EventKind::ApprovalResolved { answer, by } => {
                 self.end(&path, format_args!("answered by {by}: {}", short(answer.as_str())));
             }
             EventKind::RunPaused { reason } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
+            EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}taken up{DIM:#}")),
             EventKind::RunResumed { .. } => self.say(format_args!("{DIM}goes on{DIM:#}")),
             EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {model}")),
             EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", call.name)),
             _ => {}
+        }
+    }
+
+    /// Shows a question, and how it is answered where that can be done.
+    pub(super) fn ask(&self, run: &RunId, node: &str, question: &str, payload: &str) {
+        if !self.shown {
+            return;
+        }
+        let payload = short(payload);
+        self.say(format_args!("{node} asks: {question} {DIM}{payload}{DIM:#}"));
+        if let Some(store) = self.store.as_deref() {
+            let store = store_argument(Some(store));
+            self.say(format_args!("  answer with: runs approve {run} {node}{store}"));
         }
     }
 

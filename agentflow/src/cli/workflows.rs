@@ -1,17 +1,18 @@
 //! `workflow`: the workflows of this program, shown and run.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures_util::StreamExt;
+use tokio::sync::oneshot;
 
 use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;
-use crate::event::RunId;
+use crate::event::{EventKind, RunId};
 use crate::handle::RunHandle;
-use crate::runtime::Runtime;
+use crate::runtime::{RunReport, Runtime};
 use crate::value::Encoded;
 use crate::workflow::Graph;
 
@@ -96,17 +97,42 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
         Some(file) => runs::with_store(host, file).await?,
         None => host.clone(),
     };
+    let ctrl_c = ctrl_c::watch();
     let run = args.run_id.as_deref().map(RunId::new);
     let handle = runtime.start_named(run, &args.name, &input).await?;
-    follow(handle, args.store.as_deref(), args.events.is_some()).await
+    let kept = runtime.store().is_some();
+    let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
+    follow(handle, how).await
 }
 
-/// Shows a run until its end. Ctrl-C cancels a run in memory; one with a store is left as it is and can be taken up.
-pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>, events: bool) -> Result<(), Stop> {
+/// How a run is followed.
+pub(super) struct Follow<'a> {
+    /// The file that the command line named.
+    pub(super) store: Option<&'a Path>,
+    /// Whether the run is in that file, or in a store of the host.
+    pub(super) kept: bool,
+    /// Whether events are printed as JSON.
+    pub(super) events: bool,
+    /// Where a run was that was taken up.
+    pub(super) before: Option<RunReport>,
+    /// Watched since before the run began.
+    pub(super) ctrl_c: oneshot::Receiver<()>,
+}
+
+/// Shows a run until its end; of one that was taken up, what is new, and what it had asked `before`. When Ctrl-C is
+/// pressed or nobody reads its events, a run in memory is cancelled; one with a store is left as it is and can be taken
+/// up.
+pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
+    let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
     let mut tree = Tree::new(!events, store.map(Path::to_path_buf));
-    let mut ctrl_c = ctrl_c::watch();
+    let seen = before.as_ref().map_or(0, |before| before.run.events);
+    for node in before.into_iter().flat_map(|before| before.nodes) {
+        if let Some(question) = &node.question {
+            tree.ask(&id, &node.name, question, "");
+        }
+    }
     let mut pressed = false;
     loop {
         let event = tokio::select! {
@@ -114,10 +140,10 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>,
             told = &mut ctrl_c, if !pressed => {
                 pressed = true;
                 if told.is_ok() {
-                    if let Some(store) = store {
+                    if kept {
                         tree.clear();
                         handle.abandon();
-                        note(format_args!("stopped; go on with: runs resume {id} --store {}", store.display()));
+                        note(format_args!("stopped; go on with: runs resume {id}{}", store_argument(store)));
                         return Err(Stop::Interrupted);
                     }
                     handle.cancel("stopped by Ctrl-C");
@@ -126,10 +152,22 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>,
             }
         };
         let Some(event) = event else { break };
+        if event.seq <= seen {
+            continue;
+        }
         tree.see(&event);
         if events && let Err(closed) = json_line(&event) {
-            handle.cancel("its events could not be written");
+            match kept {
+                true => handle.abandon(),
+                false => handle.cancel("its events could not be written"),
+            }
             return Err(closed);
+        }
+        if let EventKind::ApprovalRequested(request) = &event.kind
+            && !kept
+            && request.timeout_ms.is_none()
+        {
+            handle.cancel(format!("nobody can answer `{}`; keep the run with --store", event.path));
         }
     }
     tree.clear();
@@ -141,8 +179,12 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>,
             Err(Stop::Interrupted)
         }
         Err(error) => {
-            if store.is_some() && matches!(error, Error::Node { .. }) {
-                note(format_args!("{DIM}see `runs show {id}`; `runs retry {id} NODE` runs a failed node again{DIM:#}"));
+            if kept && matches!(error, Error::Node { .. }) {
+                let store = store_argument(store);
+                note(format_args!(
+                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}, then runs \
+                     resume {id}{store}{DIM:#}"
+                ));
             }
             Err(error.into())
         }
@@ -150,6 +192,6 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, store: Option<&Path>,
 }
 
 /// How a store is named on the command line.
-pub(super) fn store_argument(store: Option<&PathBuf>) -> String {
+pub(super) fn store_argument(store: Option<&Path>) -> String {
     store.map(|store| format!(" --store {}", store.display())).unwrap_or_default()
 }

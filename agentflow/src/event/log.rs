@@ -45,6 +45,8 @@ struct State {
     records: Vec<Record>,
     /// How many records may be seen: all of them, or those that the store has.
     visible: usize,
+    /// How many records are of an earlier life of the run.
+    restored: usize,
     /// Nothing more will be seen.
     closed: bool,
     /// How many records the last snapshot stands for, and how many events it has.
@@ -152,6 +154,7 @@ impl EventLog {
         state.kept = records(kept);
         state.records = records(events);
         state.visible = state.records.len();
+        state.restored = state.records.len();
         state.count_all();
     }
 
@@ -437,8 +440,9 @@ impl Stream for Events {
             return Poll::Pending;
         }
         let event = state.event(&log.run_id, this.delivered);
+        // A run that had failed, and was taken up when a node was retried, has an end that is none.
+        this.ended = this.delivered >= state.restored && event.kind.ends_run();
         this.delivered += 1;
-        this.ended = event.kind.ends_run();
         Poll::Ready(Some(event))
     }
 }

@@ -197,13 +197,8 @@ impl Runtime {
             return Ok((linked.spec)());
         }
         let known = self.0.settings.workflows.keys().map(|name| &**name).chain(linked.keys().copied());
-        let near = crate::text::nearest(name, known);
-        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        Err(Error::Build {
-            what: "workflow",
-            name: name.into(),
-            problem: format!("this program knows no workflow of this name{hint}"),
-        })
+        let near = crate::text::nearest(name, known).map(ToOwned::to_owned);
+        Err(Error::UnknownWorkflow { name: name.into(), near })
     }
 
     /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.

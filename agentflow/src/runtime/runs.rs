@@ -73,9 +73,9 @@ impl Runtime {
     /// Also when no workflow has this name, or the input does not fit its names and types.
     pub async fn start_named(&self, run: Option<RunId>, name: &str, input: &Encoded) -> Result<RunHandle<Encoded>> {
         let spec = self.workflow_spec(name)?;
-        let build = |problem| Error::Build { what: "workflow", name: name.into(), problem };
-        let inputs = from_object(&spec.input_names(), input).map_err(build)?;
-        spec.check_inputs(&inputs).map_err(build)?;
+        let wrong = |problem| Error::Input { workflow: name.into(), problem };
+        let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
+        spec.check_inputs(&inputs).map_err(wrong)?;
         self.start_spec(run.unwrap_or_else(|| self.new_run_id()), &spec, inputs, undecoded).await
     }
 
@@ -241,11 +241,8 @@ impl Runtime {
             true => Vec::new(),
             false => self.forgotten(store, &started, &definition, spec, changed).await?,
         };
-        let inputs = from_object(&spec.input_names(), &started.input).map_err(|problem| Error::Build {
-            what: "workflow",
-            name: Arc::clone(&spec.name),
-            problem,
-        })?;
+        let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
+        let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
         let shared = Arc::new(RunShared::new(run.clone(), self, Some(journal)));
         let RunJournal { offset, events, kept } = journal_read;
         shared.log.restore(offset, kept, events);

@@ -23,6 +23,10 @@ pub trait Inputs: Send + 'static {
 }
 
 /// What a workflow can be started with: its inputs, or the only one of them by itself.
+#[diagnostic::on_unimplemented(
+    message = "this workflow takes `{In}`, and `{Self}` is given",
+    label = "give the inputs as a tuple, or the only one by itself"
+)]
 pub trait IntoInputs<In> {
     /// The inputs.
     fn into_inputs(self) -> In;
@@ -90,20 +94,16 @@ pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
 pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        format!(
-            "the input is a JSON object with {}",
-            if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") }
-        )
+        let names = if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") };
+        format!("write a JSON object with {names}")
     })?;
-    let values = names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing")));
-    let values = values.collect::<Result<Vec<_>, _>>()?;
-    match fields.keys().next() {
-        Some(unknown) => Err(match nearest(unknown, names.iter().copied()) {
-            Some(near) => format!("there is no input `{unknown}`; did you mean `{near}`?"),
-            None => format!("there is no input `{unknown}`"),
-        }),
-        None => Ok(values),
+    // Before what is missing: a name that is mistyped is both.
+    if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
+        let near = nearest(unknown, names.iter().copied());
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return Err(format!("there is no input `{unknown}`{hint}"));
     }
+    names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing"))).collect()
 }
 
 #[cfg(test)]
@@ -117,8 +117,9 @@ mod tests {
         assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
         assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
         let wrong = |text: &str| from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err();
-        assert_eq!(wrong("3"), "the input is a JSON object with `n`");
+        assert_eq!(wrong("3"), "write a JSON object with `n`");
         assert_eq!(wrong("{}"), "the input `n` is missing");
         assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));
+        assert_eq!(wrong(r#"{"nn": 1}"#), "there is no input `nn`; did you mean `n`?");
     }
 }

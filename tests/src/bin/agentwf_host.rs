@@ -1,10 +1,11 @@
-//! A host's own binary: the command line over tools that are linked into it.
+//! A host's own binary: the command line over tools and workflows that are linked into it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::prelude::*;
-use agentflow::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+use agentflow::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, Result};
 
 /// Add two integers.
 #[tool(effects = "none")]
@@ -41,6 +42,98 @@ fn block(milliseconds: u64) -> &'static str {
 #[tool(scopes("admin"), approve)]
 fn forget() -> &'static str {
     "forgotten"
+}
+
+/// Be there when the file is: how a test decides when a step ends. It says on standard error that it waits.
+#[tool(effects = "read")]
+async fn await_file(file: String) -> String {
+    let mut said = false;
+    while !Path::new(&file).exists() {
+        if !std::mem::replace(&mut said, true) {
+            note(&format!("waiting for {file}"));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    "there".to_owned()
+}
+
+/// The same, of something that may not be done twice.
+#[tool]
+async fn deliver(file: String) -> String {
+    await_file(file).await
+}
+
+fn note(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+async fn shout(text: &str) -> Result<String> {
+    Ok(text.to_uppercase())
+}
+
+async fn find(file: &str) -> Result<String, String> {
+    match Path::new(file).exists() {
+        true => Ok("found".to_owned()),
+        false => Err(format!("there is no {file}")),
+    }
+}
+
+/// Says a word several times.
+///
+/// Nothing of it takes long.
+#[workflow]
+async fn quick(word: String, times: u8) -> Result<String> {
+    let loud = shout(&word).await?;
+    let parts = map!(vec![loud; usize::from(times)], |part| shout(&part)).await?;
+    Ok(parts.join("-"))
+}
+
+/// Asks before it publishes.
+#[workflow]
+async fn publish(text: String) -> Result<String> {
+    let loud = shout(&text).await?;
+    let approval = gate!("publish {loud}?", loud).await?;
+    let said = match approval {
+        Approval::Granted { .. } => shout(&loud).await?,
+        Approval::Denied { comment } => shout(&comment.unwrap_or_default()).await?,
+    };
+    Ok(said)
+}
+
+/// Asks for a number.
+#[workflow]
+async fn price(article: String) -> Result<u32> {
+    let cents = gate!("how much is a {article}?", article, answer = u32).await?;
+    Ok(cents * 2)
+}
+
+/// Fails as long as a file is missing.
+#[workflow]
+async fn needs_file(file: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let before = shout("before").await?;
+    #[after(before)]
+    let found = find(&file).await?;
+    let after = shout(&found).await?;
+    Ok(after)
+}
+
+/// Goes on until a file is there.
+#[workflow]
+async fn slow(file: String) -> Result<String> {
+    let begun = shout("begun").await?;
+    #[after(begun)]
+    let there = await_file(file).await;
+    let last = shout(&there).await?;
+    Ok(last)
+}
+
+/// Does two things at once, until a file is there; only one of them may be done twice.
+#[workflow]
+async fn slow_delivery(file: String) -> Result<String> {
+    let there = await_file(file).await;
+    let delivered = deliver(file).await;
+    Ok(format!("{there} {delivered}"))
 }
 
 /// A model of the host's own: it says the task again.

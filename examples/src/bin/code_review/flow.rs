@@ -1,0 +1,92 @@
+//! The workflow, its agents and its tools. It knows no model and no terminal.
+
+use agentflow::Result;
+use agentflow::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A change that somebody wants merged.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct PullRequest {
+    pub(crate) title: String,
+    pub(crate) diff: String,
+    pub(crate) files: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Lint {
+    pub(crate) issues: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Risk {
+    /// 1 is harmless, 5 is not.
+    pub(crate) level: u8,
+    pub(crate) why: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Verdict {
+    pub(crate) outcome: String,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Count what a machine can find in the lines that a change adds.
+#[tool(effects = "none")]
+async fn run_linter(pr: PullRequest) -> Lint {
+    let doubtful = |line: &&str| ["unwrap()", "todo!", "dbg!"].iter().any(|word| line.contains(word));
+    let added = pr.diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++"));
+    Lint { issues: u32::try_from(added.filter(doubtful).count()).unwrap_or(u32::MAX) }
+}
+
+/// Find what went wrong in a part of the program in the last month.
+#[tool(effects = "read")]
+fn search_incidents(
+    /// A word that the part is known by.
+    part: String,
+) -> Vec<String> {
+    let incidents = [("payment", "3 November: payments of 0.00 were rounded up"), ("login", "nobody could log in")];
+    incidents.iter().filter(|(of, _)| part.contains(of)).map(|(_, what)| (*what).to_owned()).collect()
+}
+
+/// Merge a change. There is no server behind this example: it says what it would do.
+#[tool(idempotent)]
+async fn merge(pr: PullRequest) -> String {
+    format!("merged: {}", pr.title)
+}
+
+/// Tell the author of a change why it is not merged.
+#[tool(idempotent)]
+async fn comment_on(pr: PullRequest, comment: Option<String>) -> String {
+    format!("not merged: {}: {}", pr.title, comment.as_deref().unwrap_or("no reason was given"))
+}
+
+/// Sum up this change in one sentence:
+///
+/// {diff}
+#[agent(model = "anthropic/claude-sonnet-4-5")]
+async fn summarize(cx: &Context, diff: String) -> Result<String>;
+
+/// Say what a reviewer should look at in {file}. A linter found {issues} issues in the whole change.
+#[agent(model = "anthropic/claude-sonnet-4-5")]
+async fn annotate(cx: &Context, file: String, issues: u32) -> Result<String>;
+
+/// You are a release manager. Judge the risk of this change in one sentence: {summary}
+#[agent(model = "anthropic/claude-sonnet-4-5", tools = [search_incidents])]
+async fn judge_risk(cx: &Context, summary: String) -> Result<Risk>;
+
+/// Reviews a change; a person has the last word.
+#[workflow]
+pub(crate) async fn review(cx: &Context, pr: PullRequest) -> Result<Verdict> {
+    let lint = run_linter(pr).await;
+    let summary = summarize(cx, pr.diff).await?; // runs beside `lint`
+    let notes = map!(pr.files, |file| annotate(cx, file, lint.issues)).await?;
+    let risk = judge_risk(cx, summary).await?;
+    #[node(timeout = "7d")]
+    let approval = gate!("merge {summary}?", risk).await?; // a person's word, also after a restart
+    let outcome = match approval {
+        Approval::Granted { .. } => merge(pr).await,
+        Approval::Denied { comment } => comment_on(pr, comment).await,
+    };
+    Ok(Verdict { outcome, notes })
+}

@@ -1,0 +1,56 @@
+//! What stands in for the models: each agent's answers by a rule, from what the agent tells its model.
+
+use agentflow::serde_json::json;
+use agentflow::{ModelRequest, Role, RuntimeBuilder};
+use agentflow_testing::{ScriptedModel, Turn};
+
+/// Gives each agent its stand-in.
+pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
+    runtime
+        .agent_model("summarize", ScriptedModel::from_fn(summary))
+        .agent_model("annotate", ScriptedModel::from_fn(note))
+        .agent_model("judge_risk", ScriptedModel::from_fn(risk))
+}
+
+/// The instruction, with what the agent was called with filled in.
+fn instruction(request: &ModelRequest) -> String {
+    request
+        .messages
+        .messages()
+        .iter()
+        .find(|message| message.role() == Role::System)
+        .map_or_else(String::new, |system| system.text().into_owned())
+}
+
+fn summary(request: &ModelRequest) -> Turn {
+    let diff = instruction(request);
+    let count = |sign: &str| {
+        let is_header = |line: &str| line.starts_with(&sign.repeat(3));
+        diff.lines().filter(|line| line.starts_with(sign) && !is_header(line)).count()
+    };
+    let part = if diff.contains("payment") { "payments" } else { "other things" };
+    Turn::text(format!("a change to {part}, {} lines more and {} less", count("+"), count("-")))
+}
+
+fn note(request: &ModelRequest) -> Turn {
+    let told = instruction(request);
+    let file = told.split(" look at in ").nth(1).and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
+    let look =
+        if file.contains("test") { "is the zero among the cases?" } else { "what becomes of a negative amount?" };
+    Turn::text(format!("{file}: {look}"))
+}
+
+fn risk(request: &ModelRequest) -> Turn {
+    let results: Vec<String> = request
+        .messages
+        .messages()
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|result| result.output.clone())
+        .collect();
+    match results.first() {
+        None if instruction(request).contains("payments") => Turn::call("search_incidents", json!({"part": "payment"})),
+        None => Turn::text(json!({"level": 1, "why": "nothing of value is touched"}).to_string()),
+        Some(found) => Turn::text(json!({"level": 4, "why": format!("it went wrong before: {found}")}).to_string()),
+    }
+}

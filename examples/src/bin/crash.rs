@@ -1,0 +1,177 @@
+//! A workflow whose process is killed in the middle: what another process then does not repeat, and what runs again.
+//!
+//! `crash [FILE]` starts itself as a child, which begins an order in an SQLite file; kills the child with SIGKILL while
+//! two steps are going on; and takes the order up. Nothing here waits for a time: the child says when it is in the middle.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use agentflow::prelude::*;
+use agentflow::{EventKind, NodeStatus, PauseReason, Result, RunId, SqliteStore};
+use futures_util::StreamExt;
+
+const USAGE: &str = "usage: crash [FILE]
+  FILE is where the run is kept, a temporary file when none is named.";
+
+/// The argument by which the program knows that it is the child.
+const CHILD: &str = "--be-the-one-that-is-killed";
+
+/// Whether this is the process that never comes to the end of its last steps.
+struct Doomed(bool);
+
+/// Says on standard output that a step is at work; in the doomed process, the slow ones do not end.
+async fn work(cx: &Context, what: &str, slow: bool) {
+    println!("  {what}");
+    if slow && cx.resource::<Doomed>().is_some_and(|doomed| doomed.0) {
+        std::future::pending().await
+    }
+}
+
+/// Look up what an article costs, in cents.
+#[tool(effects = "read")]
+async fn price_of(cx: &Context, article: String) -> u32 {
+    work(cx, "price: looks it up", false).await;
+    100 * u32::try_from(article.len()).unwrap_or(0)
+}
+
+/// Take money. Asking twice with one key is the same as asking once, and a step has one key, however often it runs.
+#[tool(idempotent)]
+async fn charge(cx: &Context, cents: u32) -> String {
+    work(cx, "receipt: takes the money", false).await;
+    format!("paid {cents} cents")
+}
+
+/// Pack an article. Nobody minds when it is done twice.
+#[tool(effects = "none")]
+async fn pack(cx: &Context, article: String) -> String {
+    work(cx, "parcel: packs", true).await;
+    format!("a parcel with a {article}")
+}
+
+/// Tell the customer. It says nothing about itself, so it may not be done twice.
+#[tool]
+async fn write_letter(cx: &Context, receipt: String) -> String {
+    work(cx, "letter: writes to the customer", true).await;
+    format!("dear customer, you have {receipt}")
+}
+
+/// Sells an article.
+#[workflow]
+async fn order(cx: &Context, article: String) -> Result<String> {
+    let price = price_of(cx, article).await;
+    let receipt = charge(cx, price).await;
+    #[after(receipt)]
+    let parcel = pack(cx, article).await;
+    let letter = write_letter(cx, receipt).await; // runs beside `parcel`
+    Ok(format!("{parcel}; {letter}"))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [CHILD, file] => begin(Path::new(file)).await,
+        [] => match tempfile::tempdir() {
+            Ok(folder) => crash_and_go_on(folder.path().join("runs.db")).await,
+            Err(error) => Err(error.into()),
+        },
+        [file] if !file.starts_with('-') => crash_and_go_on(file.into()).await,
+        ["--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("crash: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Done<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
+    Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(Doomed(doomed)).build())
+}
+
+/// What the child does, until it is killed.
+async fn begin(file: &Path) -> Done {
+    let mut run = runtime(file, true).await?.start(order::workflow(), "lamp".to_owned()).await?;
+    println!("{}", run.run_id());
+    run.result().await?;
+    Ok(())
+}
+
+/// A child that is killed when this is dropped, also when something goes wrong here.
+struct Doom(Child);
+
+impl Drop for Doom {
+    fn drop(&mut self) {
+        // SIGKILL on Unix: nothing of the child has a say in it.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn crash_and_go_on(file: PathBuf) -> Done {
+    let run = crash(&file)?;
+    let runtime = runtime(&file, false).await?;
+    println!("what taking it up would do:");
+    let before = runtime.inspect(&run).await?.nodes;
+    for node in &before {
+        println!("  {}: {}", node.name, node.on_resume);
+    }
+    println!("process {} takes it up:", std::process::id());
+    let mut handle = runtime.resume_as(&run, &order::workflow()).await?;
+    let (mut events, mut undecided) = (handle.events(), Vec::new());
+    while let Some(event) = events.next().await {
+        match &event.kind {
+            EventKind::NodeFailed { error, .. } if error.kind == "interrupted" => {
+                undecided.push(event.path.to_string());
+            }
+            EventKind::RunPaused { reason: PauseReason::Interrupted } => {
+                for node in &undecided {
+                    println!(
+                        "  {node}: nobody knows whether it had its effect; here a person would look, and says: again"
+                    );
+                    handle.retry(node, "a person").await?;
+                }
+            }
+            _ => {}
+        }
+    }
+    println!("the order: {}", handle.result().await?);
+    let names = |status: NodeStatus| {
+        let names = before.iter().filter(|node| node.status == status && !undecided.contains(&node.name));
+        names.map(|node| &*node.name).collect::<Vec<_>>().join(", ")
+    };
+    println!("not repeated: {}", names(NodeStatus::Success));
+    println!("ran again by itself: {}", names(NodeStatus::Running));
+    println!("ran again by a person's word: {}", undecided.join(", "));
+    Ok(())
+}
+
+/// Starts the child and kills it while two steps are going on.
+fn crash(file: &Path) -> Done<RunId> {
+    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = Doom(child.arg(CHILD).arg(file).stdout(Stdio::piped()).spawn()?);
+    println!("process {} begins an order:", child.0.id());
+    let mut said = BufReader::new(child.0.stdout.take().ok_or("the child has no output")?).lines();
+    let run = RunId::new(said.next().ok_or("the child said nothing")??);
+    let (mut packs, mut writes) = (false, false);
+    while !(packs && writes) {
+        let line = said.next().ok_or("the child ended by itself")??;
+        println!("{line}");
+        packs |= line.contains("parcel");
+        writes |= line.contains("letter");
+    }
+    println!("process {} is killed in the middle of both", child.0.id());
+    Ok(run)
+}
