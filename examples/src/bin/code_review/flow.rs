@@ -14,11 +14,6 @@ pub(crate) struct PullRequest {
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Lint {
-    pub(crate) issues: u32,
-}
-
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Risk {
     /// 1 is harmless, 5 is not.
     pub(crate) level: u8,
@@ -32,11 +27,11 @@ pub(crate) struct Verdict {
 }
 
 /// Count what a machine can find in the lines that a change adds.
-#[tool(effects = "none")]
-async fn run_linter(pr: PullRequest) -> Lint {
+#[tool(effects = "read")]
+async fn run_linter(diff: String) -> u32 {
     let doubtful = |line: &&str| ["unwrap()", "todo!", "dbg!"].iter().any(|word| line.contains(word));
-    let added = pr.diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++"));
-    Lint { issues: u32::try_from(added.filter(doubtful).count()).unwrap_or(u32::MAX) }
+    let added = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++"));
+    u32::try_from(added.filter(doubtful).count()).unwrap_or(u32::MAX)
 }
 
 /// Find what went wrong in a part of the program in the last month.
@@ -78,9 +73,9 @@ async fn judge_risk(cx: &Context, summary: String) -> Result<Risk>;
 /// Reviews a change; a person has the last word.
 #[workflow]
 pub(crate) async fn review(cx: &Context, pr: PullRequest) -> Result<Verdict> {
-    let lint = run_linter(pr).await;
-    let summary = summarize(cx, pr.diff).await?; // runs beside `lint`
-    let notes = map!(pr.files, |file| annotate(cx, file, lint.issues)).await?;
+    let issues = run_linter(pr.diff).await;
+    let summary = summarize(cx, pr.diff).await?; // runs beside `issues`
+    let notes = map!(pr.files, |file| annotate(cx, file, issues)).await?; // one node, a step for each file
     let risk = judge_risk(cx, summary).await?;
     #[node(timeout = "7d")]
     let approval = gate!("merge {summary}?", risk).await?; // a person's word, also after a restart

@@ -114,7 +114,10 @@ async fn runtime(store: Option<&PathBuf>) -> Result<Runtime> {
     let mut runtime = Runtime::builder();
     runtime = match std::env::var("AGENTFLOW_MODEL") {
         Ok(model) if !model.is_empty() => runtime.model(model),
-        _ => models::scripted(runtime),
+        _ => {
+            eprintln!("no model is configured (AGENTFLOW_MODEL), so stand-ins by rules answer");
+            models::scripted(runtime)
+        }
     };
     if let Some(file) = store {
         runtime = runtime.store(SqliteStore::open(file).await?);
