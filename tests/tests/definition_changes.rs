@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{Builder, Error, Handle, MemoryStore, Node, RunId, Runtime, Store, Workflow};
+use agentflow::{Builder, Error, Event, Handle, MemoryStore, Node, RunId, Runtime, Store, Workflow};
 use agentflow_testing::{TestClock, check_events, test_runtime};
 
 type Step<T> = Result<T, String>;
@@ -202,7 +202,7 @@ async fn the_inputs_are_others() {
     let flow = Workflow::<(i64, i64), i64>::build("flow", ["n", "m"], |b, (n, _)| ran.step(b, "a", n)).unwrap();
     let runtime = process(&store, &clock);
     let error = runtime.resume_changed(&run, &flow).await.unwrap_err();
-    assert_eq!(error.to_string(), "the workflow `flow` cannot be built: the input `m` is missing");
+    assert_eq!(error.to_string(), "the input does not fit the workflow `flow`: the input `m` is missing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,4 +224,23 @@ async fn a_node_that_was_open_is_gone() {
     let mut handle = second.resume_changed(&run, &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(ran.take(), "a 1, new 1");
+}
+
+#[tokio::test]
+async fn a_journal_of_a_newer_release_is_left_alone() {
+    let flow = Workflow::<(u32,), u32>::build("newer", ["n"], |b, (n,)| {
+        b.node("step", (n,), |_, (n,)| async move { Ok::<_, String>(n) })
+    })
+    .unwrap();
+    let mut run = test_runtime().store(MemoryStore::new()).build().start(flow.clone(), 1).await.unwrap();
+    run.result().await.unwrap();
+    let mut first = serde_json::to_value(&run.recorded()[0]).unwrap();
+    first["payload"]["version"] = 99.into();
+    let first: Event = serde_json::from_value(first).unwrap();
+    let store = MemoryStore::new();
+    store.create(&first.run_id, vec![first.clone()]).await.unwrap();
+    let error = test_runtime().store(store.clone()).build().resume_as(&first.run_id, &flow).await.unwrap_err();
+    assert_eq!(error.kind(), "newer_version");
+    assert!(error.to_string().ends_with("(version 99, this one knows 1); update agentflow"), "{error}");
+    assert_eq!(store.read(&first.run_id, 0, 10).await.unwrap(), [first]);
 }
