@@ -6,13 +6,15 @@
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;
+#[path = "cases/measure.rs"]
+mod measure;
 
 use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use agentflow::{Event, MemoryStore, RunId, Runtime, SqliteStore, Store, serde_json};
 use cases::workflow::chain;
+use measure::{measured, median};
 use rusqlite::{Connection, params};
 
 const STEPS: usize = 1_000;
@@ -167,28 +169,4 @@ impl KindDefinition for Event {
             _ => String::new(),
         }
     }
-}
-
-/// Microseconds that something takes: wall, and CPU of all threads.
-async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
-    let (cpu, began) = (cpu_time(), Instant::now());
-    black_box(work.await);
-    let wall = began.elapsed();
-    (wall.as_secs_f64() * 1e6, (cpu_time() - cpu).as_secs_f64() * 1e6)
-}
-
-/// The time that the threads of this process were on a processor.
-fn cpu_time() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
-    threads
-        .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|times| times.split_whitespace().next()?.parse().ok())
-        .map(Duration::from_nanos)
-        .sum()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -4,13 +4,15 @@
 //! `cargo bench -p agentflow-sdk --features sqlite --bench store`; Linux only, since it reads `/proc`. By hand and by
 //! agentflow take turns in short blocks, so that what else the disk does falls on both; of the blocks the medians count.
 
-use std::future::Future;
+#[path = "cases/measure.rs"]
+mod measure;
+
 use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use agentflow::serde_json::{self, json};
 use agentflow::{Event, RunId, Snapshot, SqliteStore, Store, Synchronous};
+use measure::{measured, median};
 use rusqlite::{Connection, params};
 
 const BLOCK: u64 = 50;
@@ -183,28 +185,4 @@ async fn reading(file: &Path) {
     let half = LONG as f64 / 2.0;
     row("bytes an event on the disk, first half", sizes[0].map(|size| size / half), "");
     row("bytes an event on the disk, second half", [0, 1].map(|side| (sizes[1][side] - sizes[0][side]) / half), "");
-}
-
-/// Microseconds that something takes: wall, and CPU of all threads.
-async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
-    let (cpu, began) = (cpu_time(), Instant::now());
-    black_box(work.await);
-    let wall = began.elapsed();
-    (wall.as_secs_f64() * 1e6, (cpu_time() - cpu).as_secs_f64() * 1e6)
-}
-
-/// The time that the threads of this process were on a processor.
-fn cpu_time() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
-    threads
-        .flatten()
-        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
-        .filter_map(|times| times.split_whitespace().next()?.parse().ok())
-        .map(Duration::from_nanos)
-        .sum()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

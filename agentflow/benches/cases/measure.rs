@@ -1,0 +1,29 @@
+//! Wall time and CPU time of a piece of work, where threads take part; Linux only, since it reads `/proc`.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Microseconds that something takes: wall, and CPU of all threads.
+pub(crate) async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
+    let (cpu, began) = (cpu_time(), Instant::now());
+    black_box(work.await);
+    let wall = began.elapsed();
+    (wall.as_secs_f64() * 1e6, (cpu_time() - cpu).as_secs_f64() * 1e6)
+}
+
+/// The time that the threads of this process were on a processor.
+fn cpu_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|times| times.split_whitespace().next()?.parse().ok())
+        .map(Duration::from_nanos)
+        .sum()
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
