@@ -134,3 +134,11 @@ fn the_readme_shows_this_workflow_and_its_picture() {
     let dense = |text: &str| -> String { text.split_whitespace().collect() };
     assert!(dense(&readme).contains(&format!("asyncfnreview{}", dense(body))), "the README's workflow is not:\n{body}");
 }
+
+#[test]
+fn the_mistake_in_the_readme_is_told_so() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let shown = readme.split("```text\nerror[E0277]").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let told = fs::read_to_string(repository().join("tests/tests/ui/workflow_forgotten_question_mark.stderr")).unwrap();
+    assert!(told.contains(shown.trim_end()), "the README's message is not:\n{told}");
+}
