@@ -3,7 +3,7 @@
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
-use syn::Visibility;
+use syn::{Type, Visibility};
 
 use crate::function::Function;
 
@@ -40,8 +40,18 @@ pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> T
     }
 }
 
-/// The struct of the function's name as a workflow that is never run, since the program does not compile.
-pub(crate) fn workflow_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
+/// The struct of the function's name as a workflow that is never run, since the program does not compile. Where its types
+/// are known it has them, so that those who use it are not told that they are to be guessed.
+pub(crate) fn workflow_stub(
+    krate: &syn::Path,
+    vis: &Visibility,
+    name: &Ident,
+    types: Option<(&[&Type], &Type)>,
+) -> TokenStream {
+    let (generics, types) = match types {
+        Some((inputs, output)) => (None, quote!((#(#inputs,)*), <#output as #krate::__private::WorkflowReturn>::Ok)),
+        None => (Some(quote!(<In, Out>)), quote!(In, Out)),
+    };
     quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code)]
@@ -49,7 +59,7 @@ pub(crate) fn workflow_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -
         const _: () = {
             impl #name {
                 #[allow(dead_code)]
-                #vis fn workflow<In, Out>() -> #krate::__private::Workflow<In, Out> {
+                #vis fn workflow #generics () -> #krate::__private::Workflow<#types> {
                     loop {}
                 }
             }

@@ -18,7 +18,7 @@ mod tests;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::Block;
+use syn::{Block, Type};
 
 use crate::errors::Errors;
 use crate::{docs, fallback, function};
@@ -34,7 +34,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
-            let stub = function::name(item.clone()).map(|(vis, name)| fallback::workflow_stub(&krate, &vis, &name));
+            let stub =
+                function::name(item.clone()).map(|(vis, name)| fallback::workflow_stub(&krate, &vis, &name, None));
             return quote!(#item #errors #stub);
         }
     };
@@ -46,12 +47,12 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             Ok(block) => Some(block),
             Err(error) => {
                 errors.push(error);
-                return refused(&krate, &function, &errors, true);
+                return refused(&krate, &function, &errors, true, None);
             }
         },
     };
     let (Some(output), Some(block)) = (output, block) else {
-        return refused(&krate, &function, &errors, false);
+        return refused(&krate, &function, &errors, false, None);
     };
     let signature_is_fine = errors.is_empty();
     let (body, flow) = body::body(block, &inputs, &mut errors);
@@ -68,18 +69,28 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,
-        false => refused(&workflow.krate, &function, &errors, is_rust),
+        false => {
+            let inputs: Vec<_> = workflow.inputs.iter().map(|input| &input.ty).collect();
+            let types = signature_is_fine.then_some((&inputs[..], &workflow.output));
+            refused(&workflow.krate, &function, &errors, is_rust, types)
+        }
     }
 }
 
 /// The function as it was, without what only the macro understands, and all that is wrong with it.
-fn refused(krate: &syn::Path, function: &function::Function, errors: &Errors, is_rust: bool) -> TokenStream {
+fn refused(
+    krate: &syn::Path,
+    function: &function::Function,
+    errors: &Errors,
+    is_rust: bool,
+    types: Option<(&[&Type], &Type)>,
+) -> TokenStream {
     // Within an `impl` there cannot be a struct.
     let stub = function
         .signature
         .receiver()
         .is_none()
-        .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident));
+        .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident, types));
     let function = fallback::quiet(function, is_rust);
     quote!(#function #errors #stub)
 }
