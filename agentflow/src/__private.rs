@@ -130,7 +130,7 @@ pub fn linked<T: PathTool>() -> ToolRef {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
-    note = "put `#[tool]` on the function of this name"
+    note = "put `#[tool]` on the function of this name; an `#[agent]` is given as a `#[tool]` that calls it"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
     fn tool() -> &'static LinkedTool;

@@ -436,6 +436,9 @@ pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> R
         openai_responses::PROVIDER => {
             shared(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
         }
+        feature if ["anthropic", "gemini", "openai-chat", "openai-responses"].contains(&feature) => {
+            Err(format!("the adapter `{feature}` is not in this build; switch on the cargo feature `{feature}`"))
+        }
         provider => {
             let there = match ADAPTERS {
                 [] => "is none in this build (see the cargo features)".to_owned(),
