@@ -13,17 +13,20 @@ fn the_readme_stays_short() {
 }
 
 /// A file of its own, removed at the end of the test.
-struct File(tempfile::TempDir, PathBuf);
+struct File {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
 
 impl File {
     fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
-        Self(folder, path)
+        Self { _folder: folder, path }
     }
 
     fn path(&self) -> &str {
-        self.1.to_str().unwrap()
+        self.path.to_str().unwrap()
     }
 }
 
@@ -95,7 +98,7 @@ fn a_stored_review_waits_and_goes_on_without_asking_a_model_again() {
 #[test]
 fn a_diff_of_ones_own() {
     let diff = File::new("change.diff");
-    fs::write(&diff.1, "--- a/x.rs\n+++ b/x.rs\n+fn x() {}\n").unwrap();
+    fs::write(&diff.path, "--- a/x.rs\n+++ b/x.rs\n+fn x() {}\n").unwrap();
     let (code, stdout, stderr) = said(&code_review(&["--approve", diff.path()], ""));
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(stdout, "merged: 1 files changed\n- x.rs: what becomes of a negative amount?\n");
@@ -105,7 +108,7 @@ fn a_diff_of_ones_own() {
 #[test]
 fn mistakes_are_told() {
     let empty = File::new("empty.diff");
-    fs::write(&empty.1, "nothing\n").unwrap();
+    fs::write(&empty.path, "nothing\n").unwrap();
     for (arguments, code, problem) in [
         (&["--aprove"][..], 2, "there is no option --aprove"),
         (&["--deny"], 2, "--deny needs a comment"),

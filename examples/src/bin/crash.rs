@@ -24,7 +24,7 @@ struct Doomed(bool);
 async fn work(cx: &Context, what: &str, slow: bool) {
     println!("  {what}");
     if slow && cx.resource::<Doomed>().is_some_and(|doomed| doomed.0) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
