@@ -107,7 +107,7 @@ impl Other {
 
     /// Reads what it says until a line has these words.
     fn wait_for(&mut self, words: &str) {
-        while let Some(line) = self.said.next() {
+        for line in self.said.by_ref() {
             let line = line.unwrap();
             let found = line.contains(words);
             self.seen.push(line);
