@@ -31,10 +31,11 @@ use crate::tool::{
 
 pub use crate::workflow::callee::{Callee, CalleeKind};
 pub use crate::workflow::expansion::{
-    LinkedWorkflow, Same, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
+    LinkedWorkflow, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
     WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
-    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type, same,
+    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type,
 };
+pub use crate::workflow::same::{Arms, Branches, arms, branches};
 pub use crate::workflow::{Approval, Handle, Node, OnError, StopPolicy, Workflow};
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.

@@ -472,7 +472,7 @@ impl<'a> Writer<'a> {
     ) -> TokenStream {
         let (private, steps) = self.at(form.span());
         let all = own("branches", form.span());
-        let mut written = quote!(let #all = #private::same::<#ty>(););
+        let mut written = quote!(let #all = #private::branches::<#ty>(););
         for (at, branch) in branches.iter().enumerate() {
             let unread = if at == 0 { unread } else { &[] };
             let opened = self.open(&scope::of_expr(&branch.step), env, unread, branch.step.span());
@@ -485,7 +485,7 @@ impl<'a> Writer<'a> {
             let ((private, steps), all) = (self.at(span), own("branches", span));
             written.extend(quote_spanned! {span=>
                 let #one = #steps.#method::<_, #out, _, _>(#name, #reads, #closure);
-                let #all = #private::Same::branch(#all, #one);
+                let #all = #private::Branches::branch(#all, #one);
             });
         }
         quote!({ #written #steps.#form(#meta, #all) })

@@ -41,7 +41,7 @@ impl Writer<'_> {
         let reads = &opened.reads;
         let mut written = quote_spanned! {at=>
             let #router = #steps.route(#meta, [#(#names),*], #reads, #pick);
-            let #arms = #private::same::<#ty>();
+            let #arms = #private::arms::<#ty>();
         };
         for (index, arm) in route.arms.iter().enumerate() {
             let nodes = self.arm(route, index, arm, &reads_of_head, env);
@@ -50,7 +50,7 @@ impl Writer<'_> {
             let (arms, router) = (own("arms", span), own("router", span));
             written.extend(quote_spanned! {span=>
                 let #one = #steps.arm(#router, #index, |#steps| { #nodes });
-                let #arms = #private::Same::arm(#arms, #one);
+                let #arms = #private::Arms::arm(#arms, #one);
             });
         }
         quote_spanned!(at=> { #written #steps.join(#router, #arms) })

@@ -18,6 +18,7 @@ use super::failure::{StepError, StepFailure};
 use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
 use super::policy::StopPolicy;
+use super::same::{Arms, Branches};
 use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;
@@ -395,7 +396,7 @@ impl<E: 'static> Steps<'_, E> {
         self.builder.arm(router, arm, |builder| nodes(&mut Steps { builder, of }))
     }
 
-    pub fn join<O: NodeValue>(&mut self, router: Router, arms: Same<Handle<O>>) -> Handle<O> {
+    pub fn join<O: NodeValue>(&mut self, router: Router, arms: Arms<O>) -> Handle<O> {
         self.builder.join(router, arms.0)
     }
 
@@ -435,11 +436,11 @@ impl<E: 'static> Steps<'_, E> {
         self.branch(name, reads, move |cx, values| body(Open::run(cx, values))).calling(callee)
     }
 
-    pub fn race<O: NodeValue>(&mut self, node: Node, branches: Same<Branch<O>>) -> Handle<O> {
+    pub fn race<O: NodeValue>(&mut self, node: Node, branches: Branches<O>) -> Handle<O> {
         self.builder.race(node, branches.0)
     }
 
-    pub fn fallback<O: NodeValue>(&mut self, node: Node, branches: Same<Branch<O>>) -> Handle<O> {
+    pub fn fallback<O: NodeValue>(&mut self, node: Node, branches: Branches<O>) -> Handle<O> {
         self.builder.fallback(node, branches.0)
     }
 
@@ -523,62 +524,6 @@ impl<E: 'static> Steps<'_, E> {
     {
         let node = node.calling(callee(&body));
         self.repeat(node, first, reads, until, move |cx, last, values| body(Open::run(cx, (last, values))))
-    }
-}
-
-/// Arms of a router or branches of a race, all of one type.
-pub struct Same<T>(Vec<T>);
-
-/// The type of the first one is the type of all.
-pub fn same<T>() -> Same<T> {
-    Same(Vec::new())
-}
-
-impl<O> Same<Handle<O>> {
-    #[must_use]
-    pub fn arm<T: SameArm<O>>(mut self, arm: Handle<T>) -> Self {
-        self.0.push(T::same(arm));
-        self
-    }
-}
-
-impl<O> Same<Branch<O>> {
-    #[must_use]
-    pub fn branch<T: SameBranch<O>>(mut self, branch: Branch<T>) -> Self {
-        self.0.push(T::same(branch));
-        self
-    }
-}
-
-/// The output of an arm, beside that of the arms before it.
-#[diagnostic::on_unimplemented(
-    message = "this arm gives `{Self}`, and the arms before it give `{First}`",
-    label = "expected `{First}`",
-    note = "all arms of a workflow's `if` or `match` give one type, as in plain Rust"
-)]
-pub trait SameArm<First>: Sized {
-    fn same(arm: Handle<Self>) -> Handle<First>;
-}
-
-impl<T> SameArm<T> for T {
-    fn same(arm: Handle<T>) -> Handle<T> {
-        arm
-    }
-}
-
-/// The output of a branch, beside that of the branches before it.
-#[diagnostic::on_unimplemented(
-    message = "this branch gives `{Self}`, and the branches before it give `{First}`",
-    label = "expected `{First}`",
-    note = "one of the branches gives the output, so all give one type"
-)]
-pub trait SameBranch<First>: Sized {
-    fn same(branch: Branch<Self>) -> Branch<First>;
-}
-
-impl<T> SameBranch<T> for T {
-    fn same(branch: Branch<T>) -> Branch<T> {
-        branch
     }
 }
 

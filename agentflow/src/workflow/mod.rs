@@ -17,6 +17,7 @@ mod handle;
 pub(crate) mod inputs;
 mod machine;
 mod policy;
+pub(crate) mod same;
 pub(crate) mod spec;
 
 use std::any::Any;

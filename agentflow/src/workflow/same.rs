@@ -1,0 +1,72 @@
+//! What must be of one type: the arms of a router, the branches of a race or a fallback. It is here for the words that
+//! the compiler has for a mistake, and does nothing else.
+
+#![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+
+use super::builder::Branch;
+use super::handle::Handle;
+
+/// What an arm gives. The compiler quotes the line of [`Arms::arm`] to whoever mixes types.
+type Arm<T> = Handle<T>;
+
+/// The arms of a router, all of the first one's type.
+pub struct Arms<O>(pub(super) Vec<Handle<O>>);
+
+pub fn arms<O>() -> Arms<O> {
+    Arms(Vec::new())
+}
+
+impl<O> Arms<O> {
+    #[must_use]
+    pub fn arm<T: SameArm<O>>(mut self, arm: Arm<T>) -> Self {
+        self.0.push(T::same(arm));
+        self
+    }
+}
+
+/// The branches of a race or a fallback, all of the first one's type.
+pub struct Branches<O>(pub(super) Vec<Branch<O>>);
+
+pub fn branches<O>() -> Branches<O> {
+    Branches(Vec::new())
+}
+
+impl<O> Branches<O> {
+    #[must_use]
+    pub fn branch<T: SameBranch<O>>(mut self, branch: Branch<T>) -> Self {
+        self.0.push(T::same(branch));
+        self
+    }
+}
+
+/// The output of an arm, beside that of the arms before it.
+#[diagnostic::on_unimplemented(
+    message = "this arm gives `{Self}`, and the arms before it give `{First}`",
+    label = "expected `{First}`",
+    note = "all arms of a workflow's `if` or `match` give one type, as in plain Rust"
+)]
+pub trait SameArm<First>: Sized {
+    fn same(arm: Handle<Self>) -> Handle<First>;
+}
+
+impl<T> SameArm<T> for T {
+    fn same(arm: Handle<T>) -> Handle<T> {
+        arm
+    }
+}
+
+/// The output of a branch, beside that of the branches before it.
+#[diagnostic::on_unimplemented(
+    message = "this branch gives `{Self}`, and the branches before it give `{First}`",
+    label = "expected `{First}`",
+    note = "one of the branches gives the output, so all give one type"
+)]
+pub trait SameBranch<First>: Sized {
+    fn same(branch: Branch<Self>) -> Branch<First>;
+}
+
+impl<T> SameBranch<T> for T {
+    fn same(branch: Branch<T>) -> Branch<T> {
+        branch
+    }
+}
