@@ -3,7 +3,7 @@ use agentflow::prelude::*;
 /// Judge {summray}.
 #[agent(modle = "openai/gpt-5-mini")]
 fn judge<T>(cx: &mut Context, summary: &str) -> agentflow::Result<T> {
-    todo!()
+    panic!("a body that an agent cannot have: {summary}")
 }
 
 fn main() {
