@@ -121,14 +121,17 @@ const FUNCTION: &[Spec] = &[
         default: "65536",
         meaning: "the most bytes of output; a larger answer becomes an error that the model sees",
     },
-    Spec {
-        name: "crate",
-        form: Form::Path,
-        example: "crate = my_agentflow",
-        default: "`::agentflow`",
-        meaning: "where this library is, if the dependency was renamed",
-    },
+    CRATE,
 ];
+
+/// The option that every attribute has on a function.
+const CRATE: Spec = Spec {
+    name: "crate",
+    form: Form::Path,
+    example: "crate = my_agentflow",
+    default: "`::agentflow`",
+    meaning: "where this library is, if the dependency was renamed",
+};
 
 /// `#[tool(..)]` on a parameter.
 pub(crate) const TOOL_PARAMETER: Table = Table { attribute: "#[tool]", specs: PARAMETER };
@@ -203,13 +206,7 @@ const AGENT_FUNCTION: &[Spec] = &[
         default: "the function's name",
         meaning: "the name in events, and for the runtime to give it a model: 1 to 64 letters, digits, `_` and `-`",
     },
-    Spec {
-        name: "crate",
-        form: Form::Path,
-        example: "crate = my_agentflow",
-        default: "`::agentflow`",
-        meaning: "where this library is, if the dependency was renamed",
-    },
+    CRATE,
 ];
 
 /// `#[workflow(..)]` on a function.
@@ -237,13 +234,7 @@ const WORKFLOW_FUNCTION: &[Spec] = &[
         default: "`fail_fast`",
         meaning: "what the other nodes do when one has failed: `fail_fast` cancels them, `best_effort` lets those end that do not need it",
     },
-    Spec {
-        name: "crate",
-        form: Form::Path,
-        example: "crate = my_agentflow",
-        default: "`::agentflow`",
-        meaning: "where this library is, if the dependency was renamed",
-    },
+    CRATE,
 ];
 
 /// `#[node(..)]` on a `let` of a workflow.
