@@ -25,6 +25,7 @@ pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
+    t.same(t.ok(t.store.snapshot(&id).await, "asking for its snapshot"), None, "it has no snapshot");
     t.same(t.ok(t.store.definition("none").await, "asking for a definition"), None, "it is not there");
 }
 

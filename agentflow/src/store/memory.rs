@@ -122,7 +122,7 @@ impl Store for MemoryStore {
     }
 
     fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.ready(|runs| Ok(runs.entry(run)?.snapshot.clone()))
+        self.ready(|runs| Ok(runs.runs.get(run).and_then(|entry| entry.snapshot.clone())))
     }
 
     fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {

@@ -89,7 +89,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot)
     -> BoxFuture<'static, Result<(), StoreError>>;
 
-    /// The newest snapshot of a run, if there is one.
+    /// The newest snapshot of a run; `None` when there is none, or no such run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>>;
 
     /// What is known of a run without reading its journal.
