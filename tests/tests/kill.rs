@@ -20,7 +20,7 @@ fn a_process_is_killed_two_hundred_times() {
     let (mut kills, mut reports) = (0, String::new());
     for batch in 0..40 {
         let report = KillTest::new(|round| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_kill_worker"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kill-worker"));
             let round = batch * ROUNDS + round;
             command.arg(store(round)).arg(effects(round));
             command

@@ -1,6 +1,6 @@
 //! A process to be killed: a workflow of thirty nodes over a store file, with tools, an agent and a map.
 //!
-//! `kill_worker STORE EFFECTS`: starts the run, or takes up the one that is there, and prints what it came to. Every
+//! `kill-worker STORE EFFECTS`: starts the run, or takes up the one that is there, and prints what it came to. Every
 //! effect adds a line to the file EFFECTS. Steps that were cut short and may have had their effect are run again, as an
 //! operator would decide.
 
@@ -115,7 +115,7 @@ async fn thirty(cx: &Context, n: u64) -> Result<String> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [store, effects] = arguments.as_slice() else { panic!("kill_worker STORE EFFECTS") };
+    let [store, effects] = arguments.as_slice() else { panic!("kill-worker STORE EFFECTS") };
     // Asks for one note, then answers the same whatever became of it.
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         2 => Turn::call("note", json!({"text": "it is a number"})),
