@@ -62,7 +62,8 @@ impl Ledger {
                 let agent = self.agents.get(&base).cloned().unwrap_or_else(|| "agent".into());
                 let (provider, model) = (Arc::clone(provider), Arc::clone(model));
                 let call = Spending { agent, provider, model, calls: 1, usage: Usage::default() };
-                self.row(&call).calls += 1;
+                let row = self.row(&call);
+                row.calls = row.calls.saturating_add(1);
                 self.open.insert(path.clone(), call);
             }
             EventKind::ModelCompleted(response) => {
@@ -73,8 +74,9 @@ impl Ledger {
                     *calls = calls.saturating_sub(1);
                 } else {
                     let base = path.parent().unwrap_or_else(StepPath::root);
-                    let tokens = response.usage.input_tokens + response.usage.output_tokens;
-                    *self.by_agent.entry(base.clone()).or_default() += tokens;
+                    let tokens = response.usage.total_tokens();
+                    let spent = self.by_agent.entry(base.clone()).or_default();
+                    *spent = spent.saturating_add(tokens);
                     self.last.insert(base, tokens);
                 }
             }

@@ -118,5 +118,5 @@ impl Middleware for TokenBudget {
 }
 
 fn tokens(rows: &[Spending]) -> u64 {
-    rows.iter().map(|row| row.usage.input_tokens + row.usage.output_tokens).sum()
+    rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.usage.total_tokens()))
 }

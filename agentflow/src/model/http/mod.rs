@@ -23,7 +23,7 @@ pub(crate) use self::server::{Provider, Server, ServerBuilder};
 pub(crate) use self::sse::SseEvent;
 use super::{ModelError, ModelEvent, ModelRequest, ModelResponse, Secret};
 
-/// Time-outs and retries of an adapter's HTTP calls.
+/// Time-outs, retries and limits of an adapter's HTTP calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,6 +59,12 @@ pub struct HttpSettings {
     /// The longest `Retry-After` that is waited for; a longer one ends the call with an error that carries it.
     /// Default 2 min.
     pub retry_after_cap: Duration,
+    /// The most bytes of one answer's body as it comes over the wire, streamed or not. Default 64 MiB: more than the
+    /// longest answers take, whose every token is an event of some 300 bytes. A longer one ends with
+    /// [`ModelErrorKind::AnswerTooLarge`](crate::ModelErrorKind), and what came of it is dropped.
+    ///
+    /// What is not to be set: one event of a stream has at most 16 MiB, an answer at most 4,096 parts.
+    pub max_answer_bytes: u64,
 }
 
 impl Default for HttpSettings {
@@ -72,6 +78,7 @@ impl Default for HttpSettings {
             retry_base: Duration::from_millis(500),
             retry_cap: Duration::from_secs(8),
             retry_after_cap: Duration::from_secs(120),
+            max_answer_bytes: 64 * 1024 * 1024,
         }
     }
 }
