@@ -18,7 +18,7 @@ use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, EventKind, ModelDelta};
 use crate::message::{ToolCall, ToolResult};
-use crate::middleware::{AgentStep, Flow, ModelStep, Recovery, RunInfo, ToolStep};
+use crate::middleware::{AgentStep, Flow, ModelStep, Place, Recovery, RunInfo, ToolStep};
 use crate::model::{BoxFuture, Model, ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
 use crate::tool::Effects;
@@ -113,7 +113,9 @@ impl Run {
     pub(super) async fn call_model_hooked(&mut self, path: &StepPath) -> Result<Result<()>> {
         let mut model = Arc::clone(&self.plan.model);
         loop {
-            let attempt = self.attempt(path, &mut model).await?;
+            // What the attempt holds in budgets is given back when its end is recorded.
+            let mut places = Vec::new();
+            let attempt = self.attempt(path, &mut model, &mut places).await?;
             match attempt {
                 Attempted::Answered(response) => {
                     self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
@@ -131,6 +133,7 @@ impl Run {
                 }
                 Attempted::Again { error, after } => {
                     self.record_retry(path, &error, after);
+                    drop(places);
                     self.commit().await?;
                     if !after.is_zero() {
                         tokio::time::sleep(after).await;
@@ -156,7 +159,12 @@ impl Run {
     }
 
     /// One attempt: the way in, the call, the way out. Its start is recorded, its outcome is not.
-    async fn attempt(&mut self, path: &StepPath, model: &mut Arc<dyn Model>) -> Result<Attempted> {
+    async fn attempt(
+        &mut self,
+        path: &StepPath,
+        model: &mut Arc<dyn Model>,
+        places: &mut Vec<Place>,
+    ) -> Result<Attempted> {
         let hooks = self.hooks();
         let mut step = ModelStep {
             request: self.model_request(),
@@ -166,6 +174,7 @@ impl Run {
             attempts: self.machine.attempts().to_vec(),
             typed: self.plan.output.is_some(),
             notes: Vec::new(),
+            places: Vec::new(),
         };
         let mut depth = 0;
         let mut outcome = None;
@@ -183,6 +192,7 @@ impl Run {
                 Err(error) => return Err(error),
             }
         }
+        places.append(&mut step.places);
         if outcome.is_none() {
             self.check_calls()?;
         }

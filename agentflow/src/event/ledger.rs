@@ -37,6 +37,8 @@ pub(crate) struct Ledger {
     last: HashMap<StepPath, u64>,
     /// The tokens of all calls of each agent.
     by_agent: HashMap<StepPath, u64>,
+    /// The most tokens that an answer had.
+    longest_answer: u64,
 }
 
 impl Ledger {
@@ -74,6 +76,7 @@ impl Ledger {
                     *calls = calls.saturating_sub(1);
                 } else {
                     let base = path.parent().unwrap_or_else(StepPath::root);
+                    self.longest_answer = self.longest_answer.max(response.usage.output_tokens);
                     let tokens = response.usage.total_tokens();
                     let spent = self.by_agent.entry(base.clone()).or_default();
                     *spent = spent.saturating_add(tokens);
@@ -107,6 +110,11 @@ impl Ledger {
     /// The tokens that the agent at a path has spent.
     pub(crate) fn tokens_of(&self, base: &StepPath) -> u64 {
         self.by_agent.get(base).copied().unwrap_or(0)
+    }
+
+    /// The most tokens that an answer of the run had, as far as its journal still says.
+    pub(crate) fn longest_answer(&self) -> u64 {
+        self.longest_answer
     }
 
     /// What the calls that are going on cost at least.

@@ -46,6 +46,7 @@ mod cost;
 mod fallback;
 mod rate;
 mod redact;
+mod reserve;
 mod retry;
 mod step;
 
@@ -61,6 +62,7 @@ pub use self::cost::{Cost, CostSink, CostTracker, Price, Prices, cost_tracker};
 pub use self::fallback::{FallbackModels, fallback_models};
 pub use self::rate::{RateLimit, rate_limit};
 pub use self::redact::{Redact, Redactor, redact};
+pub(crate) use self::reserve::Place;
 pub use self::retry::{Retry, retry};
 pub use self::step::{AgentStep, ModelStep, RunInfo, ToolStep};
 pub use crate::agent::Attempt;
