@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::driver::{Hooks, Run, ToolEnded, ToolRun, with_call_ids};
-use super::machine::{Command, PendingTool};
+use super::machine::PendingTool;
 use super::output::ANSWER_TOOL;
 use super::plan::Plan;
 use super::request::RunEnd;
@@ -128,18 +128,19 @@ impl Run {
                     return Ok(Ok(()));
                 }
                 Attempted::Failed(error) => {
+                    if let Some(after) = self.patience(&error) {
+                        drop(places);
+                        if self.wait_to_call_again(path, &error, after).await? {
+                            continue;
+                        }
+                        return Ok(Ok(()));
+                    }
                     self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
                     return Ok(Err(Error::Model(error)));
                 }
                 Attempted::Again { error, after } => {
-                    self.record_retry(path, &error, after);
                     drop(places);
-                    self.commit().await?;
-                    if !after.is_zero() {
-                        tokio::time::sleep(after).await;
-                    }
-                    // The limits hold for every attempt.
-                    if !matches!(self.machine.command(), Command::CallModel { .. }) {
+                    if !self.wait_to_call_again(path, &error, after).await? {
                         return Ok(Ok(()));
                     }
                 }
@@ -151,11 +152,6 @@ impl Run {
         let info = model.info();
         let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
         self.record(path.clone(), started);
-    }
-
-    fn record_retry(&mut self, path: &StepPath, error: &ModelError, after: Duration) {
-        let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        self.record(path.clone(), EventKind::ModelRetrying { error: Arc::new(Failure::from(error)), delay_ms });
     }
 
     /// One attempt: the way in, the call, the way out. Its start is recorded, its outcome is not.

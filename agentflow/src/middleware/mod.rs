@@ -185,6 +185,12 @@ pub trait Middleware: Send + Sync {
         Ok(Flow::Continue)
     }
 
+    /// Whether this decides by itself how often a failed model call is made again. A durable run then makes none again
+    /// that this did not ask for; see [`Retry`].
+    fn retries_model_calls(&self) -> bool {
+        false
+    }
+
     /// What this takes out of events and logs, if anything. Only a runtime's middleware can.
     fn redactor(&self) -> Option<Redactor> {
         None

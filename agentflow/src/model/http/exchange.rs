@@ -33,6 +33,7 @@ const MAX_DRAIN: usize = 1024 * 1024;
 pub(crate) fn exchange<W: WireFormat>(wire: Arc<W>, request: ModelRequest) -> ModelStream {
     let state = Box::new(Exchange {
         deltas: Deltas::new(request.stream),
+        retried_by_caller: request.retried_by_caller,
         wire,
         stage: Stage::New(request),
         prepared: None,
@@ -53,6 +54,7 @@ struct Exchange<W: WireFormat> {
     deltas: Deltas,
     /// When the call as a whole must have ended.
     deadline: Limit,
+    retried_by_caller: bool,
     retries: u32,
     handed_on: bool,
     /// What ends the stream once the pieces before it are handed on.
@@ -131,6 +133,9 @@ impl<W: WireFormat> Exchange<W> {
 
     /// Waits for the next attempt, or gives up.
     async fn again(&mut self, error: ModelError) -> Result<Stage<W::Decoder>, ModelError> {
+        if self.retried_by_caller {
+            return Err(error);
+        }
         let Some(wait) = retry::wait(self.wire.settings(), self.retries, &error) else { return Err(error) };
         let until = Limit::after(wait, TimeoutKind::Total).at;
         if until >= self.deadline.at {
