@@ -11,7 +11,7 @@ use std::thread;
 
 use agentflow::anthropic::Anthropic;
 use agentflow::gemini::Gemini;
-use agentflow::middleware::{Price, Prices, cost_tracker, token_budget};
+use agentflow::middleware::{Price, Prices, Scope, cost_tracker, token_budget};
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::openai_responses::OpenAiResponses;
 use agentflow::{
@@ -299,10 +299,10 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     // Its journal is read by whoever takes the run up.
     let events = result.events();
     assert_eq!(Conversation::from_events(&events).len(), 6);
-    for cut in 1..events.len() {
+    for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Session), (cut, Scope::Invocation)]) {
         let store = MemoryStore::new();
         store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
-        let runtime = Runtime::builder().store(store).with(token_budget(10)).build();
+        let runtime = Runtime::builder().store(store).with(token_budget(10).scope(scope)).build();
         // Where nothing was spent a model is asked, and nowhere else.
         let spent = events[..cut].iter().any(|event| event.name() == "model.completed");
         let script = (!spent).then(|| Turn::text("again").usage(lie()));

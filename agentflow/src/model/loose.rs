@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value};
 use serde_json::Value;
 
-use super::{ModelError, ModelErrorKind};
+use super::{MAX_TOKENS, ModelError, ModelErrorKind};
 use crate::text;
 
 /// Reads JSON. Bytes that are UTF-8 as a whole, as nearly all are, need no look at each text in them.
@@ -20,9 +20,6 @@ pub(in crate::model) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> s
     }
 }
 
-/// The most tokens that a count is taken for. No model reads or writes a billion in a call; a server that says more
-/// says nothing, and must not make sums overflow.
-pub(in crate::model) const MAX_COUNT: u64 = 1_000_000_000;
 /// The largest usage object that is kept beside the counts.
 pub(in crate::model) const MAX_RAW_USAGE: usize = 64 * 1024;
 
@@ -55,16 +52,16 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
-        Ok(Some(count.min(MAX_COUNT)))
+        Ok(Some(count.min(MAX_TOKENS)))
     }
 
     fn visit_i64<E>(self, count: i64) -> Result<Self::Value, E> {
-        Ok(Some(u64::try_from(count).unwrap_or(0).min(MAX_COUNT)))
+        Ok(Some(u64::try_from(count).unwrap_or(0).min(MAX_TOKENS)))
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast stays within the type")]
     fn visit_f64<E>(self, count: f64) -> Result<Self::Value, E> {
-        Ok(Some((count as u64).min(MAX_COUNT)))
+        Ok(Some((count as u64).min(MAX_TOKENS)))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -237,8 +234,8 @@ impl<'de> Visitor<'de> for LooseVisitor {
 mod tests {
     use serde::Deserialize;
 
-    use super::{MAX_COUNT, MAX_PARTS, MAX_RAW_USAGE, count, list, raw_usage, unread};
-    use crate::model::ModelErrorKind;
+    use super::{MAX_PARTS, MAX_RAW_USAGE, count, list, raw_usage, unread};
+    use crate::model::{MAX_TOKENS, ModelErrorKind};
 
     #[derive(Debug, Deserialize)]
     struct Listed {
@@ -265,10 +262,10 @@ mod tests {
             ("7", Some(7)),
             ("12.0", Some(12)),
             ("-3", Some(0)),
-            ("18446744073709551615", Some(MAX_COUNT)),
+            ("18446744073709551615", Some(MAX_TOKENS)),
             // More than 64 bits hold.
-            ("99999999999999999999", Some(MAX_COUNT)),
-            ("1e300", Some(MAX_COUNT)),
+            ("99999999999999999999", Some(MAX_TOKENS)),
+            ("1e300", Some(MAX_TOKENS)),
             ("-1e300", Some(0)),
             ("null", None),
             ("\"many\"", None),

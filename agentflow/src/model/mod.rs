@@ -369,6 +369,11 @@ impl StopReason {
     }
 }
 
+/// The most tokens that a call is taken to have read or written. No model reaches a billion; a server that says more says
+/// nothing, and must not make sums overflow.
+#[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(dead_code, reason = "nobody counts"))]
+pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
+
 /// Tokens, counted alike for every provider: cached tokens are part of the input, reasoning is part of the output.
 ///
 /// What a server says is not taken at its word: the adapters of agentflow read a count of more than a billion as one
