@@ -41,7 +41,7 @@ pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
     let first = secret.chars().next()?;
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
-    while let Some(begin) = text[at..].find(|c| c == first || c == '\\').map(|found| at + found) {
+    while let Some(begin) = text[at..].find([first, '\\']).map(|found| at + found) {
         match escaped_prefix(&text[begin..], secret) {
             Some(length) => {
                 out.push_str(&text[copied..begin]);

@@ -256,7 +256,7 @@ impl Run {
         Ok(self.shared.log.commit().await?)
     }
 
-    /// One model call with all its attempts; what each came to is recorded.
+    /// One model call with all its attempts; the outcome of each is recorded.
     async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
         loop {
             self.check_calls()?;

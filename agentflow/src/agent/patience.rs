@@ -1,4 +1,4 @@
-//! Model calls that failed and are made again: what a durable run does without being asked, and the wait before it.
+//! Retries of failed model calls: which of them a durable run makes without being asked, and the wait before each.
 //!
 //! How often is counted from the journal, so a crash does not begin the count anew. Whether the attempts of a turn are
 //! within the run's limits is the machine's to say.
@@ -13,7 +13,7 @@ use crate::event::EventKind;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 use crate::path::StepPath;
 
-/// How often a call is made again.
+/// How often a call is retried.
 const MAX_RETRIES: u32 = 5;
 /// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -21,13 +21,13 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 impl Run {
-    /// Whether the run makes failed calls again by itself: it is durable, and no middleware decides about that.
+    /// Whether the run retries failed calls by itself: it is durable, and no middleware decides about that.
     pub(super) fn is_patient(&self) -> bool {
         let hooks = self.hooks.as_deref().unwrap_or_default();
         self.shared.log.is_durable() && !hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
-    /// How long the run waits before it makes a failed call again; `None` when it does not.
+    /// How long the run waits before it retries a failed call; `None` when it does not.
     pub(super) fn patience(&self, error: &ModelError) -> Option<Duration> {
         let made = u32::try_from(self.machine.attempts().len()).unwrap_or(u32::MAX);
         if !self.is_patient()
@@ -43,7 +43,7 @@ impl Run {
         }
     }
 
-    /// Records that a failed call is made again, and waits. Whether the run may still make it.
+    /// Records that a failed call is retried, and waits. Returns whether the run may still make the call.
     pub(super) async fn wait_to_call_again(
         &mut self,
         path: &StepPath,
@@ -59,7 +59,7 @@ impl Run {
         Ok(matches!(self.machine.command(), Command::CallModel { .. }))
     }
 
-    /// Why the model call failed, by the journal: a process ended between that and the end of the run.
+    /// Why the model call failed, read from the journal: a process ended between the failure and the end of the run.
     pub(super) fn recorded_failure(&self) -> Error {
         let recorded = self.shared.log.records_below(&self.base);
         let failed = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {

@@ -59,11 +59,13 @@ pub enum Scope {
 /// more than the budget: an agent's next call reads again what its last one read and wrote. A call that is going on is
 /// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
 ///
-/// Of agents that run at the same time, each call reserves what it is expected to cost: a token for three bytes of what is
-/// sent, and an answer of [`max_tokens`](crate::ModelSettings::max_tokens), else as long as the longest of the run and at
-/// least 4,096. A call that does not fit beside those that are going on waits until one of them has ended or failed, and
-/// then goes on or is refused by what was spent; a call that is alone does not wait, whatever it is expected to cost.
-/// Cancelling the run ends a wait. A call that is made inside of another, by an agent in a hook, never waits.
+/// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,
+/// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of the
+/// request, and an answer of [`max_tokens`](crate::ModelSettings::max_tokens); without that setting, as many tokens as the
+/// longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of others waits for
+/// them to end. Then it is made, or refused because of what was really spent; an estimate alone refuses nothing, and a call
+/// that is the only one never waits. Cancelling the run ends the wait. A call inside of another one, by an agent in a hook,
+/// does not wait either.
 ///
 /// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is called.
 /// An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with

@@ -185,8 +185,8 @@ pub trait Middleware: Send + Sync {
         Ok(Flow::Continue)
     }
 
-    /// Whether this decides by itself how often a failed model call is made again. A durable run then makes none again
-    /// that this did not ask for; see [`Retry`].
+    /// Whether this decides by itself how often a failed model call is retried. Default: no. Where one does, a durable run
+    /// makes no retries of its own; see [`Retry`].
     fn retries_model_calls(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
-//! Places in a budget for the calls that are going on: calls that begin at the same time do not all see the budget as it
+//! Reservations in a budget for running calls, so that calls which begin at the same time do not all see the budget as it
 //! was before the first of them.
 //!
-//! What is kept here ends with the process. What was spent is the journal's to say.
+//! Reservations end with the process. The journal says what was spent.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::ModelStep;
 use crate::event::{RunId, Spending};
 
-/// The calls of all runs that a budget has let through and that have not ended.
+/// The running calls that a budget has let through, by run.
 #[derive(Default)]
 pub(super) struct Reservations(Mutex<HashMap<RunId, Run>>);
 
@@ -33,7 +33,7 @@ struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Go,
-    /// It fits by what is spent, and not when the calls that are going on cost what they are expected to.
+    /// It fits by what was spent, but not if the running calls cost what they are expected to.
     Wait,
     Refuse,
 }
@@ -50,8 +50,8 @@ impl Reservations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the budget with what the other calls and this one are expected to cost, and again whenever another one has
-    /// ended, until it does not say to wait. Whether the call goes on; then it has a place.
+    /// Asks the budget, with what the other running calls and this one are expected to cost, and again whenever a call has
+    /// ended, until it no longer says to wait. Returns whether the call is let through; then it has a place.
     pub(super) async fn admit(
         self: &Arc<Self>,
         step: &mut ModelStep,

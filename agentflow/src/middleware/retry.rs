@@ -37,11 +37,11 @@ pub fn retry(max_retries: u32) -> Retry {
 /// own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before this sees an
 /// error; [`HttpSettings`](crate::HttpSettings) says how many.
 ///
-/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store makes a model
-/// call again up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter by
-/// chance, or when the provider says, if that is within two minutes. The wait is a `model.retrying` event and can be
-/// cancelled; the retries of a call are counted from the journal, so a crash adds none, and take the place of the HTTP
-/// adapter's own. `retry(0)` switches this off.
+/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store retries a model
+/// call up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter by
+/// chance, or when the provider says, if that is within two minutes. Each retry is a `model.retrying` event and counts as a
+/// model call; cancelling the run ends the wait. The retries of a call are counted from the journal, so a crash adds none,
+/// and they take the place of the HTTP adapter's own. `retry(0)` switches this off.
 #[derive(Clone, Debug)]
 pub struct Retry {
     max_retries: u32,

@@ -230,11 +230,10 @@ impl ModelError {
     #[cfg(feature = "http")]
     pub(super) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
-        let fit = |text| cap(clean(text));
-        inner.message = fit(std::mem::take(&mut inner.message));
-        inner.provider_code = inner.provider_code.take().map(fit);
-        inner.request_id = inner.request_id.take().map(fit);
-        inner.body = inner.body.take().map(fit);
+        inner.message = cap(clean(std::mem::take(&mut inner.message)));
+        for text in [&mut inner.provider_code, &mut inner.request_id, &mut inner.body] {
+            *text = text.take().map(&clean).map(&cap);
+        }
         inner.source = inner.source.take().map(|source| cleaned(source, &clean));
         self
     }

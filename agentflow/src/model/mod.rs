@@ -120,8 +120,8 @@ pub struct ModelRequest {
     pub settings: Arc<ModelSettings>,
     /// Whether pieces are wanted as they come. Without it an adapter may wait for the whole answer.
     pub stream: bool,
-    /// Whether the caller makes a failed call again by itself, as a durable run does: an adapter then makes no retries of
-    /// its own, so that the two do not multiply.
+    /// Whether the caller retries a failed call by itself, as a durable run does. An adapter then makes no retries of its
+    /// own, so that the two do not multiply.
     pub retried_by_caller: bool,
 }
 

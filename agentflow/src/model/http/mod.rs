@@ -51,7 +51,7 @@ pub struct HttpSettings {
     /// Only a call that was refused or of whose answer nothing arrived is made again, and only when that can help: never
     /// after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
     ///
-    /// A durable run makes failed calls again by itself, and visibly; these retries are then not made. See
+    /// A durable run retries failed calls by itself, with events; the adapter then makes no retries. See
     /// [`retry`](crate::middleware::retry).
     pub max_retries: u32,
     /// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
