@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::control::ControlError;
+use crate::event::RunId;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
@@ -127,6 +128,14 @@ pub enum Error {
         /// The nearest name that there is.
         near: Option<String>,
     },
+    /// A run of an agent was left unfinished, and only the agent can resume it.
+    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Runtime::resume_agent`")]
+    AgentRun {
+        /// The run.
+        run: RunId,
+        /// The agent's name.
+        agent: Arc<str>,
+    },
     /// The input of a workflow that is started by its name is not what it takes.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
     Input {
@@ -191,6 +200,7 @@ impl Error {
             Self::Cancelled { .. } => "cancelled",
             Self::Node { failure, .. } => &failure.kind,
             Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::AgentRun { .. } => "agent_run",
             Self::Input { .. } => "input",
             Self::DefinitionChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",

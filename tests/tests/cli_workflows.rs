@@ -273,7 +273,7 @@ fn a_failed_node_is_retried() {
     assert!(show.contains("  failed            found") && show.contains("there is no "), "{show}");
     assert_eq!(
         place.wrong(&["resume", "a"]),
-        "the run cannot be taken up: it is failed; retry the node that failed first"
+        "the run cannot be resumed: it is failed; retry the node that failed first"
     );
     assert_eq!(
         place.wrong(&["retry", "a", "foun"]),
@@ -424,7 +424,7 @@ fn a_run_at_rest_is_cancelled() {
     assert_eq!(place.status("a"), "cancelled");
     let events = place.events("a");
     assert_eq!(names(&events)[events.len() - 2..], ["workflow.node.failed", "run.cancelled"], "{events:#?}");
-    assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be taken up: it is over (cancelled)");
+    assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be resumed: it is over (cancelled)");
 }
 
 #[cfg(unix)]

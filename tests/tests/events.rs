@@ -67,7 +67,7 @@ async fn the_stored_form_is_the_golden_one() {
     agent.run("Again?").await.unwrap_err();
     let mut stalled = agent.start("And again?").unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    stalled.cancel("nobody waits any more");
+    stalled.cancel("nobody waits any more").await.unwrap();
     stalled.result().await.unwrap_err();
     golden("events.jsonl", &written.text());
     let read: Vec<Event> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -310,7 +310,7 @@ async fn a_run_may_be_cancelled_inside_of_a_hook() {
     }
     let mut handle = Agent::new(ScriptedModel::new([])).with(Waits).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
 }
@@ -657,7 +657,7 @@ async fn a_rate_limit_waits_and_a_cancelled_run_waits_no_more() {
     agent.run("go").await.unwrap();
     let mut handle = agent.start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 6);

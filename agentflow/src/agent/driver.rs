@@ -6,21 +6,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::Instrument;
 
+use super::deadline::within;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, closed, interrupted};
 use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted};
+use crate::event::{
+    AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms,
+};
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
+use crate::runtime::RunState;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
 
@@ -35,7 +40,9 @@ pub(super) struct Run {
     pub(super) base: StepPath,
     scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
-    timeout: std::time::Duration,
+    timeout: Duration,
+    /// How much of the time limit is used up, by earlier processes.
+    spent: Duration,
     open: bool,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
@@ -65,14 +72,22 @@ impl Run {
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
         let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
+        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
+        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| *path == base));
+        // What the run began with counts, however it is resumed.
+        let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
         let mut limits = plan.limits.clone();
-        limits.max_steps = max_steps.unwrap_or(limits.max_steps);
-        limits.timeout = timeout.unwrap_or(limits.timeout);
-        let scopes = match scopes.is_empty() {
+        limits.max_steps = terms.max_steps.unwrap_or(limits.max_steps);
+        limits.timeout = terms.timeout_ms.map_or(limits.timeout, Duration::from_millis);
+        let scopes = match terms.scopes.is_empty() {
             true => Arc::clone(&plan.scopes),
-            false => plan.scopes.iter().cloned().chain(scopes).collect(),
+            false => plan.scopes.iter().chain(&terms.scopes).cloned().collect(),
         };
         let timeout = limits.timeout;
+        let spent = match began {
+            Some(_) => shared.log.time_spent(&base, shared.clock.now()),
+            None => Duration::ZERO,
+        };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
         let machine = AgentMachine::new(base.clone(), limits, output);
         if base.is_root() {
@@ -80,10 +95,22 @@ impl Run {
         }
         let hooks = super::hooked::hooks_of(plan, &shared);
         let hooked = hooks.is_some();
-        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
-        let mut run =
-            Self { plan: Arc::clone(plan), shared, base, scopes, machine, timeout, open: true, pending: None, hooks };
-        if recorded.iter().any(|(_, path, kind)| *path == run.base && kind.begins_agent()) {
+        let mut run = Self {
+            plan: Arc::clone(plan),
+            shared,
+            base,
+            scopes,
+            machine,
+            timeout,
+            spent,
+            open: true,
+            pending: None,
+            hooks,
+        };
+        if run.base.is_root() {
+            run.shared.runtime.remember(&run.shared);
+        }
+        if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
             }
@@ -95,7 +122,8 @@ impl Run {
                 std::iter::once(instructions).chain(conversation.messages()).map(Arc::clone).collect()
             }
         };
-        let started = AgentStarted::new(Arc::clone(&plan.name), input);
+        let mut started = AgentStarted::new(Arc::clone(&plan.name), input);
+        started.terms = terms;
         run.pending = Some(Box::new(started));
         if !hooked {
             run.record_start();
@@ -126,19 +154,26 @@ impl Run {
         let span = telemetry::agent_span(&self.plan.name, &self.shared.id, self.plan.model.info());
         let shared = self.shared();
         let limit = self.timeout;
+        let left = limit.saturating_sub(self.spent);
+        let is_step = !self.base.is_root();
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
             let ended = {
-                let driven = tokio::time::timeout(limit, self.drive()).instrument(span.clone());
+                let driven = async {
+                    match is_step {
+                        true => within(&shared, left, Box::pin(self.drive())).await,
+                        false => tokio::time::timeout(left, self.drive()).await.ok(),
+                    }
+                };
                 tokio::select! {
                     biased;
                     () = shared.cancellation.cancelled() => None,
-                    ended = driven => Some(ended),
+                    ended = driven.instrument(span.clone()) => Some(ended),
                 }
             };
             let result = match ended {
-                Some(Ok(result)) => result,
-                Some(Err(_)) => {
+                Some(Some(result)) => result,
+                Some(None) => {
                     self.close_steps("the run reached its time limit");
                     Err(Error::Timeout { limit })
                 }
@@ -189,7 +224,12 @@ impl Run {
             return Ok(ended);
         }
         loop {
-            match self.machine.command() {
+            let command = self.machine.command();
+            if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
+                // An operator paused the run: nothing new begins.
+                self.shared.until_held(false).await;
+            }
+            match command {
                 // What hooks need is boxed, so that a run without any does not hold the room of it.
                 Command::CallModel { path } if self.hooks.is_some() => {
                     model_error = Box::pin(self.call_model_hooked(&path)).await?.err();
@@ -376,6 +416,10 @@ impl Run {
         let PendingTool { path, call, interrupted: was_interrupted } = tool;
         if was_interrupted {
             let result = Arc::new(interrupted(&call));
+            let below = self.shared.log.records_below(&path);
+            for (path, kind) in RunState::closings_below(&path, &below, "the tool was interrupted") {
+                self.record(path, kind);
+            }
             self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
@@ -453,10 +497,17 @@ impl Drop for Run {
             self.close_cancelled(&reason);
         }
         if self.base.is_root() {
-            self.shared.log.close();
-            self.shared.runtime.forget(&self.shared.id);
+            self.shared.close();
         }
     }
+}
+
+fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
+    let mut terms = RunTerms::default();
+    terms.max_steps = max_steps;
+    terms.timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    terms.scopes = scopes;
+    terms
 }
 
 /// A tool call that has begun.

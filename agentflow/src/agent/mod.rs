@@ -5,6 +5,7 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
+mod deadline;
 pub(crate) mod definition;
 mod driver;
 mod hooked;
@@ -271,7 +272,6 @@ impl<O: 'static> Agent<O> {
 
     fn spawn(&self, run: driver::Run) -> RunHandle<RunResult<O>> {
         let (shared, output) = (run.shared(), self.output.clone());
-        shared.runtime.remember(&shared);
         let ended = run.run_through();
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
             Ended::Agent(end) => RunResult::new(&output, end),

@@ -71,11 +71,35 @@ pub struct AgentStarted {
     pub name: Arc<str>,
     /// The conversation it began with, instructions included.
     pub input: Conversation,
+    /// What this run was granted and limited to, beside what the agent says.
+    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    pub terms: RunTerms,
 }
 
 impl AgentStarted {
     pub(crate) fn new(name: Arc<str>, input: Conversation) -> Self {
-        Self { name, input }
+        Self { name, input, terms: RunTerms::default() }
+    }
+}
+
+/// What a run of an agent was granted and limited to by its request; resuming the run changes nothing about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunTerms {
+    /// The most turns, instead of the agent's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// The longest the run may be executed, in milliseconds, instead of the agent's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Scopes granted beside the agent's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Arc<str>>,
+}
+
+impl RunTerms {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -39,6 +39,7 @@ impl Default for RuntimeBuilder {
             middleware: Arc::default(),
             redactor: None,
             max_llm_calls: Limits::default().max_llm_calls,
+            max_output_bytes: 16 << 20,
             workflows: BTreeMap::new(),
         };
         Self { settings }
@@ -169,6 +170,13 @@ impl RuntimeBuilder {
     /// agent's [`Limits::max_llm_calls`] says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.settings.max_llm_calls = calls;
+        self
+    }
+
+    /// The most bytes that the output of one step of a workflow may have as JSON. Default 16 MiB. A step with a larger
+    /// one fails as `too_large`; put the data where it belongs and hand on where it is.
+    pub fn max_output_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_output_bytes = bytes;
         self
     }
 

@@ -150,7 +150,7 @@ pub(crate) fn state_of(phase: Phase) -> &'static str {
     match phase {
         Phase::Waiting | Phase::Ready => "pending",
         Phase::Running => "running",
-        Phase::Backoff(_) => "waiting for its next attempt",
+        Phase::Backoff { .. } => "waiting for its next attempt",
         Phase::Asking => "waiting for an approval",
         Phase::Interrupted => "interrupted",
         Phase::Done => "done",

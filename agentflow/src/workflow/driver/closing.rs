@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::WorkflowRun;
+use super::task::Task;
 use crate::error::{Error, Failure};
 use crate::event::EventKind;
 use crate::runtime::RunState;
@@ -37,12 +38,16 @@ impl WorkflowRun {
         }
         self.open = false;
         // What is below a step records its end before the step does.
+        self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
             let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
             self.close_left_open(unit, &error.message);
             self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+        }
+        if !self.base.is_root() && self.machine.pause_reason().is_some() {
+            self.record_run(EventKind::resumed());
         }
         self.shared.record(
             self.base.clone(),
@@ -72,8 +77,15 @@ impl Drop for WorkflowRun {
         }
         self.shared.unlisten(&self.base);
         if self.base.is_root() {
-            self.shared.log.close();
-            self.shared.runtime.forget(&self.shared.id);
+            self.shared.close();
+            return;
+        }
+        // Requests that this workflow did not take are answered by the one around it.
+        self.control.close();
+        while let Ok(request) = self.control.try_recv() {
+            if request.reply.is_some() {
+                self.shared.request(request);
+            }
         }
     }
 }

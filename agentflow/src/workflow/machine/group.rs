@@ -157,7 +157,7 @@ impl Machine {
             .units
             .iter()
             .enumerate()
-            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff(_) | Phase::Ready))
+            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff { .. } | Phase::Ready))
             .map(|(child, _)| index(child))
             .collect();
         for child in open {

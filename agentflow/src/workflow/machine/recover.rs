@@ -8,9 +8,11 @@ use crate::workflow::spec::NodeIndex;
 
 impl Machine {
     /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
-    /// either is decided on anew. Items that are done stay done.
+    /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
+    /// that one.
     pub(super) fn reset(&mut self, node: NodeIndex) {
-        self.failed = None;
+        self.failures.retain(|(failed, _)| *failed != node);
+        self.stopping = false;
         // When a journal is read back, what followed from the failure has been recorded since.
         self.due.clear();
         let spec = Arc::clone(&self.spec);
