@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{Agent, RunRequest, RunResult};
 use crate::control::{ControlError, Reply, Request, Signal};
 use crate::error;
-use crate::event::{EventKind, EventLog, Journal, RunId};
+use crate::event::{Event, EventKind, EventLog, Journal, RunId};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::runtime::requests::Recorder;
@@ -57,6 +57,8 @@ pub(crate) struct RunShared {
     /// An operator paused the run: nothing new is started in it.
     held: AtomicBool,
     released: Notify,
+    /// What the process before this one left open.
+    left_open: OnceLock<Vec<StepPath>>,
 }
 
 #[derive(Default)]
@@ -81,6 +83,26 @@ impl RunShared {
             taken: Mutex::default(),
             held: AtomicBool::new(false),
             released: Notify::new(),
+            left_open: OnceLock::new(),
+        }
+    }
+
+    /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
+    pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        self.log.restore(offset, kept, events);
+        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        // The run is restored once.
+        let _ = self.left_open.set(state.open_paths());
+    }
+
+    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
+    pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
+        let mut left_open = self.left_open.get().into_iter().flatten();
+        if left_open.any(|open| open.is_within(step)) {
+            let recorded = self.log.records_below(step);
+            for (path, kind) in RunState::closings_below(step, &recorded, reason) {
+                self.record(path, kind);
+            }
         }
     }
 

@@ -248,7 +248,7 @@ fn a_stored_run_is_listed_shown_and_told() {
     let events = place.runs(&["events", "a", "--follow"]).stdout;
     assert!(events.lines().last().unwrap().starts_with("a run.completed"), "{events}");
     for (command, what) in [
-        (&["resume", "a"][..], "taken up"),
+        (&["resume", "a"][..], "resumed"),
         (&["cancel", "a"], "cancelled"),
         (&["pause", "a"], "paused"),
         (&["unpause", "a"], "resumed"),

@@ -25,7 +25,6 @@ use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
-use crate::runtime::RunState;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
 
@@ -416,10 +415,7 @@ impl Run {
         let PendingTool { path, call, interrupted: was_interrupted } = tool;
         if was_interrupted {
             let result = Arc::new(interrupted(&call));
-            let below = self.shared.log.records_below(&path);
-            for (path, kind) in RunState::closings_below(&path, &below, "the tool was interrupted") {
-                self.record(path, kind);
-            }
+            self.shared.close_below(&path, "the tool was interrupted");
             self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
@@ -440,6 +436,7 @@ impl Run {
 
     pub(super) fn end_tool(&mut self, ended: ToolEnded) {
         let ToolEnded { path, result, duration_ms, answered_by } = ended;
+        self.shared.close_below(&path, "the tool has ended");
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
@@ -458,6 +455,7 @@ impl Run {
                 OpenStep::Tool { path, call } => {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
+                    self.shared.close_below(&path, reason);
                     self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
                 }
             }

@@ -69,6 +69,11 @@ impl Waits {
         self.operator
     }
 
+    /// Whether the workflow at a path waits for somebody.
+    pub(crate) fn are_of(&self, path: &StepPath) -> bool {
+        self.workflows.contains_key(&path.to_string())
+    }
+
     /// What the run waits for when the workflow at a path no longer does.
     pub(crate) fn without(&self, path: &StepPath) -> Option<PauseReason> {
         let path = path.to_string();

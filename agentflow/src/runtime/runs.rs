@@ -285,7 +285,7 @@ impl Runtime {
             let RunJournal { offset, events, kept } = journal;
             let shared =
                 Arc::new(RunShared::new(run.clone(), self, Some(Journal::new(Arc::clone(&store), Some(epoch)))));
-            shared.log.restore(offset, kept, events);
+            shared.restore(offset, kept, events);
             shared.record(StepPath::root(), EventKind::recovered(None));
             shared.log.commit().await?;
             // Before its first step: a run that is to be cancelled takes none.
@@ -324,7 +324,7 @@ impl Runtime {
         let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
         let shared = Arc::new(RunShared::new(run.clone(), self, Some(journal)));
         let RunJournal { offset, events, kept } = journal_read;
-        shared.log.restore(offset, kept, events);
+        shared.restore(offset, kept, events);
         let redefined = match definition == *spec.hash() {
             true => None,
             false => {

@@ -180,7 +180,7 @@ impl RunState {
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let error = Arc::new(Failure::new("cancelled", message));
-        let ends = self.open.iter().rev().map(|(path, open)| {
+        let ends = self.open.iter().rev().flat_map(|(path, open)| {
             let error = Arc::clone(&error);
             let kind = match open {
                 Open::Model => EventKind::ModelFailed { error },
@@ -198,7 +198,9 @@ impl RunState {
                     EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
                 }
             };
-            (path.clone(), kind)
+            // A workflow that ends waits for nobody.
+            let waits = matches!(open, Open::Workflow) && self.waits.are_of(path);
+            waits.then(EventKind::resumed).into_iter().chain([kind]).map(|kind| (path.clone(), kind))
         });
         ends.collect()
     }
@@ -231,6 +233,11 @@ impl RunState {
     fn failed_above<'n>(&self, node: &'n str) -> Option<&'n str> {
         let failed = |above: &str| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
         node.match_indices('/').map(|(at, _)| &node[..at]).find(|above| failed(above))
+    }
+
+    /// Where something has begun and has no end.
+    pub(crate) fn open_paths(&self) -> Vec<StepPath> {
+        self.open.iter().map(|(path, _)| path.clone()).collect()
     }
 
     /// Whether anybody is asked for anything.

@@ -6,7 +6,6 @@ use super::WorkflowRun;
 use super::task::Task;
 use crate::error::{Error, Failure};
 use crate::event::EventKind;
-use crate::runtime::RunState;
 use crate::workflow::machine::{CANCELLED, Unit};
 
 impl WorkflowRun {
@@ -17,19 +16,7 @@ impl WorkflowRun {
         }
         let attempt = self.machine.attempts(unit);
         let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
-        self.close_left_open(unit, &error.message);
         self.record(unit, EventKind::NodeFailed { attempt, error });
-    }
-
-    /// Gives what an earlier process left open below a step its end, when the step is not taken up again.
-    pub(super) fn close_left_open(&self, unit: Unit, reason: &str) {
-        if self.machine.is_left_open(unit) {
-            let path = self.path(unit);
-            let recorded = self.shared.log.records_below(&path);
-            for (path, kind) in RunState::closings_below(&path, &recorded, reason) {
-                self.shared.record(path, kind);
-            }
-        }
     }
 
     pub(super) fn close_cancelled(&mut self, reason: &Arc<str>) {
@@ -43,7 +30,7 @@ impl WorkflowRun {
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
             let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
-            self.close_left_open(unit, &error.message);
+            self.shared.close_below(&self.path(unit), &error.message);
             self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
         if !self.base.is_root() && self.machine.pause_reason().is_some() {

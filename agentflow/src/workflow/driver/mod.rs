@@ -208,9 +208,13 @@ impl WorkflowRun {
     }
 
     fn record(&mut self, unit: Unit, kind: EventKind) {
+        let path = self.path(unit);
+        if let EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. } = &kind {
+            self.shared.close_below(&path, "the step has ended");
+        }
         let now = self.shared.clock.now();
         self.machine.apply(unit, &kind, now);
-        self.shared.log.record(now, self.path(unit), kind);
+        self.shared.log.record(now, path, kind);
     }
 
     /// Records that the run waits or goes on. A workflow that is a step and waits for somebody says so at its own path,
@@ -408,7 +412,6 @@ impl WorkflowRun {
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
-                self.close_left_open(unit, &error.message);
                 let attempt = self.machine.attempts(unit);
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
