@@ -68,6 +68,8 @@ impl<T> RunHandle<T> {
 
     /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be taken up again.
     pub fn abandon(self) {
+        // Nothing more is kept from now on; who resumes the run waits until its task is gone.
+        self.shared.log.close();
         self.task.abort();
     }
 

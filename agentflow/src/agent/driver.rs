@@ -225,7 +225,8 @@ impl Run {
         loop {
             let command = self.machine.command();
             if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
-                // An operator paused the run: nothing new begins.
+                // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
+                self.commit().await?;
                 self.shared.until_held(false).await;
             }
             match command {
