@@ -1,0 +1,231 @@
+//! What holds of a run however often its processes were killed, from its journal, its effects and its operators' words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use agentflow::{Event, EventKind, RunRecord, RunStatus, StepPath};
+use agentflow_testing::check_events;
+use agentflow_tests::kill::Word;
+
+/// What does not hold.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    kind: &'static str,
+    text: String,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: &'static str, text: String) -> Self {
+        Self { kind, text }
+    }
+
+    /// What kind of problem it is, to count those that are the same.
+    pub(crate) fn class(&self) -> String {
+        match self.kind {
+            "complaint" => {
+                let words = self.text.split(' ').filter(|word| !word.contains(['`', '/']));
+                format!("complaint ({})", words.take(14).collect::<Vec<_>>().join(" "))
+            }
+            kind => kind.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.text)
+    }
+}
+
+/// Checks a run that has ended; gives its output, when it has one.
+pub(crate) fn of_run(
+    run: &RunRecord,
+    events: &[Event],
+    effects: &str,
+    words: &[Word],
+    problems: &mut Vec<Problem>,
+) -> Option<String> {
+    let id = &run.run_id;
+    let mut problem = |kind, text: String| problems.push(Problem::new(kind, format!("{id}: {text}")));
+    if let Err(error) = check_events(events) {
+        problem("journal", error.to_string());
+    }
+    let finals = |event: &&Event| matches!(event.kind, EventKind::RunCompleted(_) | EventKind::RunCancelled { .. });
+    let end = events.iter().find(finals);
+    if let Some(end) = end.filter(|end| end.seq as usize != events.len()) {
+        problem("after the end", format!("{} events follow its end {}", events.len() as u64 - end.seq, end.name()));
+    }
+    let status = match end.map(|end| &end.kind) {
+        Some(EventKind::RunCompleted(_)) => Some(RunStatus::Success),
+        Some(_) => Some(RunStatus::Cancelled),
+        None => None,
+    };
+    if status.is_some_and(|status| status != run.status) {
+        problem("listed", format!("it is listed as {}, and its journal says {status:?}", run.status));
+    }
+    again(events).into_iter().for_each(|text| problem("again", text));
+    of_effects(run, events, effects).into_iter().for_each(|text| problem("effect", text));
+    for word in words.iter().filter(|word| word.run == *id && word.outcome == Some(Ok(()))) {
+        if let Err((kind, text)) = kept(word, events, words) {
+            problem(kind, text);
+        }
+    }
+    match end.map(|end| &end.kind) {
+        Some(EventKind::RunCompleted(completed)) => match (completed.workflow(), completed.agent()) {
+            (Some(workflow), _) => Some(workflow.output.to_string()),
+            (None, agent) => agent.map(|agent| agent.message.text().into_owned()),
+        },
+        _ => None,
+    }
+}
+
+/// Steps that were done and began again, and calls with effects that were made again after they were cut short.
+fn again(events: &[Event]) -> Vec<String> {
+    let (mut done, mut begun) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
+    let mut found = Vec::new();
+    for event in events {
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::NodeCompleted { .. }
+            | EventKind::ToolCompleted { .. }
+            | EventKind::ToolFailed { .. }
+            | EventKind::ModelCompleted(_)
+            | EventKind::AgentCompleted(_)
+            | EventKind::WorkflowCompleted(_) => {
+                done.insert((path, subject(event)));
+            }
+            EventKind::NodeStarted { .. }
+            | EventKind::ModelStarted { .. }
+            | EventKind::AgentStarted(_)
+            | EventKind::WorkflowStarted(_)
+            | EventKind::ToolStarted { .. } => {
+                if done.contains(&(path.clone(), subject(event))) {
+                    found.push(format!("`{path}` was done and began again ({}, event {})", event.name(), event.seq));
+                }
+                let count = begun.entry(path.clone()).or_default();
+                *count += 1;
+                let repeatable = match &event.kind {
+                    EventKind::ToolStarted { idempotent, .. } => *idempotent,
+                    EventKind::NodeStarted { repeatable, .. } => *repeatable,
+                    _ => true,
+                };
+                if !repeatable && *count > 1 + allowed(&event.path, events) {
+                    found.push(format!("`{path}` began {count} times, and may not be repeated (event {})", event.seq));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn subject(event: &Event) -> &'static str {
+    event.name().rsplit_once('.').map_or("", |(subject, _)| subject)
+}
+
+/// How often the journal says that a step is tried again: by an operator, also all of a map of which it is an item, or
+/// by its own policy.
+fn allowed(path: &StepPath, events: &[Event]) -> usize {
+    let path = path.to_string();
+    let whole = path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(whole, _)| whole);
+    let is_it = |of: &StepPath| {
+        let of = of.to_string();
+        of == path || Some(of.as_str()) == whole
+    };
+    let says = |event: &&Event| match event.kind {
+        EventKind::NodeReset { .. } => is_it(&event.path),
+        EventKind::NodeRetrying { .. } => event.path.to_string() == path,
+        _ => false,
+    };
+    events.iter().filter(says).count()
+}
+
+/// Effects that the journal does not account for.
+fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut models = 0;
+    for line in effects.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["model", of, ..] if of == run.run_id.as_str() => models += 1,
+            [kind @ ("free" | "once" | "pay" | "book"), of, path, ..] if of == run.run_id.as_str() => {
+                *counts.entry((kind, path)).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    let started = events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
+    if models > started {
+        found.push(format!("{models} model calls were made, and {started} are in the journal"));
+    }
+    for ((kind, path), count) in counts {
+        let starts = events.iter().filter(|event| {
+            let starts = matches!(event.kind, EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. });
+            starts && event.path.to_string() == path
+        });
+        let starts = starts.count();
+        let most = match kind {
+            "pay" => 1,
+            "once" => 1 + path.parse().map_or(0, |path| allowed(&path, events)),
+            _ => starts,
+        };
+        if count > starts.min(most) {
+            found.push(format!("`{kind} {path}` happened {count} times; it has {starts} starts and may {most}"));
+        }
+    }
+    found
+}
+
+/// How long a process that executes a run may take to look for what was left for it.
+const LOOKS: u64 = 1_000;
+
+/// Whether an accepted word came to what it says, was overtaken by another that says the same, or by the run's end.
+fn kept(word: &Word, events: &[Event], words: &[Word]) -> Result<(), (&'static str, String)> {
+    let (token, place) = (word.token.as_str(), format!("{} {} (seen {})", word.kind, word.node, word.seen));
+    let lost = |text: String| Err(("lost word", format!("{place} {token} was accepted, {text}")));
+    let mine = events.iter().any(|event| match &event.kind {
+        EventKind::ApprovalResolved { by, .. } | EventKind::NodeReset { by } => **by == *token,
+        EventKind::RunCancelled { reason } => **reason == *token,
+        _ => false,
+    });
+    if mine {
+        return Ok(());
+    }
+    if word.is_done(events) {
+        // By another, who asked before this one was answered.
+        let by = events.iter().filter(|event| event.seq > word.seen).find_map(|event| match &event.kind {
+            EventKind::ApprovalResolved { by, .. } | EventKind::NodeReset { by }
+                if event.path.to_string() == word.node =>
+            {
+                Some(by)
+            }
+            EventKind::RunCancelled { reason } if word.kind == "cancel" => Some(reason),
+            _ => None,
+        });
+        let other = by.and_then(|by| words.iter().find(|other| *other.token == **by));
+        return match other {
+            Some(other) if other.knew > word.ended => lost(format!("and {} that came later took its place", other.token)),
+            _ => Ok(()),
+        };
+    }
+    let end = events.iter().rev().find(|event| event.kind.ends_run());
+    let Some(end) = end.filter(|end| end.seq > word.seen) else {
+        return lost("and nothing came of it".to_owned());
+    };
+    // Its operator was killed before it could look, or somebody cancelled the run.
+    let Some(after) = word.after else { return Ok(()) };
+    if end.seq <= after || (word.kind != "cancel" && matches!(end.kind, EventKind::RunCancelled { .. })) {
+        return Ok(());
+    }
+    let without = format!("at {after}, and the run ended at {} ({}) without it", end.seq, end.name());
+    let resumed = |event: &&Event| matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
+    if events.iter().filter(resumed).any(|event| event.seq > after && event.seq < end.seq) {
+        return lost(format!("{without}, though it was taken up in between"));
+    }
+    match u64::try_from(end.time.as_millis()).unwrap_or_default().saturating_sub(word.at) {
+        // Left for a process that executed the run, and the run ended before it looked.
+        0..LOOKS => Err(("outrun", format!("{place} {token} was accepted {without}"))),
+        late => lost(format!("{without}, {late} ms later")),
+    }
+}
