@@ -7,11 +7,11 @@
 //! that are started have (default `10,1000,10000`). The floor of `recover` is reading the journals of the same runs;
 //! the floor of a start is `Store::create` with the same first events.
 
-#[path = "cases/measure.rs"]
-mod measure;
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 #[path = "cases/mod.rs"]
 mod cases;
+#[path = "cases/measure.rs"]
+mod measure;
 
 use std::hint::black_box;
 use std::path::Path;

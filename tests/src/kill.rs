@@ -169,7 +169,8 @@ impl Look {
                 }
                 EventKind::ApprovalResolved { .. } | EventKind::NodeStarted { .. } | EventKind::NodeReset { .. } => {
                     look.asking.remove(&path);
-                    let part = |of: &str| of == path || of.strip_prefix(&path).is_some_and(|rest| rest.starts_with('['));
+                    let part =
+                        |of: &str| of == path || of.strip_prefix(&path).is_some_and(|rest| rest.starts_with('['));
                     look.interrupted.retain(|of| !part(of));
                     look.failed.retain(|of| !part(of));
                 }

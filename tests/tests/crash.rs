@@ -437,7 +437,9 @@ async fn an_agent_in_a_workflow() {
 fn boss(of: Agent, policy: ToolPolicy) -> Agent {
     let ask = FnTool::new("ask", "Asks.", move |cx, letter: Letter| {
         let of = of.clone();
-        async move { cx.run_agent(&of, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output()) }
+        async move {
+            cx.run_agent(&of, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output())
+        }
     });
     calls_once("ask", ask.policy(policy).into())
 }
@@ -468,7 +470,8 @@ async fn an_agent_in_a_tool_of_an_agent_in_a_tool_of_an_agent() {
         assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
     }
     let effects = EffectLog::new();
-    let agent = boss(boss(clerk(&effects, false), ToolPolicy::default().idempotent()), ToolPolicy::default().idempotent());
+    let agent =
+        boss(boss(clerk(&effects, false), ToolPolicy::default().idempotent()), ToolPolicy::default().idempotent());
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         b.node("boss", (n,), move |cx, (n,)| {
             let agent = agent.clone();

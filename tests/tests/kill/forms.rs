@@ -245,7 +245,11 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
         match (look.end, status.as_str()) {
             (None, "paused") if waits => {}
             (None, _) if waits => {
-                let _ = write!(problems, "{id} waits ({:?} {:?}) and is listed as {status}; ", look.asking, look.interrupted);
+                let _ = write!(
+                    problems,
+                    "{id} waits ({:?} {:?}) and is listed as {status}; ",
+                    look.asking, look.interrupted
+                );
             }
             (None, _) => {
                 let _ = write!(problems, "{id} is listed as {status}, waits for nothing, and nothing happens; ");
@@ -287,11 +291,17 @@ fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> 
         }
         if since.elapsed() > PATIENCE || failures > 20 {
             let mut text = String::new();
-            for (run, events) in outside.runs().iter().filter(|(_, events)| {
-                !matches!(Look::of(events).end, Some("run.completed" | "run.cancelled"))
-            }) {
+            for (run, events) in outside
+                .runs()
+                .iter()
+                .filter(|(_, events)| !matches!(Look::of(events).end, Some("run.completed" | "run.cancelled")))
+            {
                 let look = Look::of(events);
-                let _ = write!(text, "{} ({}; paused {}, asks {:?}, interrupted {:?}, failed {:?}); ", run.run_id, run.status, look.paused, look.asking, look.interrupted, look.failed);
+                let _ = write!(
+                    text,
+                    "{} ({}; paused {}, asks {:?}, interrupted {:?}, failed {:?}); ",
+                    run.run_id, run.status, look.paused, look.asking, look.interrupted, look.failed
+                );
             }
             return Err(Problem::new("hangs", text));
         }
@@ -358,4 +368,3 @@ fn say(text: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{text}");
 }
-

@@ -205,7 +205,9 @@ fn kept(word: &Word, events: &[Event], words: &[Word]) -> Result<(), (&'static s
         });
         let other = by.and_then(|by| words.iter().find(|other| *other.token == **by));
         return match other {
-            Some(other) if other.knew > word.ended => lost(format!("and {} that came later took its place", other.token)),
+            Some(other) if other.knew > word.ended => {
+                lost(format!("and {} that came later took its place", other.token))
+            }
             _ => Ok(()),
         };
     }
@@ -223,7 +225,7 @@ fn kept(word: &Word, events: &[Event], words: &[Word]) -> Result<(), (&'static s
     if events.iter().filter(resumed).any(|event| event.seq > after && event.seq < end.seq) {
         return lost(format!("{without}, though it was taken up in between"));
     }
-    match u64::try_from(end.time.as_millis()).unwrap_or_default().saturating_sub(word.at) {
+    match end.time.as_millis().saturating_sub(word.at) {
         // Left for a process that executed the run, and the run ended before it looked.
         0..LOOKS => Err(("outrun", format!("{place} {token} was accepted {without}"))),
         late => lost(format!("{without}, {late} ms later")),

@@ -120,8 +120,8 @@ fn middle(file: &EffectFile) -> Agent {
 }
 
 /// Three levels: its tool asks an agent, whose tool asks another. Another tool runs a workflow with a map of agents.
-pub(crate) fn chief(file: &EffectFile) -> Agent {
-    let part = mapped_agents(file);
+pub(crate) fn chief(file: &EffectFile, asks: bool) -> Agent {
+    let part = mapped_agents(file, asks);
     let plan = tool("plan", true, move |cx, n| {
         let part = part.clone();
         async move { part.run_in(&cx, n).await.map_err(|error| error.to_string()) }
@@ -164,7 +164,7 @@ fn built(flow: agentflow::Result<Flow>) -> Flow {
     flow.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn mapped_agents(file: &EffectFile) -> Flow {
+fn mapped_agents(file: &EffectFile, asks: bool) -> Flow {
     let (file, agent) = (file.clone(), worker(file));
     built(Workflow::build("mapped_agents", ["n"], |b, (n,)| {
         let items = b.value("items", (n,), |(n,)| Step::Ok(vec![n, n + 1, n + 2]));
@@ -177,13 +177,19 @@ fn mapped_agents(file: &EffectFile) -> Flow {
             }
         });
         let settled = paid(b, &file, "settle", n);
-        b.value("end", (all, settled), |(all, n)| Step::Ok(format!("{} {n}", all.join(", "))))
+        let word: Handle<Approval> = match asks {
+            true => b.gate("word", (settled,), |(n,)| Step::Ok(("is it right?".to_owned(), n))),
+            false => b.value("word", (settled,), |_| Step::Ok(Approval::granted())),
+        };
+        b.value("end", (all, settled, word), |(all, n, word)| {
+            Step::Ok(format!("{} {n} {}", all.join(", "), word.is_granted()))
+        })
     }))
 }
 
 /// Agents in tools of agents, an agent in a map in a workflow in a tool.
 pub(crate) fn office(file: &EffectFile) -> Flow {
-    let agent = chief(file);
+    let agent = chief(file, true);
     built(Workflow::build("office", ["n"], |b, (n,)| {
         let first = free(b, file, "first", n);
         let said = b.node("chief", (first,), move |cx, (n,)| {
@@ -259,28 +265,36 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
         let mut retry = RetryPolicy::retries(2);
         retry.backoff_ms = 8;
         let noted = file.clone();
-        let flaky = b.node(Node::new("flaky").policy(NodePolicy::default().retry_policy(retry)), (n,), move |cx, (n,)| {
-            let noted = noted.clone();
-            async move {
-                noted.note("free", &cx);
-                pass(2).await;
-                if noted.count(&cx) < 2 { Err("not yet".to_owned()) } else { Ok(n + 1) }
-            }
-        });
+        let flaky =
+            b.node(Node::new("flaky").policy(NodePolicy::default().retry_policy(retry)), (n,), move |cx, (n,)| {
+                let noted = noted.clone();
+                async move {
+                    noted.note("free", &cx);
+                    pass(2).await;
+                    if noted.count(&cx) < 2 { Err("not yet".to_owned()) } else { Ok(n + 1) }
+                }
+            });
         let raced = b.race("raced", [branch(file, "slow", 12, flaky, Ok(1)), branch(file, "fast", 4, flaky, Ok(1))]);
         let fallen = b.fallback(
             "fallen",
             [branch(file, "first", 3, flaky, Err("no".to_owned())), branch(file, "second", 3, flaky, Ok(2))],
         );
         let noted = file.clone();
-        let repeated = b.repeat("repeated", raced, (), 5, |n: &u64| *n >= 6, move |cx, n, ()| {
-            let noted = noted.clone();
-            async move {
-                noted.note("free", &cx);
-                pass(2).await;
-                Step::Ok(n + 2)
-            }
-        });
+        let repeated = b.repeat(
+            "repeated",
+            raced,
+            (),
+            5,
+            |n: &u64| *n >= 6,
+            move |cx, n, ()| {
+                let noted = noted.clone();
+                async move {
+                    noted.note("free", &cx);
+                    pass(2).await;
+                    Step::Ok(n + 2)
+                }
+            },
+        );
         let items = b.value("items", (repeated, fallen), |(x, y)| Step::Ok(vec![x, y, x + y, 1]));
         let noted = file.clone();
         let policy = once().concurrency(2);

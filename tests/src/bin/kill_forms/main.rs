@@ -4,7 +4,6 @@
 //! `operate` with an operator in the process, `twin` with a second runtime over a store of its own, `double` with two
 //! calls of `recover` at once. `kill-forms operator FOLDER SEED fickle|helpful` says its words until it is killed.
 
-
 mod flows;
 mod operator;
 
@@ -72,7 +71,7 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
     }
     let second = if twin { Some(Host::new(folder, words).await?) } else { None };
     // Which comes first differs.
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         host.begin().await?;
     }
     loop {
@@ -99,7 +98,7 @@ impl Host {
         let flows = [flows::office(&file), flows::gates(&file), flows::forms(&file), flows::long(&file)];
         let builder = Runtime::builder().store(open(folder).await?);
         let runtime = flows.iter().fold(builder, agentflow::RuntimeBuilder::workflow).build();
-        let solo = flows::chief(&file).name("solo").runtime(&runtime);
+        let solo = flows::chief(&file, false).name("solo").runtime(&runtime);
         Ok(Self { runtime, flows, solo, begun: Mutex::default(), words: words.clone() })
     }
 

@@ -85,7 +85,8 @@ impl Operator {
     async fn say(&mut self, run: &RunId, kind: &str, node: &str, seen: u64, knew: usize) -> Result<()> {
         let token = format!("w{:08x}-{}", self.random.u32(..), std::process::id());
         let id = run.as_str();
-        let begin = json!({"what": "begin", "token": token, "kind": kind, "run": id, "node": node, "seen": seen, "knew": knew});
+        let begin =
+            json!({"what": "begin", "token": token, "kind": kind, "run": id, "node": node, "seen": seen, "knew": knew});
         self.words.write(&begin).expect("the word is kept");
         let runtime = &self.runtime;
         let outcome = match kind {
