@@ -174,8 +174,9 @@ impl Look {
                     look.interrupted.retain(|of| !part(of));
                     look.failed.retain(|of| !part(of));
                 }
-                EventKind::RunPaused { reason } => look.paused = *reason == PauseReason::Operator,
-                EventKind::RunResumed { recovered: false, .. } => look.paused = false,
+                EventKind::RunPaused { reason: PauseReason::Operator } => look.paused = true,
+                // A workflow that is a step goes on for itself.
+                EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => look.paused = false,
                 _ => {}
             }
         }

@@ -231,3 +231,96 @@ fn kept(word: &Word, events: &[Event], words: &[Word]) -> Result<(), (&'static s
         late => lost(format!("{without}, {late} ms later")),
     }
 }
+
+/// The checks themselves must be able to fail.
+mod breaches {
+    use agentflow::serde_json::{Value, json};
+    use agentflow::{Event, RunId, RunRecord};
+    use agentflow_tests::journal::{event, started};
+    use agentflow_tests::kill::Word;
+
+    use super::of_run;
+
+    fn run() -> RunId {
+        RunId::new("run-a")
+    }
+
+    fn journal(events: &[(&str, &str, Value)]) -> Vec<Event> {
+        let first = std::iter::once(started(&run()));
+        first
+            .chain((2..).zip(events).map(|(seq, (path, name, body))| event(&run(), seq, path, name, body.clone())))
+            .collect()
+    }
+
+    fn begun(repeatable: bool) -> Value {
+        json!({"attempt": 1, "repeatable": repeatable})
+    }
+
+    fn done() -> Value {
+        json!({"output": 1, "duration_ms": 1})
+    }
+
+    fn ended() -> (&'static str, &'static str, Value) {
+        ("", "run.completed", json!({"workflow": {"output": 1}}))
+    }
+
+    fn resumed() -> (&'static str, &'static str, Value) {
+        ("", "run.resumed", json!({"recovered": true}))
+    }
+
+    fn word(kind: &str, node: &str) -> Word {
+        let (token, node) = ("w1".to_owned(), node.to_owned());
+        let (outcome, after) = (Some(Ok(())), Some(2));
+        Word { token, kind: kind.to_owned(), run: run(), node, seen: 1, outcome, after, knew: 0, ended: 1, at: 0 }
+    }
+
+    /// The problems of a journal, of what was done and of what was said.
+    fn problems(events: &[Event], effects: &str, words: &[Word]) -> String {
+        let mut record = RunRecord::new(&events[0]).unwrap();
+        events.iter().for_each(|event| record.apply(event));
+        let mut problems = Vec::new();
+        of_run(&record, events, effects, words, &mut problems);
+        problems.iter().map(|problem| format!("{problem}\n")).collect()
+    }
+
+    #[test]
+    fn of_a_journal() {
+        let sound = [("a", "workflow.node.started", begun(true)), ("a", "workflow.node.completed", done()), ended()];
+        assert_eq!(problems(&journal(&sound), "free run-a a 1", &[]), "");
+        let text = problems(&journal(&[ended(), resumed()]), "", &[]);
+        assert!(text.contains("after the end: run-a: 1 events follow its end run.completed"), "{text}");
+        let [begin, end, last] = sound;
+        let text = problems(&journal(&[begin.clone(), end.clone(), resumed(), begin, end, last]), "", &[]);
+        assert!(text.contains("again: run-a: `a` was done and began again"), "{text}");
+    }
+
+    #[test]
+    fn of_effects() {
+        let once = ("a", "workflow.node.started", begun(false));
+        let twice = [once.clone(), resumed(), once, ("a", "workflow.node.completed", done()), ended()];
+        let text = problems(&journal(&twice), "once run-a a 1\nonce run-a a 2\n", &[]);
+        assert!(text.contains("again: run-a: `a` began 2 times, and may not be repeated"), "{text}");
+        assert!(text.contains("effect: run-a: `once a` happened 2 times; it has 2 starts and may 1"), "{text}");
+        let text = problems(&journal(&[ended()]), "free run-a b 1\nmodel run-a b 0\n", &[]);
+        assert!(text.contains("`free b` happened 1 times; it has 0 starts"), "{text}");
+        assert!(text.contains("1 model calls were made, and 0 are in the journal"), "{text}");
+    }
+
+    #[test]
+    fn of_words() {
+        let cancelled = |reason: &str| ("", "run.cancelled", json!({"reason": reason}));
+        assert_eq!(problems(&journal(&[cancelled("w1")]), "", &[word("cancel", "")]), "");
+        let text = problems(&journal(&[resumed(), resumed(), ended()]), "", &[word("cancel", "")]);
+        assert!(text.contains("lost word: run-a: cancel  (seen 1) w1 was accepted"), "{text}");
+        assert!(text.contains("the run ended at 4 (run.completed) without it, though it was taken up"), "{text}");
+        // Of two answers one counts; the second operator must not have known of the first.
+        let answered = ("g", "approval.resolved", json!({"answer": 1, "by": "w2"}));
+        let mut second = word("answer", "g");
+        second.token = "w2".to_owned();
+        let journal = journal(&[answered, ended()]);
+        assert_eq!(problems(&journal, "", &[word("answer", "g"), second.clone()]), "");
+        second.knew = 9;
+        let text = problems(&journal, "", &[word("answer", "g"), second]);
+        assert!(text.contains("w1 was accepted, and w2 that came later took its place"), "{text}");
+    }
+}
