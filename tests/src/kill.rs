@@ -29,12 +29,6 @@ pub struct Word {
     pub outcome: Option<Result<(), String>>,
     /// How many events the run had right after it was accepted, if the operator lived to look.
     pub after: Option<u64>,
-    /// How many lines of the file the operator knew.
-    pub knew: usize,
-    /// The number of the line with the outcome.
-    pub ended: usize,
-    /// When the outcome was there, in milliseconds since 1970.
-    pub at: u64,
 }
 
 impl WordFile {
@@ -72,11 +66,10 @@ impl WordFile {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// All words, in the order of their beginning, and the number of lines that they were read from.
-    pub fn words(&self) -> (Vec<Word>, usize) {
-        let lines = self.lines();
+    /// All words, in the order of their beginning.
+    pub fn words(&self) -> Vec<Word> {
         let (mut words, mut at): (Vec<Word>, BTreeMap<String, usize>) = (Vec::new(), BTreeMap::new());
-        for (place, line) in lines.iter().enumerate() {
+        for line in self.lines() {
             let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
             let token = text("token");
             match (text("what").as_str(), at.get(&token)) {
@@ -90,43 +83,20 @@ impl WordFile {
                         seen: line["seen"].as_u64().unwrap_or_default(),
                         outcome: None,
                         after: None,
-                        knew: line["knew"].as_u64().map_or(usize::MAX, |knew| knew as usize),
-                        ended: usize::MAX,
-                        at: 0,
                     });
                 }
-                ("ok", Some(word)) => {
-                    let at = line["at"].as_u64().unwrap_or_default();
-                    let word = &mut words[*word];
-                    (word.outcome, word.ended, word.at) = (Some(Ok(())), place, at);
-                }
+                ("ok", Some(word)) => words[*word].outcome = Some(Ok(())),
                 ("err", Some(word)) => words[*word].outcome = Some(Err(text("message"))),
                 ("after", Some(word)) => words[*word].after = line["after"].as_u64(),
                 _ => {}
             }
         }
-        (words, lines.len())
+        words
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.0
-    }
-}
-
-impl Word {
-    /// Whether the journal shows what was asked for, by this word or another that came to the same.
-    pub fn is_done(&self, events: &[Event]) -> bool {
-        events.iter().filter(|event| event.seq > self.seen).any(|event| {
-            let at_node = event.path.to_string() == self.node;
-            match (&event.kind, self.kind.as_str()) {
-                (EventKind::ApprovalResolved { .. }, "answer") | (EventKind::NodeReset { .. }, "retry") => at_node,
-                (EventKind::RunCancelled { .. }, "cancel") => true,
-                (EventKind::RunPaused { reason: PauseReason::Operator }, "pause") => true,
-                (EventKind::RunResumed { recovered: false, .. }, "unpause") => true,
-                _ => false,
-            }
-        })
     }
 }
 
@@ -141,7 +111,7 @@ pub struct Look {
     pub failed: Vec<String>,
     /// Whether an operator paused it.
     pub paused: bool,
-    /// The name of its last event's end, when that is one.
+    /// The name of its last event, when that is an end.
     pub end: Option<&'static str>,
     /// How many events it has.
     pub events: u64,

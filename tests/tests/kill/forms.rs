@@ -150,7 +150,7 @@ fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>
         }
     };
     let effects = fs::read_to_string(folder.join("effects")).unwrap_or_default();
-    let (words, _) = words.words();
+    let words = words.words();
     for (run, events) in runs {
         // One that has no end is reported as what stopped the round.
         if Look::of(&events).end.is_none() && !round.problems.is_empty() {

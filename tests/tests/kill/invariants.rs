@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Event, EventKind, RunRecord, RunStatus, StepPath};
+use agentflow::{Event, EventKind, PauseReason, RunRecord, RunStatus, StepPath};
 use agentflow_testing::check_events;
 use agentflow_tests::kill::Word;
 
@@ -66,8 +66,8 @@ pub(crate) fn of_run(
     again(events).into_iter().for_each(|text| problem("again", text));
     of_effects(run, events, effects).into_iter().for_each(|text| problem("effect", text));
     for word in words.iter().filter(|word| word.run == *id && word.outcome == Some(Ok(()))) {
-        if let Err((kind, text)) = kept(word, events, words) {
-            problem(kind, text);
+        if let Err(text) = kept(word, events) {
+            problem("lost word", text);
         }
     }
     match end.map(|end| &end.kind) {
@@ -177,58 +177,25 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
     found
 }
 
-/// How long a process that executes a run may take to look for what was left for it.
-const LOOKS: u64 = 1_000;
-
-/// Whether an accepted word came to what it says, was overtaken by another that says the same, or by the run's end.
-fn kept(word: &Word, events: &[Event], words: &[Word]) -> Result<(), (&'static str, String)> {
-    let (token, place) = (word.token.as_str(), format!("{} {} (seen {})", word.kind, word.node, word.seen));
-    let lost = |text: String| Err(("lost word", format!("{place} {token} was accepted, {text}")));
-    let mine = events.iter().any(|event| match &event.kind {
-        EventKind::ApprovalResolved { by, .. } | EventKind::NodeReset { by } => **by == *token,
-        EventKind::RunCancelled { reason } => **reason == *token,
+/// Whether an accepted word is in the journal: as the word of this operator, and when it was accepted, not later.
+fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
+    let is_it = |event: &&Event| match &event.kind {
+        EventKind::ApprovalResolved { by, .. } => word.kind == "answer" && **by == *word.token,
+        EventKind::NodeReset { by } => word.kind == "retry" && **by == *word.token,
+        EventKind::RunCancelled { reason } => word.kind == "cancel" && **reason == *word.token,
+        EventKind::RunPaused { reason: PauseReason::Operator } => word.kind == "pause" && event.seq > word.seen,
+        EventKind::RunResumed { recovered: false, .. } => word.kind == "unpause" && event.seq > word.seen,
         _ => false,
-    });
-    if mine {
-        return Ok(());
-    }
-    if word.is_done(events) {
-        // By another, who asked before this one was answered.
-        let by = events.iter().filter(|event| event.seq > word.seen).find_map(|event| match &event.kind {
-            EventKind::ApprovalResolved { by, .. } | EventKind::NodeReset { by }
-                if event.path.to_string() == word.node =>
-            {
-                Some(by)
-            }
-            EventKind::RunCancelled { reason } if word.kind == "cancel" => Some(reason),
-            _ => None,
-        });
-        let other = by.and_then(|by| words.iter().find(|other| *other.token == **by));
-        return match other {
-            Some(other) if other.knew > word.ended => {
-                lost(format!("and {} that came later took its place", other.token))
-            }
-            _ => Ok(()),
-        };
-    }
-    let end = events.iter().rev().find(|event| event.kind.ends_run());
-    let Some(end) = end.filter(|end| end.seq > word.seen) else {
-        return lost("and nothing came of it".to_owned());
     };
-    // Its operator was killed before it could look, or somebody cancelled the run.
-    let Some(after) = word.after else { return Ok(()) };
-    if end.seq <= after || (word.kind != "cancel" && matches!(end.kind, EventKind::RunCancelled { .. })) {
-        return Ok(());
-    }
-    let without = format!("at {after}, and the run ended at {} ({}) without it", end.seq, end.name());
-    let resumed = |event: &&Event| matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
-    if events.iter().filter(resumed).any(|event| event.seq > after && event.seq < end.seq) {
-        return lost(format!("{without}, though it was taken up in between"));
-    }
-    match end.time.as_millis().saturating_sub(word.at) {
-        // Left for a process that executed the run, and the run ended before it looked.
-        0..LOOKS => Err(("outrun", format!("{place} {token} was accepted {without}"))),
-        late => lost(format!("{without}, {late} ms later")),
+    let place = format!("{} {} (seen {}, {})", word.kind, word.node, word.seen, word.token);
+    let Some(event) = events.iter().find(is_it) else {
+        let end = events.iter().rev().find(|event| event.kind.ends_run());
+        let end = end.map(|end| format!("; the run ended at {} ({})", end.seq, end.name())).unwrap_or_default();
+        return Err(format!("{place} was accepted at {:?}, and nothing came of it{end}", word.after));
+    };
+    match word.after {
+        Some(after) if event.seq > after => Err(format!("{place} was accepted at {after} and kept at {}", event.seq)),
+        _ => Ok(()),
     }
 }
 
@@ -271,7 +238,7 @@ mod breaches {
     fn word(kind: &str, node: &str) -> Word {
         let (token, node) = ("w1".to_owned(), node.to_owned());
         let (outcome, after) = (Some(Ok(())), Some(2));
-        Word { token, kind: kind.to_owned(), run: run(), node, seen: 1, outcome, after, knew: 0, ended: 1, at: 0 }
+        Word { token, kind: kind.to_owned(), run: run(), node, seen: 1, outcome, after }
     }
 
     /// The problems of a journal, of what was done and of what was said.
@@ -308,19 +275,16 @@ mod breaches {
 
     #[test]
     fn of_words() {
-        let cancelled = |reason: &str| ("", "run.cancelled", json!({"reason": reason}));
-        assert_eq!(problems(&journal(&[cancelled("w1")]), "", &[word("cancel", "")]), "");
-        let text = problems(&journal(&[resumed(), resumed(), ended()]), "", &[word("cancel", "")]);
-        assert!(text.contains("lost word: run-a: cancel  (seen 1) w1 was accepted"), "{text}");
-        assert!(text.contains("the run ended at 4 (run.completed) without it, though it was taken up"), "{text}");
-        // Of two answers one counts; the second operator must not have known of the first.
-        let answered = ("g", "approval.resolved", json!({"answer": 1, "by": "w2"}));
-        let mut second = word("answer", "g");
-        second.token = "w2".to_owned();
-        let journal = journal(&[answered, ended()]);
-        assert_eq!(problems(&journal, "", &[word("answer", "g"), second.clone()]), "");
-        second.knew = 9;
-        let text = problems(&journal, "", &[word("answer", "g"), second]);
-        assert!(text.contains("w1 was accepted, and w2 that came later took its place"), "{text}");
+        let cancelled = |reason: &str| journal(&[("", "run.cancelled", json!({"reason": reason}))]);
+        assert_eq!(problems(&cancelled("w1"), "", &[word("cancel", "")]), "");
+        for journal in [cancelled("w2"), journal(&[resumed(), resumed(), ended()])] {
+            let text = problems(&journal, "", &[word("cancel", "")]);
+            assert!(text.contains("lost word: run-a: cancel  (seen 1, w1) was accepted at Some(2)"), "{text}");
+            assert!(text.contains("nothing came of it; the run ended at"), "{text}");
+        }
+        let answered = ("g", "approval.resolved", json!({"answer": 1, "by": "w1"}));
+        assert_eq!(problems(&journal(&[answered.clone(), ended()]), "", &[word("answer", "g")]), "");
+        let text = problems(&journal(&[resumed(), answered, ended()]), "", &[word("answer", "g")]);
+        assert!(text.contains("was accepted at 2 and kept at 3"), "{text}");
     }
 }

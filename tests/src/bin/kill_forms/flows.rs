@@ -120,8 +120,8 @@ fn middle(file: &EffectFile) -> Agent {
 }
 
 /// Three levels: its tool asks an agent, whose tool asks another. Another tool runs a workflow with a map of agents.
-pub(crate) fn chief(file: &EffectFile, asks: bool) -> Agent {
-    let part = mapped_agents(file, asks);
+pub(crate) fn chief(file: &EffectFile) -> Agent {
+    let part = mapped_agents(file);
     let plan = tool("plan", true, move |cx, n| {
         let part = part.clone();
         async move { part.run_in(&cx, n).await.map_err(|error| error.to_string()) }
@@ -164,7 +164,7 @@ fn built(flow: agentflow::Result<Flow>) -> Flow {
     flow.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn mapped_agents(file: &EffectFile, asks: bool) -> Flow {
+fn mapped_agents(file: &EffectFile) -> Flow {
     let (file, agent) = (file.clone(), worker(file));
     built(Workflow::build("mapped_agents", ["n"], |b, (n,)| {
         let items = b.value("items", (n,), |(n,)| Step::Ok(vec![n, n + 1, n + 2]));
@@ -177,10 +177,7 @@ fn mapped_agents(file: &EffectFile, asks: bool) -> Flow {
             }
         });
         let settled = paid(b, &file, "settle", n);
-        let word: Handle<Approval> = match asks {
-            true => b.gate("word", (settled,), |(n,)| Step::Ok(("is it right?".to_owned(), n))),
-            false => b.value("word", (settled,), |_| Step::Ok(Approval::granted())),
-        };
+        let word: Handle<Approval> = b.gate("word", (settled,), |(n,)| Step::Ok(("is it right?".to_owned(), n)));
         b.value("end", (all, settled, word), |(all, n, word)| {
             Step::Ok(format!("{} {n} {}", all.join(", "), word.is_granted()))
         })
@@ -189,7 +186,7 @@ fn mapped_agents(file: &EffectFile, asks: bool) -> Flow {
 
 /// Agents in tools of agents, an agent in a map in a workflow in a tool.
 pub(crate) fn office(file: &EffectFile) -> Flow {
-    let agent = chief(file, true);
+    let agent = chief(file);
     built(Workflow::build("office", ["n"], |b, (n,)| {
         let first = free(b, file, "first", n);
         let said = b.node("chief", (first,), move |cx, (n,)| {

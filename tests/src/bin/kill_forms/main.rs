@@ -7,9 +7,7 @@
 mod flows;
 mod operator;
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use agentflow::{
@@ -27,8 +25,6 @@ struct Host {
     runtime: Runtime,
     flows: [Workflow<(u64,), String>; 4],
     solo: Agent,
-    /// The agents' runs that were started here, which are in the store a little later.
-    begun: Mutex<HashSet<RunId>>,
     words: WordFile,
 }
 
@@ -43,8 +39,10 @@ async fn main() -> Result<()> {
         "host" => host(&folder, &words, seed, has("operate"), has("twin"), has("double")).await,
         "operator" => {
             let mood = if has("helpful") { Mood::Helpful } else { Mood::Fickle };
-            let runtime = Runtime::builder().store(open(&folder).await?).build();
-            Operator { runtime, words: words.clone(), random: fastrand::Rng::with_seed(seed), mood }.work().await
+            match open(&folder).await {
+                Ok(store) => operators(&Runtime::builder().store(store).build(), &words, seed, mood).await,
+                Err(error) => Err(error),
+            }
         }
         what => panic!("there is no `{what}`"),
     };
@@ -58,13 +56,21 @@ async fn open(folder: &Path) -> Result<SqliteStore> {
     Ok(SqliteStore::open(folder.join("runs.db")).await?)
 }
 
+/// Several at a time, since each waits for what it asked.
+async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: Mood) -> Result<()> {
+    let one = |at: u64| {
+        let random = fastrand::Rng::with_seed(seed.wrapping_add(at));
+        Operator { runtime: runtime.clone(), words: words.clone(), random, mood }.work()
+    };
+    tokio::try_join!(one(0), one(1), one(2)).map(drop)
+}
+
 async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: bool, double: bool) -> Result<()> {
     let host = Host::new(folder, words).await?;
     if operate {
-        let (runtime, words, random) = (host.runtime.clone(), words.clone(), fastrand::Rng::with_seed(seed));
-        let operator = Operator { runtime, words: words.clone(), random, mood: Mood::Fickle };
+        let (runtime, words) = (host.runtime.clone(), words.clone());
         tokio::spawn(async move {
-            if let Err(error) = operator.work().await {
+            if let Err(error) = operators(&runtime, &words, seed, Mood::Fickle).await {
                 words.complain(&format!("operator ends: {error}")).expect("it is kept");
             }
         });
@@ -98,8 +104,8 @@ impl Host {
         let flows = [flows::office(&file), flows::gates(&file), flows::forms(&file), flows::long(&file)];
         let builder = Runtime::builder().store(open(folder).await?);
         let runtime = flows.iter().fold(builder, agentflow::RuntimeBuilder::workflow).build();
-        let solo = flows::chief(&file, false).name("solo").runtime(&runtime);
-        Ok(Self { runtime, flows, solo, begun: Mutex::default(), words: words.clone() })
+        let solo = flows::chief(&file).name("solo").runtime(&runtime);
+        Ok(Self { runtime, flows, solo, words: words.clone() })
     }
 
     fn complain(&self, what: &str) {
@@ -119,9 +125,7 @@ impl Host {
                     Err(error) => self.complain(&format!("start: {error}")),
                 },
                 None => {
-                    if !self.begun.lock().expect("no thread panicked").insert(id.clone()) {
-                        continue;
-                    }
+                    // It is in the store a little later, so it may be started again; that is refused.
                     let request = RunRequest::from(format!("{id} 1")).run_id(id.clone());
                     let mut run = self.solo.start(request)?;
                     self.watch(&id, async move { run.result().await.map(drop) });
@@ -153,8 +157,10 @@ impl Host {
     /// A run that could not be taken up: it may be executed elsewhere, or have ended meanwhile.
     fn left(&self, run: &RunId, error: &Error) {
         match error {
-            Error::Store(error) if error.kind() == StoreErrorKind::Busy => {}
+            Error::Store(error) if matches!(error.kind().as_str(), "busy" | "ended") => {}
             Error::Control(error) if error.kind() == ControlErrorKind::WrongState => {}
+            // Its agent resumes it.
+            error if error.kind() == "agent_run" => {}
             error => self.complain(&format!("{} is left: {error}", form_of(run))),
         }
     }
