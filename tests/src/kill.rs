@@ -52,7 +52,15 @@ impl WordFile {
     /// # Errors
     /// Those of the file.
     pub fn complain(&self, what: &str) -> io::Result<()> {
-        self.write(&json!({"complaint": what}))
+        self.write(&json!({"complaint": what, "process": std::process::id()}))
+    }
+
+    /// What a process does, for those who look for the cause of a failure.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn note(&self, what: &str) -> io::Result<()> {
+        self.write(&json!({"note": what, "process": std::process::id()}))
     }
 
     /// All complaints.

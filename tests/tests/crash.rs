@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use agentflow::serde_json::json;
 use agentflow::{
-    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy, RunRequest,
-    StopPolicy, ToolPolicy, ToolRef, Workflow,
+    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, MemoryStore, Node, NodePolicy, OnError, RetryPolicy,
+    RunId, RunRequest, Runtime, StopPolicy, Store, ToolPolicy, ToolRef, Workflow,
 };
-use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn};
+use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn, check_events};
 
 type Step<T> = Result<T, String>;
 
@@ -532,6 +532,39 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
     .unwrap();
     let report = CrashTest::new(&flow, || 1).effects(&effects).run().await;
     assert!(report.step("lead/tool#1.plan/pay").unwrap().interrupted() > 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_cancelled_as_it_is_resumed() {
+    let asleep = ScriptedModel::from_fn(|_| Turn::text("done").after(Duration::from_secs(9)));
+    let part =
+        Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| step(b, &EffectLog::new(), "x", 9_000, n)).unwrap();
+    let plan = FnTool::new("plan", "Plans.", move |cx, _: Letter| {
+        let part = part.clone();
+        async move { part.run_in(&cx, 1).await }
+    });
+    let idempotent = || ToolPolicy::default().idempotent();
+    for agent in [
+        boss(Agent::new(asleep.clone()), idempotent()),
+        boss(boss(Agent::new(asleep), idempotent()), idempotent()),
+        calls_once("plan", plan.policy(idempotent()).into()),
+    ] {
+        let store = MemoryStore::new();
+        let process = || agent.clone().runtime(&Runtime::builder().store(store.clone()).build());
+        let id = RunId::new("run-1");
+        let first = process().start(RunRequest::from("Go on.").run_id(id.clone())).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.abandon();
+        tokio::task::yield_now().await;
+        let agent = process();
+        let second = Runtime::builder().store(store.clone()).build();
+        let run = second.resume_agent(&id, &agent).await.unwrap();
+        run.cancel("enough").await.unwrap();
+        let events = store.read(&id, 0, usize::MAX).await.unwrap();
+        if let Err(problems) = check_events(&events) {
+            panic!("{problems}\n{}", agentflow_testing::trace(&events).join("\n"));
+        }
+    }
 }
 
 /// The test itself must be able to fail.

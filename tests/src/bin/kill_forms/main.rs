@@ -70,8 +70,11 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
     if operate {
         let (runtime, words) = (host.runtime.clone(), words.clone());
         tokio::spawn(async move {
-            if let Err(error) = operators(&runtime, &words, seed, Mood::Fickle).await {
-                words.complain(&format!("operator ends: {error}")).expect("it is kept");
+            match operators(&runtime, &words, seed, Mood::Fickle).await {
+                // The process ends, so that nobody reads any more.
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Io => {}
+                Err(error) => words.complain(&format!("operator ends: {error}")).expect("it is kept"),
+                Ok(()) => {}
             }
         });
     }
@@ -168,6 +171,7 @@ impl Host {
     /// Says when a run ends otherwise than it may.
     fn watch(&self, run: &RunId, result: impl Future<Output = Result<()>> + Send + 'static) {
         let (words, form) = (self.words.clone(), form_of(run).to_owned());
+        words.note(&format!("executes {run}")).expect("it is kept");
         tokio::spawn(async move {
             match result.await {
                 Ok(()) | Err(Error::Cancelled { .. } | Error::Node { .. } | Error::Recorded(_)) => {}
