@@ -8,6 +8,7 @@ mod agentwf;
 mod http;
 mod install;
 pub mod journal;
+pub mod kill;
 mod process;
 mod store_of_processes;
 mod wire_cases;
