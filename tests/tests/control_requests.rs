@@ -674,3 +674,27 @@ async fn a_gate_in_a_workflow_in_a_tool_of_an_agent_is_answered_wherever_the_run
         assert_eq!(all.iter().filter(|event| matches!(event.kind, EventKind::RunCompleted(_))).count(), 1);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
+    let store = MemoryStore::new();
+    let runtime = Runtime::builder().store(store.clone()).build();
+    let model = ScriptedModel::from_fn(|_| Turn::stall());
+    let agent = Agent::new(model).runtime(&runtime);
+    for at in 0..50 {
+        let id = RunId::new(format!("run-{at}"));
+        let ask = || RunRequest::from("Go on.").run_id(id.clone());
+        let (mut one, mut other) = (agent.start(ask()).unwrap(), agent.start(ask()).unwrap());
+        assert_eq!(other.result().await.unwrap_err().kind(), "exists");
+        while store.record(&id).await.unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+        refused(
+            runtime.resume_agent(&id, &agent).await.map(drop),
+            WrongState,
+            "the run cannot be resumed: it is running in this process",
+        );
+        runtime.cancel(&id, "enough").await.unwrap();
+        assert_eq!(one.result().await.unwrap_err().kind(), "cancelled");
+    }
+}

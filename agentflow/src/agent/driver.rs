@@ -106,14 +106,14 @@ impl Run {
             pending: None,
             hooks,
         };
-        if run.base.is_root() {
-            run.shared.runtime.remember(&run.shared);
-        }
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
             }
             return run;
+        }
+        if run.base.is_root() {
+            run.shared.runtime.remember(&run.shared);
         }
         let input = match &plan.instructions {
             None => conversation,

@@ -67,6 +67,8 @@ struct State {
     waits: Waits,
     /// Outcomes of control requests that wait until they are kept.
     replies: Replies,
+    /// Why nothing of the run can be kept.
+    refused: Option<StoreError>,
 }
 
 /// An event without what all events of the log have in common.
@@ -266,6 +268,9 @@ impl EventLog {
             if state.visible >= wanted && answered.is_empty() {
                 return Ok(());
             }
+            if let Some(refused) = &state.refused {
+                return Err(refused.clone());
+            }
             if state.closed {
                 // What was recorded while the run was dropped is not part of its journal.
                 let message = format!("the run `{}` has stopped here and can be resumed", self.run_id);
@@ -278,6 +283,11 @@ impl EventLog {
             drop(state);
             *pending = Some(Pending { end, answered, write });
         }
+    }
+
+    /// Nothing of the run can be kept.
+    pub(crate) fn refuse(&self, error: StoreError) {
+        self.state().refused = Some(error);
     }
 
     /// The store of the run and the right to write it, once the run exists there.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::context::RunShared;
 use crate::control::{Reply, Request, Signal};
 use crate::event::RunId;
-use crate::store::{Store, StoreMessage};
+use crate::store::{Store, StoreError, StoreMessage};
 
 /// How often a store that other processes may use is asked for messages.
 const EVERY: Duration = Duration::from_millis(200);
@@ -110,13 +110,19 @@ impl LiveRuns {
         Some(Found::Free(Reservation { live: Arc::clone(self), run: run.clone() }))
     }
 
-    /// A run is executed here, unless another one of its id is: that one stays, and the store refuses the new one.
+    /// A new run is executed here. When another one of its id is, that one stays, and the new one can keep nothing.
     pub(super) fn add(self: &Arc<Self>, shared: &Arc<RunShared>) {
-        self.change(|state| match state.runs.get(&shared.id) {
-            Some(Entry::Live(other)) if other.strong_count() > 0 => {}
-            _ => drop(state.runs.insert(shared.id.clone(), Entry::Live(Arc::downgrade(shared)))),
+        let added = self.change(|state| {
+            let taken = matches!(state.runs.get(&shared.id), Some(Entry::Live(other)) if other.strong_count() > 0);
+            if !taken {
+                state.runs.insert(shared.id.clone(), Entry::Live(Arc::downgrade(shared)));
+            }
+            !taken
         });
-        self.watch(shared);
+        match added {
+            true => self.watch(shared),
+            false => shared.log.refuse(StoreError::exists(&shared.id)),
+        }
     }
 
     pub(super) fn remove(&self, shared: &RunShared) {
