@@ -4,12 +4,13 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tracing::Instrument;
 
 use super::deadline::within;
@@ -26,7 +27,7 @@ use crate::middleware::Middleware;
 use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
 use crate::path::StepPath;
 use crate::telemetry;
-use crate::tool::{Effects, invoke, not_found};
+use crate::tool::{Effects, invoke, not_found, panic_text};
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -164,12 +165,20 @@ impl Run {
                         false => tokio::time::timeout(left, self.drive()).await.ok(),
                     }
                 };
-                tokio::select! {
-                    biased;
-                    () = shared.cancellation.cancelled() => None,
-                    ended = driven.instrument(span.clone()) => Some(ended),
-                }
+                let driven = async {
+                    tokio::select! {
+                        biased;
+                        () = shared.cancellation.cancelled() => None,
+                        ended = driven.instrument(span.clone()) => Some(ended),
+                    }
+                };
+                // A tool can panic as it is dropped.
+                AssertUnwindSafe(driven).catch_unwind().await
             };
+            let ended = ended.unwrap_or_else(|panic| {
+                let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
+                (!shared.cancellation.is_cancelled()).then_some(Some(Err(Error::Lost { reason })))
+            });
             let result = match ended {
                 Some(Some(result)) => result,
                 Some(None) => {
@@ -540,7 +549,14 @@ impl ToolRun {
         let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
         let result = match tool {
-            Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()).await,
+            Some(tool) => {
+                // One that took too long can panic as it is dropped.
+                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes)).catch_unwind();
+                invoked.instrument(span.clone()).await.unwrap_or_else(|panic| {
+                    let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                    closed(&call, ToolStatus::Panicked, &problem)
+                })
+            }
             None => not_found(&call, plan.tool_names()),
         };
         telemetry::record_tool(&span, &result, content);

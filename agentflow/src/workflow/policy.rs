@@ -93,7 +93,7 @@ impl FailureClass {
             "overloaded" | "server" | "transport" | "truncated" => Self::Unavailable,
             "auth" | "permission" | "unauthorized" | "denied" => Self::Permission,
             "cancelled" => Self::Cancelled,
-            "bad_request" | "invalid_arguments" | "value" | "build" | "model_ref" => Self::Validation,
+            "bad_request" | "invalid_arguments" | "value" | "too_large" | "build" | "model_ref" => Self::Validation,
             "context_overflow" | "content_filter" | "invalid_response" | "no_answer" | "invalid_output" => {
                 Self::ModelError
             }
