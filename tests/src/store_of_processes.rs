@@ -18,12 +18,14 @@ pub struct ProcessStore {
     holders: Arc<Mutex<HashMap<RunId, u32>>>,
     /// How many looks for messages fail from now on.
     failing: Arc<AtomicU32>,
+    /// How many snapshots were refused, when they are.
+    refused: Option<Arc<AtomicU32>>,
 }
 
 impl ProcessStore {
     /// The store of a first process.
     pub fn new() -> Self {
-        Self { kept: MemoryStore::new(), process: 1, holders: Arc::default(), failing: Arc::default() }
+        Self { kept: MemoryStore::new(), process: 1, holders: Arc::default(), failing: Arc::default(), refused: None }
     }
 
     /// The same store as another process has it.
@@ -46,6 +48,18 @@ impl ProcessStore {
     /// The next looks for messages fail, as of a file that is locked.
     pub fn fail_looks(&self, times: u32) {
         self.failing.store(times, Ordering::SeqCst);
+    }
+
+    /// Snapshots are refused from now on, as too large.
+    #[must_use]
+    pub fn without_snapshots(mut self) -> Self {
+        self.refused = Some(Arc::default());
+        self
+    }
+
+    /// How many snapshots were refused.
+    pub fn refused_snapshots(&self) -> u32 {
+        self.refused.as_ref().map_or(0, |refused| refused.load(Ordering::SeqCst))
     }
 
     fn holders(&self) -> MutexGuard<'_, HashMap<RunId, u32>> {
@@ -120,6 +134,10 @@ impl Store for ProcessStore {
         epoch: Epoch,
         snapshot: Snapshot,
     ) -> BoxFuture<'static, Result<(), StoreError>> {
+        if let Some(refused) = &self.refused {
+            refused.fetch_add(1, Ordering::SeqCst);
+            return ready(Err(StoreError::new(StoreErrorKind::Full, "the snapshot is too large")));
+        }
         self.kept.put_snapshot(run, epoch, snapshot)
     }
 

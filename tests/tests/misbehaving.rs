@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use agentflow::serde_json::json;
 use agentflow::{
-    Agent, Append, BoxFuture, Clock, Epoch, Error, Event, EventSink, FnTool, Handle, MemoryStore, MessageId, Node,
-    NodePolicy, RetryPolicy, RunFilter, RunHandle, RunId, RunRecord, RunStatus, Runtime, Snapshot, Store, StoreError,
-    StoreErrorKind, StoreMessage, Timestamp, ToolPolicy, Workflow,
+    Agent, Clock, Error, Event, EventSink, FnTool, Handle, MemoryStore, Node, NodePolicy, RetryPolicy, RunHandle,
+    RunId, RunStatus, Runtime, Store, Timestamp, ToolPolicy, Workflow,
 };
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
+use agentflow_tests::ProcessStore;
 
 type Step<T> = Result<T, String>;
 
@@ -204,87 +204,9 @@ async fn a_clock_that_is_set_back_makes_no_pause_longer() {
     assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
-/// A store that keeps no snapshot.
-#[derive(Clone, Debug)]
-struct Snapshotless {
-    kept: MemoryStore,
-    refused: Arc<AtomicUsize>,
-}
-
-impl Store for Snapshotless {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.kept.create(run, events)
-    }
-
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.kept.open(run)
-    }
-
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.close(run, epoch)
-    }
-
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.append(run, epoch, append)
-    }
-
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.amend(run, after, events)
-    }
-
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        self.kept.read(run, after, limit)
-    }
-
-    fn put_snapshot(&self, _: &RunId, _: Epoch, _: Snapshot) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.refused.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { Err(StoreError::new(StoreErrorKind::Full, "it is too large")) })
-    }
-
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.kept.snapshot(run)
-    }
-
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        self.kept.record(run)
-    }
-
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.kept.list(filter)
-    }
-
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.put_definition(hash, graph)
-    }
-
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.definition(hash)
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.kept.send(run, message)
-    }
-
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.kept.receive(run, epoch)
-    }
-
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.kept.inbox()
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.outcome(message)
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.withdraw(message)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_is_refused_stops_nothing() {
-    let store = Snapshotless { kept: MemoryStore::new(), refused: Arc::default() };
+    let store = ProcessStore::new().without_snapshots();
     let flow = Workflow::<(), usize>::build("many", [], |b, ()| {
         let items = b.value("items", (), |()| Step::Ok((0..2000).collect::<Vec<u32>>()));
         let mapped: Handle<Vec<u32>> = b.map("mapped", items, (), |_, n: u32, ()| async move {
@@ -296,8 +218,8 @@ async fn a_snapshot_that_is_refused_stops_nothing() {
     .unwrap();
     let mut handle = test_runtime().store(store.clone()).build().start(flow, ()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2000);
-    assert!(store.refused.load(Ordering::SeqCst) > 0, "a snapshot was due");
-    assert_eq!(store.kept.record(handle.run_id()).await.unwrap().unwrap().status, RunStatus::Success);
+    assert!(store.refused_snapshots() > 0, "a snapshot was due");
+    assert_eq!(store.record(handle.run_id()).await.unwrap().unwrap().status, RunStatus::Success);
 }
 
 #[tokio::test(start_paused = true)]
