@@ -10,6 +10,7 @@ mod handle;
 mod message;
 pub mod middleware;
 mod model;
+mod nesting;
 mod path;
 mod registry;
 mod resource;

@@ -19,7 +19,8 @@ use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted};
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found};
@@ -58,8 +59,21 @@ impl Run {
         Self::begin(plan, RunRequest::default(), shared, StepPath::root())
     }
 
+    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    pub(super) fn start(
+        plan: &Arc<Plan>,
+        request: RunRequest,
+        step: Option<&Context>,
+    ) -> BoxFuture<'static, Result<RunEnd>> {
+        let run = match step {
+            Some(cx) => Self::within(plan, request, cx),
+            None => Self::new(plan, request),
+        };
+        Box::pin(run.run_through())
+    }
+
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
-    pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
+    fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
     }
 
@@ -349,7 +363,7 @@ impl Run {
                 if let Some(call) = self.start_tool(tool) {
                     // Boxed, so that a run that waits for its model does not hold the room of a tool call.
                     let ended = Box::pin(call.run()).await?;
-                    self.end_tool(ended);
+                    self.end_tool(ended)?;
                 }
             }
             return Ok(());
@@ -364,7 +378,7 @@ impl Run {
                 }
             }
             match running.next().await {
-                Some(ended) => self.end_tool(ended?),
+                Some(ended) => self.end_tool(ended?)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }
@@ -394,13 +408,19 @@ impl Run {
         })
     }
 
-    pub(super) fn end_tool(&mut self, ended: ToolEnded) {
-        let ToolEnded { path, result, duration_ms, answered_by } = ended;
+    /// Records a tool's answer.
+    ///
+    /// # Errors
+    /// [`Error::NestingLimit`] when it failed for that: a model that is told so would call it again, at every level.
+    pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
+        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
+        let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
+        if too_deep { Err(Error::NestingLimit { depth: self.shared.runtime.max_nesting() }) } else { Ok(()) }
     }
 
     /// Gives every step that was going on its end.
@@ -472,12 +492,14 @@ pub(super) struct ToolEnded {
     pub(super) result: Arc<ToolResult>,
     duration_ms: u64,
     pub(super) answered_by: Option<Arc<str>>,
+    /// Something in it was refused because it was nested too deep.
+    too_deep: bool,
 }
 
 impl ToolEnded {
     /// A call that its tool has nothing to do with.
     pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
-        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by) }
+        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
     }
 }
 
@@ -489,13 +511,16 @@ impl ToolRun {
         let tool = plan.tools.get(&*call.name);
         let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
-        let result = match tool {
-            Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()).await,
-            None => not_found(&call, plan.tool_names()),
+        let (result, too_deep) = match tool {
+            Some(tool) => {
+                let called = || Box::pin(invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()));
+                Around::tool_call(cx.depth(), called()).await
+            }
+            None => (not_found(&call, plan.tool_names()), false),
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None })
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
     }
 }
 

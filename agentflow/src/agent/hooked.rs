@@ -291,7 +291,7 @@ impl Run {
                         running.push(Box::pin(after_tool(hooks, depth, step, Called::Runs(call))));
                     }
                 }
-                Some(Stage::Ended(ended)) => self.end_tool(ended),
+                Some(Stage::Ended(ended)) => self.end_tool(ended)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }

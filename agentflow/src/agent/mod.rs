@@ -34,6 +34,7 @@ use crate::event::RunId;
 use crate::handle::{Ended, RunHandle, RunStream};
 use crate::middleware::Middleware;
 use crate::model::ModelSettings;
+use crate::nesting::Around;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
 use crate::tool::ToolRef;
@@ -223,17 +224,17 @@ impl<O: 'static> Agent<O> {
     /// # Errors
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
-        let run = driver::Run::new(self.plan()?, request.into());
-        RunResult::new(&self.output, run.run_through().await?)
+        let plan = self.plan()?;
+        let around = Around::enter(&plan.runtime, None)?;
+        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request.into(), None)).await?)
     }
 
     /// What [`Context::run_agent`] does.
     pub(crate) async fn run_in(&self, cx: &Context, request: RunRequest) -> Result<RunResult<O>> {
-        let run = match cx.is_detached() {
-            true => driver::Run::new(self.plan()?, request),
-            false => driver::Run::within(self.plan()?, request, cx),
-        };
-        RunResult::new(&self.output, run.run_through().await?)
+        let plan = self.plan()?;
+        let around = Around::enter(cx.runtime(), Some(cx))?;
+        let step = (!cx.is_detached()).then_some(cx);
+        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request, step)).await?)
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
