@@ -184,7 +184,7 @@ impl RunShared {
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
         // Whatever has a path is inside of its run.
-        let depth = Around::current().depth().max(u32::from(!path.is_root()));
+        let depth = Around::depth().max(u32::from(!path.is_root()));
         Self { run, path, attempt: 1, scope: 1, depth, resources }
     }
 

@@ -34,8 +34,9 @@ impl Around {
         AROUND.try_with(Self::clone).unwrap_or_default()
     }
 
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth
+    /// How many agents and workflows stand around the caller.
+    pub(crate) fn depth() -> u32 {
+        AROUND.try_with(|around| around.depth).unwrap_or_default()
     }
 
     /// Another agent or workflow begins inside of this.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use agentflow::middleware::{Callbacks, Middleware};
 use agentflow::{
     Agent, Context, Error, FnTool, Limits, ModelErrorKind, ModelRef, RunRequest, StopReason, Tool, ToolDefinition,
     ToolFuture, ToolPolicy, ToolStatus, Usage,
@@ -322,4 +323,64 @@ async fn ten_thousand_runs_of_three_steps_at_once() {
     // They ran at once: all of them took no longer than one, and many were in their tool together.
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
     assert!(most.load(Ordering::SeqCst) > RUNS / 10, "{most:?}");
+}
+
+/// A turn that asks for so many calls of `add`.
+fn many(calls: usize) -> Turn {
+    Turn::calls((0..calls).map(|at| ("add", json!({"a": at, "b": 1}))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_has_a_limit_of_calls_and_the_model_is_told() {
+    for (limits, made) in [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)] {
+        let model = ScriptedModel::new([many(130), Turn::text("done")]);
+        let result = Agent::new(model.clone()).limits(limits).tools([add()]).run("go").await.unwrap();
+        let results: Vec<_> = result.conversation().messages()[2].results().cloned().collect();
+        assert_eq!(results.len(), 130);
+        assert!(results[..made].iter().all(|result| result.status == ToolStatus::Success));
+        assert!(results[made..].iter().all(|result| result.status == ToolStatus::TooManyCalls));
+        assert_eq!(
+            results[129].output,
+            format!(
+                "you asked for 130 tool calls at once, and only the first {made} were made; this one was not, so make it \
+                 in a later turn if you still need it"
+            )
+        );
+        assert!(result.conversation().open_calls().is_empty());
+        check_events(&result.events()).unwrap();
+        model.finish();
+    }
+}
+
+/// Middleware that does nothing, so that the way with hooks is taken.
+struct Nothing;
+
+impl Middleware for Nothing {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+}
+
+#[tokio::test]
+async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
+    for middleware in [false, true] {
+        let (made, began) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+        let (counted, notify) = (Arc::clone(&made), Arc::clone(&began));
+        let add = tool("add", move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            notify.notify_one();
+            async { Ok(json!(1)) }
+        });
+        let limits = Limits::default().max_tool_calls_per_turn(1000);
+        let mut agent = Agent::new(ScriptedModel::new([many(1000)])).limits(limits).tools([add]);
+        if middleware {
+            agent = agent.with(Nothing);
+        }
+        let mut run = agent.start("go").unwrap();
+        began.notified().await;
+        run.cancel("enough");
+        assert!(matches!(run.result().await.unwrap_err(), Error::Cancelled { .. }));
+        let made = made.load(Ordering::Relaxed);
+        assert!(made < 1000, "{made}");
+    }
 }

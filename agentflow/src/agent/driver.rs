@@ -4,6 +4,7 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +12,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, closed, interrupted};
+use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, Refused, closed};
 use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
@@ -369,10 +370,12 @@ impl Run {
             return Ok(());
         }
         let mut running = FuturesUnordered::new();
+        let mut pace = Pace::default();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
+                pace.next().await;
                 if let Some(call) = self.start_tool(tool) {
                     running.push(call.run());
                 }
@@ -387,12 +390,17 @@ impl Run {
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
     pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
-        let PendingTool { path, call, interrupted: was_interrupted } = tool;
-        if was_interrupted {
-            let result = Arc::new(interrupted(&call));
-            self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
+        if let Some(result) = tool.refusal() {
+            if tool.refused != Some(Refused::Interrupted) {
+                let call = Arc::clone(&tool.call);
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
+                self.record(tool.path.clone(), started);
+            }
+            let result = Arc::new(result);
+            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
+        let PendingTool { path, call, refused: _ } = tool;
         let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
         let started = EventKind::ToolStarted {
             call: Arc::clone(&call),
@@ -479,6 +487,20 @@ impl Drop for Run {
     }
 }
 
+/// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
+/// turn may be many and never wait.
+#[derive(Default)]
+pub(super) struct Pace(u8);
+
+impl Pace {
+    pub(super) async fn next(&mut self) {
+        self.0 = (self.0 + 1) % 16;
+        if self.0 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// A tool call that has begun.
 pub(super) struct ToolRun {
     plan: Arc<Plan>,
@@ -526,8 +548,8 @@ impl ToolRun {
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
-    let unique = ids.iter().enumerate().all(|(at, id)| !id.is_empty() && !ids[..at].contains(id));
+    let mut ids = HashSet::new();
+    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
     if unique {
         return response;
     }

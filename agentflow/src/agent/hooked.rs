@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::driver::{Hooks, Run, ToolEnded, ToolRun, with_call_ids};
+use super::driver::{Hooks, Pace, Run, ToolEnded, ToolRun, with_call_ids};
 use super::machine::{Command, PendingTool};
 use super::output::ANSWER_TOOL;
 use super::plan::Plan;
@@ -258,13 +258,15 @@ impl Run {
         let at_once = self.plan.limits.max_parallel_tools.max(1);
         let hooks = self.hooks();
         let mut waiting = tools.into_iter();
+        let mut pace = Pace::default();
         let mut running: FuturesUnordered<BoxFuture<'static, Result<Stage>>> = FuturesUnordered::new();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
                 let answers = self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-                if tool.interrupted || answers && tool.call.name == ANSWER_TOOL {
+                pace.next().await;
+                if tool.refused.is_some() || answers && tool.call.name == ANSWER_TOOL {
                     if let Some(call) = self.start_tool(tool) {
                         running.push(Box::pin(async move { Ok(Stage::Ended(call.run().await?)) }));
                     }
@@ -286,7 +288,7 @@ impl Run {
                         running.push(Box::pin(after_tool(hooks, depth, step, Called::Answered(ended))));
                         continue;
                     }
-                    let tool = PendingTool { path, call: Arc::new(changed(&step)), interrupted: false };
+                    let tool = PendingTool { path, call: Arc::new(changed(&step)), refused: None };
                     if let Some(call) = self.start_tool(tool) {
                         running.push(Box::pin(after_tool(hooks, depth, step, Called::Runs(call))));
                     }
