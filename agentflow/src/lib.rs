@@ -16,6 +16,7 @@ mod registry;
 mod resource;
 mod runtime;
 mod store;
+mod strict;
 mod telemetry;
 mod text;
 mod time;
