@@ -355,6 +355,14 @@ impl Conversation {
         self.0.wire.append(out, format, &self.0.list, |message| message.encoded(format, &encode));
     }
 
+    /// The conversation from the first message on that is not this one.
+    pub(crate) fn without_leading(self, message: &Message) -> Self {
+        match self.0.list.iter().take_while(|leading| ***leading == *message).count() {
+            0 => self,
+            count => self.0.list.iter().skip(count).map(Arc::clone).collect(),
+        }
+    }
+
     /// The newest message.
     pub fn last(&self) -> Option<&Message> {
         self.0.list.last().map(|message| &**message)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agentflow::middleware::{Callbacks, Middleware};
 use agentflow::{
-    Agent, Context, Error, FnTool, Limits, ModelErrorKind, ModelRef, RunRequest, StopReason, Tool, ToolDefinition,
-    ToolFuture, ToolPolicy, ToolStatus, Usage,
+    Agent, Context, Conversation, Error, FnTool, Limits, Message, ModelErrorKind, ModelRef, Role, RunRequest,
+    StopReason, Tool, ToolDefinition, ToolFuture, ToolPolicy, ToolStatus, Usage,
 };
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 use serde_json::{Value, json};
@@ -60,9 +60,60 @@ async fn the_conversation_goes_on() {
     let agent = Agent::new(model.clone());
     let first = agent.run("Name somebody.").await.unwrap();
     let mut conversation = first.conversation().clone();
-    conversation.push(agentflow::Message::user("Whom did you name?"));
+    conversation.push(Message::user("Whom did you name?"));
     assert_eq!(agent.run(conversation).await.unwrap().output(), "You said Ada.");
     model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn instructions_are_told_once_however_often_a_conversation_goes_on() {
+    let model = ScriptedModel::new([
+        Turn::text("1").expect_conversation(["system: Count.", "user: go"]),
+        Turn::text("2").expect_conversation(["system: Count.", "user: go", "assistant: 1", "user: on"]),
+        Turn::text("3").expect_conversation([
+            "system: Count down.",
+            "user: go",
+            "assistant: 1",
+            "user: on",
+            "assistant: 2",
+            "user: back",
+        ]),
+    ]);
+    let agent = Agent::new(model.clone()).instruct("Count.");
+    let mut conversation = Conversation::from("go");
+    for (agent, next) in [(agent.clone(), "on"), (agent.clone(), "back"), (agent.instruct("Count down."), "")] {
+        let mut run = agent.start(conversation).unwrap();
+        let result = run.result().await.unwrap();
+        assert!(result.conversation().messages().iter().all(|message| message.role() != Role::System));
+        assert_eq!(run.conversation(), *result.conversation());
+        conversation = result.conversation().clone();
+        conversation.push(Message::user(next));
+    }
+    model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn instructions_that_a_stored_conversation_repeats_are_told_once() {
+    let model = ScriptedModel::new([Turn::text("2").expect_conversation([
+        "system: Count.",
+        "system: Never stop.",
+        "user: go",
+        "assistant: 1",
+        "user: on",
+    ])]);
+    let kept: Conversation = [
+        Message::system("Count."),
+        Message::system("Count."),
+        Message::system("Never stop."),
+        Message::user("go"),
+        Message::assistant("1"),
+        Message::user("on"),
+    ]
+    .into_iter()
+    .collect();
+    let result = Agent::new(model).instruct("Count.").run(kept).await.unwrap();
+    // A message of the caller's own stays.
+    assert_eq!(result.conversation().messages()[0].text(), "Never stop.");
 }
 
 /// A tool that panics inside `call`, as the body of a sync `#[tool]` does.

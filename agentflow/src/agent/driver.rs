@@ -102,15 +102,16 @@ impl Run {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
             }
+            if let Some(instructions) = &plan.instructions {
+                run.machine.recognise(instructions);
+            }
             return run;
         }
         let input = match &plan.instructions {
+            Some(instructions) => conversation.without_leading(instructions),
             None => conversation,
-            Some(instructions) => {
-                std::iter::once(instructions).chain(conversation.messages()).map(Arc::clone).collect()
-            }
         };
-        let started = AgentStarted::new(Arc::clone(&plan.name), input);
+        let started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         run.pending = Some(Box::new(started));
         if !hooked {
             run.record_start();
@@ -253,7 +254,7 @@ impl Run {
 
     fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
         self.open = false;
-        RunEnd { completed, conversation: self.machine.conversation().clone(), shared: self.shared() }
+        RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
     }
 
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
@@ -304,7 +305,7 @@ impl Run {
 
     pub(super) fn model_request(&self) -> ModelRequest {
         ModelRequest {
-            messages: self.machine.conversation().clone(),
+            messages: self.machine.request().clone(),
             tools: self.plan.manifest.clone(),
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),

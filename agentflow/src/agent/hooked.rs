@@ -17,7 +17,7 @@ use super::request::RunEnd;
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, EventKind, ModelDelta};
-use crate::message::{ToolCall, ToolResult};
+use crate::message::{Role, ToolCall, ToolResult};
 use crate::middleware::{AgentStep, Flow, ModelStep, Recovery, RunInfo, ToolStep};
 use crate::model::{BoxFuture, Model, ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
@@ -58,7 +58,7 @@ impl Run {
         // Of an agent that is taken up the journal has what it began with.
         let Some(started) = &self.pending else { return Ok(None) };
         let mut step = AgentStep {
-            conversation: started.input.clone(),
+            conversation: started.request(),
             agent: Arc::clone(&self.plan.name),
             cx: self.step_context(&self.base),
         };
@@ -77,8 +77,15 @@ impl Run {
     }
 
     fn begin_with(&mut self, step: AgentStep) {
-        if let Some(started) = &mut self.pending {
-            started.input = step.conversation;
+        let Some(started) = &mut self.pending else { return };
+        // Hooks see the instructions in front; one may have changed them or taken them away.
+        let messages = step.conversation.messages();
+        match messages.split_first() {
+            Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
+                started.instructions = Some(Arc::clone(first));
+                started.input = rest.iter().map(Arc::clone).collect();
+            }
+            _ => (started.instructions, started.input) = (None, step.conversation),
         }
     }
 
@@ -89,7 +96,7 @@ impl Run {
         mut completed: Arc<AgentCompleted>,
     ) -> Result<Arc<AgentCompleted>> {
         let step = AgentStep {
-            conversation: self.machine.conversation().clone(),
+            conversation: self.machine.request().clone(),
             agent: Arc::clone(&self.plan.name),
             cx: self.step_context(&self.base),
         };

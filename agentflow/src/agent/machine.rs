@@ -76,7 +76,10 @@ pub(crate) struct AgentMachine {
     base: StepPath,
     limits: Limits,
     output: Option<OutputRule>,
-    conversation: Conversation,
+    /// What the model is given: the instructions and the conversation.
+    request: Conversation,
+    /// Whether the first message of the request is the agent's instructions.
+    instructed: bool,
     usage: Usage,
     /// The turn that is going on, from 1.
     turn: u32,
@@ -126,7 +129,8 @@ impl AgentMachine {
             base,
             limits,
             output,
-            conversation: Conversation::new(),
+            request: Conversation::new(),
+            instructed: false,
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
@@ -150,8 +154,22 @@ impl AgentMachine {
         machine
     }
 
-    pub(crate) fn conversation(&self) -> &Conversation {
-        &self.conversation
+    /// What the model is given: the instructions and the conversation.
+    pub(crate) fn request(&self) -> &Conversation {
+        &self.request
+    }
+
+    /// The conversation: what another run can go on from.
+    pub(crate) fn history(&self) -> Conversation {
+        match self.instructed {
+            true => self.request.messages().iter().skip(1).map(Arc::clone).collect(),
+            false => self.request.clone(),
+        }
+    }
+
+    /// A journal that was written before instructions were kept apart has them in front of the conversation.
+    pub(crate) fn recognise(&mut self, instructions: &Message) {
+        self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
     pub(crate) fn turn(&self) -> u32 {
@@ -199,13 +217,13 @@ impl AgentMachine {
                 if response.answered_by.is_some() {
                     self.model_calls = self.model_calls.saturating_sub(1);
                 }
-                self.conversation.push(Arc::clone(&response.message));
+                self.request.push(Arc::clone(&response.message));
                 let calls = Calls::of(&response.message, &self.base, self.turn);
                 self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(calls) };
             }
             (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {
                 self.misfits += 1;
-                self.conversation.push(Message::user(repair_text(problem)));
+                self.request.push(Message::user(repair_text(problem)));
                 self.phase = Phase::StepDone { answer: None };
             }
             (EventKind::ToolStarted { effects, idempotent, .. }, Phase::Tools(calls)) => {
@@ -237,7 +255,8 @@ impl AgentMachine {
     }
 
     fn begin(&mut self, started: &AgentStarted) {
-        self.conversation = started.input.clone();
+        self.request = started.request();
+        self.instructed = started.instructions.is_some();
         self.begin_turn();
     }
 
@@ -246,7 +265,7 @@ impl AgentMachine {
         if let Some(Ok(completed)) = &outcome
             && completed.steps == 0
         {
-            self.conversation.push(Arc::clone(&completed.message));
+            self.request.push(Arc::clone(&completed.message));
         }
         self.phase = Phase::Ended(outcome);
     }
@@ -292,7 +311,7 @@ impl AgentMachine {
         if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
             if result.status.is_success() {
                 let answer = self
-                    .conversation
+                    .request
                     .messages()
                     .last()
                     .map(|message| Answer { message: Arc::clone(message), stop_reason: StopReason::Stop });
@@ -301,7 +320,7 @@ impl AgentMachine {
                 self.misfits += 1;
             }
         }
-        self.conversation.push(message);
+        self.request.push(message);
     }
 
     /// What is to be done next, from where the machine is.
@@ -323,7 +342,7 @@ impl AgentMachine {
     fn call_model(&self, again: bool) -> Command {
         let limits = &self.limits;
         if self.failures_in_row >= limits.max_tool_failures.max(1)
-            && let Some(last) = self.conversation.last()
+            && let Some(last) = self.request.last()
             && let Some(result) = last.results().filter(|result| result.status != ToolStatus::TooManyCalls).last()
         {
             return Command::Finish(Outcome::Failed(Error::ToolFailures {
@@ -334,7 +353,7 @@ impl AgentMachine {
             }));
         }
         if self.misfits > limits.output_retries {
-            let problem = self.conversation.last().map(|message| match message.results().last() {
+            let problem = self.request.last().map(|message| match message.results().last() {
                 Some(result) => result.output.clone(),
                 None => message.text().into_owned(),
             });
@@ -403,11 +422,14 @@ pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolR
 
 impl Conversation {
     /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
-    /// since a call without a result gets one that says what is known.
+    /// since a call without a result gets one that says what is known. The agent's instructions are not part of it.
+    ///
+    /// In a journal that was written before instructions were kept apart they are the first message; a run of an agent
+    /// with the same instructions leaves it out.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut machine = AgentMachine::replay(Limits::default(), None, events);
         machine.end_tools();
-        machine.conversation
+        machine.history()
     }
 }
 

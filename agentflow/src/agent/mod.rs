@@ -125,7 +125,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// What the agent is told first. A second call replaces the first.
+    /// What the agent is told first, in every request; it is no part of the conversation that a run gives back. A second
+    /// call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
     pub fn instruct(self, instructions: impl Into<String>) -> Self {

@@ -185,7 +185,7 @@ impl Simulation<'_> {
 }
 
 fn begun() -> RunStarted {
-    RunStarted::new(RunBody::Agent(AgentStarted::new("a".into(), Conversation::from("go"))))
+    RunStarted::new(RunBody::Agent(AgentStarted::new("a".into(), None, Conversation::from("go"))))
 }
 
 fn limits() -> Limits {
@@ -262,7 +262,7 @@ proptest! {
                 stop_after: usize::MAX,
             };
             let Ok(taken_up) = again.run() else { panic!("nothing stops this one") };
-            let conversation = again.machine.conversation().clone();
+            let conversation = again.machine.history();
             prop_assert!(conversation.open_calls().is_empty());
             let mut was_interrupted = false;
             for result in conversation.messages().iter().flat_map(|message| message.results()) {
@@ -340,7 +340,7 @@ fn turn_of(calls: usize) -> std::time::Duration {
         machine.apply(path, &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None });
     }
     assert!(matches!(machine.command(), Command::EndStep { step: 1 }));
-    assert!(machine.conversation().open_calls().is_empty());
+    assert!(machine.history().open_calls().is_empty());
     began.elapsed()
 }
 
