@@ -12,6 +12,7 @@ use crate::agent::{Agent, RunRequest, RunResult};
 use crate::control::{ControlError, Reply, Request, Signal};
 use crate::error;
 use crate::event::{Event, EventKind, EventLog, Journal, RunId};
+use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::runtime::requests::Recorder;
@@ -33,6 +34,8 @@ pub struct Context {
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
     /// that a crash cut short has the same as the one that takes its work up.
     scope: u32,
+    /// How many agents and workflows stand around it.
+    depth: u32,
     resources: Resources,
 }
 
@@ -273,7 +276,9 @@ impl RunShared {
 
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
-        Self { run, path, attempt: 1, scope: 1, resources }
+        // Whatever has a path is inside of its run.
+        let depth = Around::depth().max(u32::from(!path.is_root()));
+        Self { run, path, attempt: 1, scope: 1, depth, resources }
     }
 
     /// The same for another attempt at the step.
@@ -302,6 +307,10 @@ impl Context {
 
     pub(crate) fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// The path below which an agent or a workflow that is begun here records what it does.

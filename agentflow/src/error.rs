@@ -72,6 +72,17 @@ pub enum Error {
         /// The limit.
         calls: u32,
     },
+    /// Agents and workflows are nested deeper than they may be; the one that would have been too deep did not begin. An
+    /// agent in whose tool that happens ends with this too, unless the tool answers all the same.
+    #[error(
+        "agents and workflows are nested {depth} deep, which is the limit; see whether one calls itself without an end, \
+         or raise the limit with `Runtime::builder().max_nesting(..)`"
+    )]
+    #[non_exhaustive]
+    NestingLimit {
+        /// The limit.
+        depth: u32,
+    },
     /// A budget that middleware keeps is used up; the call that would have exceeded it was not made.
     #[error("{message}")]
     BudgetExceeded {
@@ -182,6 +193,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// The class of [`Error::NestingLimit`].
+    pub(crate) const NESTING_LIMIT: &str = "nesting_limit";
+
     /// The class as a word, as stored in [`Failure::kind`].
     pub fn kind(&self) -> &str {
         match self {
@@ -193,6 +207,7 @@ impl Error {
             Self::InvalidOutput { .. } => "invalid_output",
             Self::MaxStepsReached { .. } => "max_steps_reached",
             Self::LlmCallLimit { .. } => "llm_call_limit",
+            Self::NestingLimit { .. } => Self::NESTING_LIMIT,
             Self::BudgetExceeded { .. } => "budget_exceeded",
             Self::Middleware { .. } => "middleware",
             Self::ToolFailures { .. } => "tool_failures",

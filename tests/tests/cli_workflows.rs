@@ -310,8 +310,13 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
     assert!(said.ends_with(&format!("stopped; go on with: runs resume a --store {}", place.store())), "{said}");
 
     let show = place.runs(&["show", "a"]).stdout;
-    for line in ["  paused: approval\n", "loud  is not run again", "approval  waits for the answer", "asks: publish A?"]
-    {
+    for line in [
+        "  paused: approval\n",
+        "loud  is not run again",
+        "approval  waits for the answer",
+        "asks: publish A?",
+        "about: \"A\"",
+    ] {
         assert!(show.contains(line), "{line}: {show}");
     }
     assert_eq!(place.runs(&["pause", "a"]).stderr, "paused\n");

@@ -242,3 +242,33 @@ fn what_cannot_be_built() {
     );
     assert!(Approval::granted().is_granted());
 }
+
+/// Runs a workflow whose one step gives this.
+async fn given<T: agentflow::NodeValue + Clone + Sync>(output: T) -> String {
+    let flow = Workflow::<(), T>::build("gives", [], |b, ()| {
+        let first = b.node("first", (), move |_, ()| {
+            let output = output.clone();
+            async move { Ok::<_, Error>(output) }
+        });
+        b.node("second", (first,), |_, (first,)| async move { Ok::<_, Error>(first) })
+    })
+    .unwrap();
+    match flow.run(&test_runtime().build(), ()).await {
+        Ok(_) => "kept".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
+    for (problem, said) in [
+        (given(Some(())).await, "would be read back as `None`"),
+        (given(Some(None::<u8>)).await, "would be read back as `None`"),
+        (given(f64::NAN).await, "the float `NaN` has no JSON form"),
+        (given(Some(f64::INFINITY)).await, "the float `inf` has no JSON form"),
+    ] {
+        assert!(problem.starts_with("the step `first` failed: a `") && problem.contains(said), "{problem}");
+    }
+    assert_eq!(given(None::<Option<u8>>).await, "kept");
+    assert_eq!(given(((), Some(0.5))).await, "kept");
+}

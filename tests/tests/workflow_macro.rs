@@ -593,3 +593,47 @@ fn linked_workflows_are_listed() {
     assert!(names.contains(&"review") && names.contains(&"own-errors"), "{names:?}");
     assert!(names.is_sorted(), "{names:?}");
 }
+
+/// Sends money back.
+#[tool(approve)]
+async fn refund(order: u32, cents: u64) -> Result<u64> {
+    Ok(u64::from(order) + cents)
+}
+
+#[workflow]
+async fn refunds(order: u32, orders: Vec<u32>) -> Result<u64> {
+    let price = double(order).await?;
+    let sent = refund(order, u64::from(price)).await?;
+    let all = map!(orders, |order| refund(order, 1)).await?;
+    Ok(sent + all.iter().sum::<u64>())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let mut handle = runtime.start(refunds::workflow(), (7, vec![1, 2])).await.unwrap();
+    let run = handle.run_id().clone();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked: Vec<_> = handle
+        .recorded()
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::ApprovalRequested(request) => {
+                Some((event.path.to_string(), request.message.clone(), request.payload.to_string()))
+            }
+            _ => None,
+        })
+        .collect();
+    let asked: Vec<_> = asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
+    assert_eq!(
+        asked,
+        [["all", "call `refund`?", r#"{"orders":[1,2]}"#], ["sent", "call `refund`?", r#"{"order":7,"price":14}"#]]
+    );
+    let report = runtime.inspect(&run).await.unwrap();
+    let about: Vec<_> = report.nodes.iter().filter_map(|node| node.about.as_ref()).map(ToString::to_string).collect();
+    assert_eq!(about, [r#"{"order":7,"price":14}"#, r#"{"orders":[1,2]}"#]);
+    for node in ["sent", "all"] {
+        runtime.approve(&run, node, Approval::granted(), "test").await.unwrap();
+    }
+    assert_eq!(handle.result().await.unwrap(), 21 + 5);
+}

@@ -4,6 +4,7 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use tracing::Instrument;
 
 use super::deadline::within;
-use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, closed, interrupted};
+use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, Refused, closed};
 use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
@@ -24,7 +25,8 @@ use crate::event::{
 };
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::tool::{Effects, invoke, not_found, panic_text};
@@ -65,8 +67,21 @@ impl Run {
         Self::begin(plan, RunRequest::default(), shared, StepPath::root())
     }
 
+    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    pub(super) fn start(
+        plan: &Arc<Plan>,
+        request: RunRequest,
+        step: Option<&Context>,
+    ) -> BoxFuture<'static, Result<RunEnd>> {
+        let run = match step {
+            Some(cx) => Self::within(plan, request, cx),
+            None => Self::new(plan, request),
+        };
+        Box::pin(run.run_through())
+    }
+
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
-    pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
+    fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
     }
 
@@ -111,18 +126,19 @@ impl Run {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
             }
+            if let Some(instructions) = &plan.instructions {
+                run.machine.recognise(instructions);
+            }
             return run;
         }
         if run.base.is_root() {
             run.shared.runtime.remember(&run.shared);
         }
         let input = match &plan.instructions {
+            Some(instructions) => conversation.without_leading(instructions),
             None => conversation,
-            Some(instructions) => {
-                std::iter::once(instructions).chain(conversation.messages()).map(Arc::clone).collect()
-            }
         };
-        let mut started = AgentStarted::new(Arc::clone(&plan.name), input);
+        let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         started.terms = terms;
         run.pending = Some(Box::new(started));
         if !hooked {
@@ -287,7 +303,7 @@ impl Run {
 
     fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
         self.open = false;
-        RunEnd { completed, conversation: self.machine.conversation().clone(), shared: self.shared() }
+        RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
     }
 
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
@@ -338,7 +354,7 @@ impl Run {
 
     pub(super) fn model_request(&self) -> ModelRequest {
         ModelRequest {
-            messages: self.machine.conversation().clone(),
+            messages: self.machine.request().clone(),
             tools: self.plan.manifest.clone(),
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
@@ -398,22 +414,24 @@ impl Run {
                 if let Some(call) = self.start_tool(tool) {
                     // Boxed, so that a run that waits for its model does not hold the room of a tool call.
                     let ended = Box::pin(call.run()).await?;
-                    self.end_tool(ended);
+                    self.end_tool(ended)?;
                 }
             }
             return Ok(());
         }
         let mut running = FuturesUnordered::new();
+        let mut pace = Pace::default();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
+                pace.next().await;
                 if let Some(call) = self.start_tool(tool) {
                     running.push(call.run());
                 }
             }
             match running.next().await {
-                Some(ended) => self.end_tool(ended?),
+                Some(ended) => self.end_tool(ended?)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }
@@ -422,13 +440,18 @@ impl Run {
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
     pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
-        let PendingTool { path, call, interrupted: was_interrupted } = tool;
-        if was_interrupted {
-            let result = Arc::new(interrupted(&call));
-            self.shared.close_below(&path, "the tool was interrupted");
-            self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
+        if let Some(result) = tool.refusal() {
+            if tool.refused != Some(Refused::Interrupted) {
+                let call = Arc::clone(&tool.call);
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
+                self.record(tool.path.clone(), started);
+            }
+            let result = Arc::new(result);
+            self.shared.close_below(&tool.path, "the tool was interrupted");
+            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
+        let PendingTool { path, call, refused: _ } = tool;
         let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
         let started = EventKind::ToolStarted {
             call: Arc::clone(&call),
@@ -444,14 +467,20 @@ impl Run {
         })
     }
 
-    pub(super) fn end_tool(&mut self, ended: ToolEnded) {
-        let ToolEnded { path, result, duration_ms, answered_by } = ended;
+    /// Records a tool's answer.
+    ///
+    /// # Errors
+    /// [`Error::NestingLimit`] when it failed for that: a model that is told so would call it again, at every level.
+    pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
+        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
         self.shared.close_below(&path, "the tool has ended");
+        let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
+        if too_deep { Err(Error::NestingLimit { depth: self.shared.runtime.max_nesting() }) } else { Ok(()) }
     }
 
     /// Gives every step that was going on its end.
@@ -518,6 +547,20 @@ fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<s
     terms
 }
 
+/// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
+/// turn may be many and never wait.
+#[derive(Default)]
+pub(super) struct Pace(u8);
+
+impl Pace {
+    pub(super) async fn next(&mut self) {
+        self.0 = (self.0 + 1) % 16;
+        if self.0 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// A tool call that has begun.
 pub(super) struct ToolRun {
     plan: Arc<Plan>,
@@ -531,12 +574,14 @@ pub(super) struct ToolEnded {
     pub(super) result: Arc<ToolResult>,
     duration_ms: u64,
     pub(super) answered_by: Option<Arc<str>>,
+    /// Something in it was refused because it was nested too deep.
+    too_deep: bool,
 }
 
 impl ToolEnded {
     /// A call that its tool has nothing to do with.
     pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
-        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by) }
+        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
     }
 }
 
@@ -548,27 +593,33 @@ impl ToolRun {
         let tool = plan.tools.get(&*call.name);
         let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
-        let result = match tool {
+        let (result, too_deep) = match tool {
             Some(tool) => {
                 // One that took too long can panic as it is dropped.
                 let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes)).catch_unwind();
-                invoked.instrument(span.clone()).await.unwrap_or_else(|panic| {
-                    let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
-                    closed(&call, ToolStatus::Panicked, &problem)
-                })
+                let called = || {
+                    let called = invoked.map(|invoked| {
+                        invoked.unwrap_or_else(|panic| {
+                            let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                            closed(&call, ToolStatus::Panicked, &problem)
+                        })
+                    });
+                    Box::pin(called.instrument(span.clone()))
+                };
+                Around::tool_call(cx.depth(), called()).await
             }
-            None => not_found(&call, plan.tool_names()),
+            None => (not_found(&call, plan.tool_names()), false),
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None })
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
     }
 }
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
-    let unique = ids.iter().enumerate().all(|(at, id)| !id.is_empty() && !ids[..at].contains(id));
+    let mut ids = HashSet::new();
+    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
     if unique {
         return response;
     }

@@ -129,6 +129,9 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         if let Some(question) = &node.question {
             line(format_args!("  {:<17} asks: {question}", ""))?;
         }
+        if let Some(about) = node.about.as_ref().filter(|about| about.as_str() != "null") {
+            line(format_args!("  {:<17} about: {about}", ""))?;
+        }
     }
     if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {
         line(format_args!("  the workflow has changed since; these nodes would run again: {}", changed.join(", ")))?;

@@ -69,7 +69,11 @@ impl RunStarted {
 pub struct AgentStarted {
     /// The agent's name.
     pub name: Arc<str>,
-    /// The conversation it began with, instructions included.
+    /// What it is told in every request, before its conversation. A journal that was written before they were kept apart has none: there the
+    /// instructions are the first message of `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Arc<Message>>,
+    /// The conversation it began with, without the instructions.
     pub input: Conversation,
     /// What this run was granted and limited to, beside what the agent says.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
@@ -77,8 +81,16 @@ pub struct AgentStarted {
 }
 
 impl AgentStarted {
-    pub(crate) fn new(name: Arc<str>, input: Conversation) -> Self {
-        Self { name, input, terms: RunTerms::default() }
+    pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
+        Self { name, instructions, input, terms: RunTerms::default() }
+    }
+
+    /// What a model is given first: the instructions and the conversation.
+    pub(crate) fn request(&self) -> Conversation {
+        match &self.instructions {
+            None => self.input.clone(),
+            Some(instructions) => std::iter::once(instructions).chain(self.input.messages()).map(Arc::clone).collect(),
+        }
     }
 }
 

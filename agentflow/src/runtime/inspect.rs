@@ -8,6 +8,7 @@ use super::state::{NodeInfo, NodeState, RunState};
 use crate::error::Result;
 use crate::event::RunId;
 use crate::store::{RunRecord, StoreError};
+use crate::value::Encoded;
 use crate::workflow::{Graph, NodeKind};
 
 /// Where a run is, and what taking it up would do.
@@ -39,6 +40,9 @@ pub struct NodeReport {
     /// What a person is asked, when one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// What the question is about, as [`ApprovalRequest::payload`](crate::ApprovalRequest::payload) says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<Encoded>,
     /// What taking the run up does with it, in a sentence.
     pub on_resume: &'static str,
 }
@@ -148,7 +152,10 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo) -> NodeRepo
     let mut report = NodeReport::new(name, status, on_resume);
     report.attempts = *attempts;
     match node {
-        NodeState::Asking(request) => report.question = Some(request.message.clone()),
+        NodeState::Asking(request) => {
+            report.question = Some(request.message.clone());
+            report.about = Some(request.payload.clone());
+        }
         NodeState::Failed(error) => report.error = Some(error.message.clone()),
         _ => {}
     }
@@ -157,6 +164,6 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo) -> NodeRepo
 
 impl NodeReport {
     fn new(name: &str, status: NodeStatus, on_resume: &'static str) -> Self {
-        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, on_resume }
+        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, about: None, on_resume }
     }
 }

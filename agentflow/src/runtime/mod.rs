@@ -71,6 +71,7 @@ struct Settings {
     redactor: Option<Redactor>,
     max_llm_calls: u32,
     max_output_bytes: usize,
+    max_nesting: u32,
     workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
@@ -159,6 +160,10 @@ impl Runtime {
 
     pub(crate) fn max_llm_calls(&self) -> u32 {
         self.0.settings.max_llm_calls
+    }
+
+    pub(crate) fn max_nesting(&self) -> u32 {
+        self.0.settings.max_nesting
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a

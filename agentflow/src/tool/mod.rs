@@ -21,6 +21,7 @@ pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found, panic_text};
 pub use self::output::{ToolError, ToolOutput};
 use crate::context::Context;
+use crate::nesting::Around;
 use crate::resource::ResourceKey;
 
 /// Something a model can call: a definition and a body.
@@ -70,7 +71,8 @@ impl<'a> ToolFuture<'a> {
     /// Runs `body` on tokio's threads for blocking work. It cannot be stopped from outside: after a time-out or a
     /// cancellation it runs on and its answer is dropped.
     pub fn blocking(body: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static) -> Self {
-        Self(Inner::Blocking(tokio::task::spawn_blocking(body)))
+        let around = Around::current();
+        Self(Inner::Blocking(tokio::task::spawn_blocking(move || around.sync_scope(body))))
     }
 }
 

@@ -85,7 +85,7 @@ impl Node {
         self
     }
 
-    /// Asks a person before it begins.
+    /// Asks a person before it begins, with the values that it reads.
     pub fn approve(mut self, question: impl Into<String>) -> Self {
         self.policy = self.policy.approve(question);
         self

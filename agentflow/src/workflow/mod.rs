@@ -39,8 +39,10 @@ pub use self::spec::NodeKind;
 use self::spec::Spec;
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Result};
+use crate::model::BoxFuture;
+use crate::nesting::Around;
 use crate::runtime::Runtime;
-use crate::value::NodeValue;
+use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are going on at once when the workflow does not say.
 pub(crate) const CONCURRENCY: usize = 16;
@@ -109,6 +111,15 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
+        let around = Around::enter(cx.runtime(), Some(cx))?;
+        let output = around.scope(self.start(cx, inputs)).await?;
+        Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
+    }
+}
+
+impl<In, Out> Workflow<In, Out> {
+    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    fn start(&self, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
         let run = match cx.is_detached() {
             true => {
                 let runtime = cx.runtime();
@@ -119,12 +130,9 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
             }
             false => WorkflowRun::within(&self.spec, inputs, cx),
         };
-        let output = run.run_through().await?;
-        Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
+        Box::pin(run.run_through())
     }
-}
 
-impl<In, Out> Workflow<In, Out> {
     /// The workflow's name.
     pub fn name(&self) -> &str {
         &self.spec.name

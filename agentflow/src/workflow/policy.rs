@@ -138,7 +138,7 @@ pub struct NodePolicy {
     /// What its failure means for the run.
     #[serde(skip_serializing_if = "is_default")]
     pub on_error: OnError,
-    /// A question that a person must grant before the node begins.
+    /// A question that a person must grant before the node begins. It is asked with the values that the node reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<String>,
     /// The most items of a map, or branches of a race, that run at once.

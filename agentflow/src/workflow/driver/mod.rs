@@ -455,7 +455,7 @@ impl WorkflowRun {
         let definition = spec.node(node);
         let request = match &definition.body {
             Body::Gate { question, .. } => task::caught(|| question(&self.machine)),
-            _ => super::approval_of(definition),
+            _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {
             Ok(request) => {
