@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use agentflow::serde_json::{self, Value as Json, json};
-use agentflow::{Agent, EventSink, MetricsSink, Runtime};
+use agentflow::{Agent, EventSink, MetricsSink, Runtime, Usage};
 use agentflow_testing::{ScriptedModel, Turn};
 use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{KeyValue, Value};
@@ -224,6 +224,22 @@ async fn every_kind_of_run_is_measured_once() {
             ),
         ]
     );
+}
+
+/// A meter adds tokens up, and does not expect a model that lies.
+#[tokio::test]
+async fn counts_that_no_model_reaches_do_not_overflow() {
+    let metrics = InMemoryMetricExporter::default();
+    let telemetry = Telemetry::new(InMemorySpanExporter::default(), metrics.clone());
+    let runtime = Runtime::builder().sink(MetricsSink::new(&telemetry.meter())).build();
+    for _ in 0..2 {
+        let answer = Turn::text("x").usage(Usage::new(u64::MAX, 7));
+        Agent::new(ScriptedModel::new([answer])).runtime(&runtime).run("go").await.unwrap();
+    }
+    telemetry.flush().unwrap();
+    let tokens = points(&metrics).into_iter().filter(|(name, _)| name.starts_with("gen_ai.client.token.usage"));
+    let tokens: Vec<(u64, f64)> = tokens.map(|(_, point)| point).collect();
+    assert_eq!(tokens, [(2, 2_000_000_000.0), (2, 14.0)]);
 }
 
 #[test]

@@ -288,6 +288,19 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
                 http(302, &format!("location: http://127.0.0.1:{port}/{KEY}?k={KEY}\r\n"), "")
             }),
         ),
+        (
+            "another type",
+            answer(|_| {
+                http(200, JSON, &json!({"choices": KEY, "output": KEY, "content": KEY, "candidates": KEY}).to_string())
+            }),
+        ),
+        (
+            "another type in a stream",
+            answer(|_| {
+                let event = json!({"choices": KEY, "output_index": KEY, "index": KEY, "candidates": KEY});
+                http(200, EVENTS, &format!("data: {event}\n\n"))
+            }),
+        ),
         ("no JSON", answer(|head| http(200, JSON, head))),
         ("an error in a stream", answer(move |_| http(200, EVENTS, &in_stream))),
         ("no JSON in a stream", answer(move |_| http(200, EVENTS, &broken))),

@@ -866,15 +866,17 @@ async fn what_was_spent_survives_a_snapshot() {
 
 #[tokio::test]
 async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
-    let workflow = Workflow::build("values", ["text"], |b, (text,)| {
-        b.node("step", (text,), |_, (text,): (String,)| async move {
-            Ok::<_, String>((text, 1.0_f64, 18_446_744_073_709_551_615_u64))
+    const CARD: u64 = 4_111_111_111_111_111;
+    let workflow: Workflow<(String, u64), _> = Workflow::build("values", ["text", "card"], |b, (text, card)| {
+        b.node("step", (text, card), |_, (text, card): (String, u64)| async move {
+            Ok::<_, String>((text, 1.0_f64, 18_446_744_073_709_551_615_u64, card))
         })
     })
     .unwrap();
-    let runtime = test_runtime().with(redact().secret("swordfish")).with(redact().emails()).build();
-    let mut handle = runtime.start(workflow, "a swordfish of a@example.org".to_owned()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap().0, "a swordfish of a@example.org");
+    let runtime = test_runtime().with(redact().secret("swordfish").cards()).with(redact().emails()).build();
+    let mut handle = runtime.start(workflow, ("a swordfish of a@example.org".to_owned(), CARD)).await.unwrap();
+    let output = handle.result().await.unwrap();
+    assert_eq!((&*output.0, output.3), ("a swordfish of a@example.org", CARD));
     let events = handle.recorded();
     check_events(&events).unwrap();
     let outputs: Vec<String> = events
@@ -884,8 +886,9 @@ async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
             _ => None,
         })
         .collect();
-    assert_eq!(outputs, [r#"["a [redacted] of [redacted]",1.0,18446744073709551615]"#]);
-    assert!(!serde_json::to_string(&events).unwrap().contains("swordfish"));
+    assert_eq!(outputs, [r#"["a [redacted] of [redacted]",1.0,18446744073709551615,"[redacted]"]"#]);
+    let events = serde_json::to_string(&events).unwrap();
+    assert!(!events.contains("swordfish") && !events.contains(&CARD.to_string()), "{events}");
 }
 
 /// Sees and changes the instructions of an agent.

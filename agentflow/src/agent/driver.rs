@@ -25,7 +25,7 @@ use crate::event::{
 };
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
-use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse};
+use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
 use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
@@ -223,6 +223,9 @@ impl Run {
             && !matches!(error, Error::Store(_))
         {
             self.close_steps("the run failed");
+            if self.base.is_root() {
+                telemetry::log_failed_run(&self.shared, &self.plan.name, error);
+            }
             let error = Arc::new(Failure::from(error));
             self.record(
                 self.base.clone(),
@@ -276,7 +279,7 @@ impl Run {
                     return Ok(self.completed(completed));
                 }
                 Command::Finish(Outcome::ModelFailed) => {
-                    return Err(model_error.take().unwrap_or_else(|| ModelError::truncated().into()));
+                    return Err(model_error.take().unwrap_or_else(|| self.recorded_failure()));
                 }
                 Command::Finish(Outcome::Failed(error)) => return Err(error),
                 Command::Finish(Outcome::Ended(ended)) => {
@@ -318,24 +321,30 @@ impl Run {
         Ok(self.shared.log.commit().await?)
     }
 
-    /// One model call; what it came to is recorded.
+    /// One model call with all its attempts; what each came to is recorded.
     async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
-        self.check_calls()?;
-        let info = self.plan.model.info();
-        let started = EventKind::ModelStarted { provider: Arc::clone(&info.provider), model: Arc::clone(&info.model) };
-        self.record(path.clone(), started);
-        self.commit().await?;
-        let request = self.model_request();
-        Ok(match self.ask_model(path, &self.plan.model, request).await {
-            Ok(response) => {
-                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
-                Ok(())
-            }
-            Err(error) => {
+        loop {
+            self.check_calls()?;
+            let ModelInfo { provider, model } = self.plan.model.info().clone();
+            self.record(path.clone(), EventKind::ModelStarted { provider, model });
+            self.commit().await?;
+            let request = self.model_request();
+            let error = match self.ask_model(path, &self.plan.model, request).await {
+                Ok(response) => {
+                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                    return Ok(Ok(()));
+                }
+                Err(error) => error,
+            };
+            let Some(after) = self.patience(&error) else {
                 self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
-                Err(error.into())
+                return Ok(Err(error.into()));
+            };
+            // Boxed, so that a run that waits for its model does not hold the room of another wait.
+            if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
+                return Ok(Ok(()));
             }
-        })
+        }
     }
 
     /// Whether spans hold contents. They do not where something is taken out of events.
@@ -359,6 +368,7 @@ impl Run {
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
             stream: self.shared.log.wants_deltas(),
+            retried_by_caller: self.is_patient(),
         }
     }
 

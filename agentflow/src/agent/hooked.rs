@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use super::driver::{Hooks, Pace, Run, ToolEnded, ToolRun, with_call_ids};
-use super::machine::{Command, PendingTool};
+use super::machine::PendingTool;
 use super::output::ANSWER_TOOL;
 use super::plan::Plan;
 use super::request::RunEnd;
@@ -18,7 +18,7 @@ use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, EventKind, ModelDelta};
 use crate::message::{Role, ToolCall, ToolResult};
-use crate::middleware::{AgentStep, Flow, ModelStep, Recovery, RunInfo, ToolStep};
+use crate::middleware::{AgentStep, Flow, ModelStep, Place, Recovery, RunInfo, ToolStep};
 use crate::model::{BoxFuture, Model, ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
 use crate::tool::Effects;
@@ -120,7 +120,9 @@ impl Run {
     pub(super) async fn call_model_hooked(&mut self, path: &StepPath) -> Result<Result<()>> {
         let mut model = Arc::clone(&self.plan.model);
         loop {
-            let attempt = self.attempt(path, &mut model).await?;
+            // What the attempt holds in budgets is given back when its end is recorded.
+            let mut places = Vec::new();
+            let attempt = self.attempt(path, &mut model, &mut places).await?;
             match attempt {
                 Attempted::Answered(response) => {
                     self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
@@ -133,17 +135,19 @@ impl Run {
                     return Ok(Ok(()));
                 }
                 Attempted::Failed(error) => {
+                    if let Some(after) = self.patience(&error) {
+                        drop(places);
+                        if self.wait_to_call_again(path, &error, after).await? {
+                            continue;
+                        }
+                        return Ok(Ok(()));
+                    }
                     self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
                     return Ok(Err(Error::Model(error)));
                 }
                 Attempted::Again { error, after } => {
-                    self.record_retry(path, &error, after);
-                    self.commit().await?;
-                    if !after.is_zero() {
-                        tokio::time::sleep(after).await;
-                    }
-                    // The limits hold for every attempt.
-                    if !matches!(self.machine.command(), Command::CallModel { .. }) {
+                    drop(places);
+                    if !self.wait_to_call_again(path, &error, after).await? {
                         return Ok(Ok(()));
                     }
                 }
@@ -157,13 +161,13 @@ impl Run {
         self.record(path.clone(), started);
     }
 
-    fn record_retry(&mut self, path: &StepPath, error: &ModelError, after: Duration) {
-        let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        self.record(path.clone(), EventKind::ModelRetrying { error: Arc::new(Failure::from(error)), delay_ms });
-    }
-
     /// One attempt: the way in, the call, the way out. Its start is recorded, its outcome is not.
-    async fn attempt(&mut self, path: &StepPath, model: &mut Arc<dyn Model>) -> Result<Attempted> {
+    async fn attempt(
+        &mut self,
+        path: &StepPath,
+        model: &mut Arc<dyn Model>,
+        places: &mut Vec<Place>,
+    ) -> Result<Attempted> {
         let hooks = self.hooks();
         let mut step = ModelStep {
             request: self.model_request(),
@@ -173,6 +177,7 @@ impl Run {
             attempts: self.machine.attempts().to_vec(),
             typed: self.plan.output.is_some(),
             notes: Vec::new(),
+            places: Vec::new(),
         };
         let mut depth = 0;
         let mut outcome = None;
@@ -190,6 +195,7 @@ impl Run {
                 Err(error) => return Err(error),
             }
         }
+        places.append(&mut step.places);
         if outcome.is_none() {
             self.check_calls()?;
         }

@@ -204,7 +204,7 @@ impl AgentMachine {
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
             (EventKind::ModelStarted { provider, model }, Phase::Model { called }) => {
                 *called = Some(ModelInfo::new(Arc::clone(provider), Arc::clone(model)));
-                self.model_calls += 1;
+                self.model_calls = self.model_calls.saturating_add(1);
             }
             (EventKind::ModelRetrying { error, .. }, Phase::Model { called }) => {
                 if let Some(info) = called.take() {

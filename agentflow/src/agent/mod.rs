@@ -12,6 +12,7 @@ mod hooked;
 mod limits;
 mod machine;
 mod output;
+mod patience;
 mod plan;
 mod request;
 

@@ -37,6 +37,8 @@ pub(crate) struct Ledger {
     last: HashMap<StepPath, u64>,
     /// The tokens of all calls of each agent.
     by_agent: HashMap<StepPath, u64>,
+    /// The most tokens that an answer had.
+    longest_answer: u64,
 }
 
 impl Ledger {
@@ -62,7 +64,8 @@ impl Ledger {
                 let agent = self.agents.get(&base).cloned().unwrap_or_else(|| "agent".into());
                 let (provider, model) = (Arc::clone(provider), Arc::clone(model));
                 let call = Spending { agent, provider, model, calls: 1, usage: Usage::default() };
-                self.row(&call).calls += 1;
+                let row = self.row(&call);
+                row.calls = row.calls.saturating_add(1);
                 self.open.insert(path.clone(), call);
             }
             EventKind::ModelCompleted(response) => {
@@ -73,8 +76,10 @@ impl Ledger {
                     *calls = calls.saturating_sub(1);
                 } else {
                     let base = path.parent().unwrap_or_else(StepPath::root);
-                    let tokens = response.usage.input_tokens + response.usage.output_tokens;
-                    *self.by_agent.entry(base.clone()).or_default() += tokens;
+                    self.longest_answer = self.longest_answer.max(response.usage.output_tokens);
+                    let tokens = response.usage.total_tokens();
+                    let spent = self.by_agent.entry(base.clone()).or_default();
+                    *spent = spent.saturating_add(tokens);
                     self.last.insert(base, tokens);
                 }
             }
@@ -105,6 +110,11 @@ impl Ledger {
     /// The tokens that the agent at a path has spent.
     pub(crate) fn tokens_of(&self, base: &StepPath) -> u64 {
         self.by_agent.get(base).copied().unwrap_or(0)
+    }
+
+    /// The most tokens that an answer of the run had, as far as its journal still says.
+    pub(crate) fn longest_answer(&self) -> u64 {
+        self.longest_answer
     }
 
     /// What the calls that are going on cost at least.

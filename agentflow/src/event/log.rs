@@ -456,11 +456,13 @@ impl State {
     fn count(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         match kind {
-            EventKind::ModelStarted { .. } => self.model_calls += 1,
+            EventKind::ModelStarted { .. } => self.model_calls = self.model_calls.saturating_add(1),
             EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
                 self.model_calls = self.model_calls.saturating_sub(1);
             }
-            EventKind::RunSpent(rows) => self.model_calls = rows.iter().map(|row| row.calls).sum(),
+            EventKind::RunSpent(rows) => {
+                self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
+            }
             _ => {}
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::reserve::{Reservations, Verdict};
 use super::{Flow, Middleware, ModelStep};
 use crate::error::{Error, Result};
 use crate::event::Spending;
@@ -36,7 +37,8 @@ use crate::model::{ModelResponse, StopReason};
 /// # }
 /// ```
 pub fn token_budget(max_tokens: u64) -> TokenBudget {
-    TokenBudget { max_tokens, name: format!("token_budget_{max_tokens}").into(), scope: Scope::Session, fails: false }
+    let name = format!("token_budget_{max_tokens}").into();
+    TokenBudget { max_tokens, name, scope: Scope::Session, fails: false, reservations: Arc::default() }
 }
 
 /// Whose tokens a [`TokenBudget`] counts.
@@ -57,6 +59,12 @@ pub enum Scope {
 /// more than the budget: an agent's next call reads again what its last one read and wrote. A call that is going on is
 /// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
 ///
+/// Of agents that run at the same time, each call reserves what it is expected to cost: a token for three bytes of what is
+/// sent, and an answer of [`max_tokens`](crate::ModelSettings::max_tokens), else as long as the longest of the run and at
+/// least 4,096. A call that does not fit beside those that are going on waits until one of them has ended or failed, and
+/// then goes on or is refused by what was spent; a call that is alone does not wait, whatever it is expected to cost.
+/// Cancelling the run ends a wait. A call that is made inside of another, by an agent in a hook, never waits.
+///
 /// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is called.
 /// An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
 /// [`Error::BudgetExceeded`] and this text.
@@ -66,6 +74,7 @@ pub struct TokenBudget {
     name: Arc<str>,
     scope: Scope,
     fails: bool,
+    reservations: Arc<Reservations>,
 }
 
 impl TokenBudget {
@@ -99,13 +108,34 @@ impl Middleware for TokenBudget {
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        let (spent, least) = match self.scope {
-            Scope::Session => (tokens(&step.spent()), tokens(&step.at_least())),
-            Scope::Invocation => step.own_tokens(),
+        let refuses =
+            |spent: u64, least: u64| spent >= self.max_tokens || spent.saturating_add(least) > self.max_tokens;
+        let goes = match self.scope {
+            // The calls of one agent follow each other.
+            Scope::Invocation => {
+                let (spent, least) = step.own_tokens();
+                !refuses(spent, least)
+            }
+            Scope::Session => {
+                let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
+                    let spent = tokens(&step.spent());
+                    let expected = tokens(others).saturating_add(own.usage.total_tokens());
+                    match () {
+                        () if refuses(spent, tokens(&step.at_least())) => Verdict::Refuse,
+                        () if spent.saturating_add(expected) > self.max_tokens => Verdict::Wait,
+                        () => Verdict::Go,
+                    }
+                };
+                self.reservations.admit(step, ask).await
+            }
         };
-        if spent < self.max_tokens && spent.saturating_add(least) <= self.max_tokens {
+        if goes {
             return Ok(Flow::Continue);
         }
+        let spent = match self.scope {
+            Scope::Session => tokens(&step.spent()),
+            Scope::Invocation => step.own_tokens().0,
+        };
         let message = format!("Token budget of {} exceeded.", self.max_tokens);
         if self.fails || step.is_typed() {
             return Err(Error::BudgetExceeded { budget: Arc::clone(&self.name), message });
@@ -118,5 +148,5 @@ impl Middleware for TokenBudget {
 }
 
 fn tokens(rows: &[Spending]) -> u64 {
-    rows.iter().map(|row| row.usage.input_tokens + row.usage.output_tokens).sum()
+    rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.usage.total_tokens()))
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
+use super::reserve::{Reservations, Verdict};
 use super::{Flow, Middleware, ModelStep};
 use crate::error::{Error, Result};
 use crate::event::{RunId, Spending};
@@ -139,14 +140,22 @@ impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
 /// # }
 /// ```
 pub fn cost_tracker(prices: Prices) -> CostTracker {
-    CostTracker { prices, max_cost: None, allow_unpriced: false, sinks: Vec::new(), totals: Arc::default() }
+    CostTracker {
+        prices,
+        max_cost: None,
+        allow_unpriced: false,
+        sinks: Vec::new(),
+        totals: Arc::default(),
+        reservations: Arc::default(),
+    }
 }
 
 /// Adds up what model calls cost; made by [`cost_tracker`]. Clones share their totals.
 ///
 /// A model without a price is an error before it is called, unless [`allow_unpriced`](Self::allow_unpriced) lets it pass.
 /// With [`max_cost`](Self::max_cost) a run fails with [`Error::BudgetExceeded`] before the call that would cost more: what
-/// is spent counts, and what the call and those that are going on cost at least, as for a token budget.
+/// is spent counts, and what the call and those that are going on cost at least; a call that is expected to cost too much
+/// beside them waits until one of them has ended, as for a [`TokenBudget`](super::TokenBudget).
 #[derive(Clone)]
 pub struct CostTracker {
     prices: Prices,
@@ -154,6 +163,7 @@ pub struct CostTracker {
     allow_unpriced: bool,
     sinks: Vec<Arc<dyn CostSink>>,
     totals: Arc<Mutex<BTreeMap<String, f64>>>,
+    reservations: Arc<Reservations>,
 }
 
 impl CostTracker {
@@ -205,8 +215,16 @@ impl Middleware for CostTracker {
             return Err(Error::Middleware { name: self.name().into(), problem });
         }
         if let Some(most) = self.max_cost {
-            let (spent, least) = (self.prices.sum(&step.spent()), self.prices.sum(&step.at_least()));
-            if spent >= most || spent + least > most {
+            let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
+                let sum = |rows: &[Spending]| self.prices.sum(rows);
+                let (spent, expected) = (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
+                match () {
+                    () if spent >= most || spent + sum(&step.at_least()) > most => Verdict::Refuse,
+                    () if spent + expected > most => Verdict::Wait,
+                    () => Verdict::Go,
+                }
+            };
+            if !self.reservations.admit(step, ask).await {
                 let message = format!("Cost budget of {most} exceeded.");
                 return Err(Error::BudgetExceeded { budget: self.name().into(), message });
             }

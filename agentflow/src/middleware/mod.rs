@@ -46,6 +46,7 @@ mod cost;
 mod fallback;
 mod rate;
 mod redact;
+mod reserve;
 mod retry;
 mod step;
 
@@ -61,6 +62,7 @@ pub use self::cost::{Cost, CostSink, CostTracker, Price, Prices, cost_tracker};
 pub use self::fallback::{FallbackModels, fallback_models};
 pub use self::rate::{RateLimit, rate_limit};
 pub use self::redact::{Redact, Redactor, redact};
+pub(crate) use self::reserve::Place;
 pub use self::retry::{Retry, retry};
 pub use self::step::{AgentStep, ModelStep, RunInfo, ToolStep};
 pub use crate::agent::Attempt;
@@ -181,6 +183,12 @@ pub trait Middleware: Send + Sync {
     /// A tool call ended without the tool's answer; a result may take its place.
     async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
+    }
+
+    /// Whether this decides by itself how often a failed model call is made again. A durable run then makes none again
+    /// that this did not ask for; see [`Retry`].
+    fn retries_model_calls(&self) -> bool {
+        false
     }
 
     /// What this takes out of events and logs, if anything. Only a runtime's middleware can.

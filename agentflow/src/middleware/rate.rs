@@ -71,7 +71,7 @@ impl RateLimit {
         while window.tokens.front().is_some_and(|(at, _)| over(*at)) {
             window.tokens.pop_front();
         }
-        let used: u64 = window.tokens.iter().map(|(_, tokens)| tokens).sum();
+        let used = window.tokens.iter().fold(0_u64, |used, (_, tokens)| used.saturating_add(*tokens));
         if self.tokens.is_some_and(|most| used >= most) {
             return window.tokens.front().map(|(at, _)| *at + self.interval);
         }
@@ -101,7 +101,7 @@ impl Middleware for RateLimit {
     }
 
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
-        let tokens = response.usage.input_tokens + response.usage.output_tokens;
+        let tokens = response.usage.total_tokens();
         if self.tokens.is_some() && tokens > 0 {
             self.windows().entry(key(step.info())).or_default().tokens.push_back((Instant::now(), tokens));
         }

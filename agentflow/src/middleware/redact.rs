@@ -1,13 +1,18 @@
 //! Secrets and personal data taken out of events before anybody sees them: stores, sinks and subscribers.
 //!
-//! It looks at texts alone. A secret that has no known form is only found when it is named.
+//! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is only
+//! found when it is named.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
+
 use super::Middleware;
-use crate::event::EventKind;
+use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted};
+use crate::text;
+use crate::value::Encoded;
 
 /// A shorter text is no secret and would be found everywhere.
 const SHORTEST: usize = 6;
@@ -79,10 +84,13 @@ pub fn redact() -> Redact {
 /// What is taken out of events; made by [`redact`]. Texts that look like keys of well-known makers always are.
 ///
 /// Every text of every event is looked at, before the event is stored or shown to a sink or a subscriber; what is found
-/// becomes `[redacted]`. The model, the tools and the caller see everything as it is. So:
+/// becomes `[redacted]`. JSON inside of a text, such as a tool's arguments, is looked at text by text and number by number,
+/// however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of one becomes
+/// the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
 ///
 /// - A run that is taken up again after a crash goes on from its journal, and there the texts are gone: from then on the
-///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result.
+///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node of
+///   a workflow that reads a number which is gone fails, since it finds a text.
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
 /// - Spans hold no contents, whatever `trace_content` says.
 ///
@@ -99,22 +107,15 @@ type Rule = dyn Fn(&str) -> Option<String> + Send + Sync;
 const REDACTED: &str = "[redacted]";
 
 impl Redact {
-    /// Takes out this text wherever it stands. One of less than six bytes is no secret and is not looked for.
+    /// Takes out this text wherever it stands, also where it is written with escapes. One of less than six bytes is no
+    /// secret and is not looked for.
     #[must_use]
     pub fn secret(mut self, secret: impl AsRef<str>) -> Self {
-        let secret = secret.as_ref();
-        if secret.len() < SHORTEST {
+        let secret = secret.as_ref().to_owned();
+        if secret.len() < SHORTEST || self.secrets.contains(&secret) {
             return self;
         }
-        // Inside of JSON that is itself a text, such as a tool's arguments, it may be written with escapes.
-        let mut form = secret.to_owned();
-        for _ in 0..3 {
-            if !self.secrets.contains(&form) {
-                self.secrets.push(form.clone());
-            }
-            let escaped = serde_json::to_string(&form).unwrap_or_default();
-            form = escaped.get(1..escaped.len().saturating_sub(1)).unwrap_or_default().to_owned();
-        }
+        self.secrets.push(secret);
         // A text that holds another one is taken out first.
         self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         self
@@ -126,7 +127,8 @@ impl Redact {
         self.rule(|text| words(text, |c| c.is_alphanumeric() || "@._%+-".contains(c), is_email))
     }
 
-    /// Takes out numbers of payment cards: 13 to 19 digits, with spaces or dashes between, whose check digit is right.
+    /// Takes out numbers of payment cards: 13 to 19 digits, with spaces or dashes between, whose check digit is right. One
+    /// without spaces or dashes that begins with 0 or 1 is left: it is a time or an id, not a card.
     #[must_use]
     pub fn cards(self) -> Self {
         self.rule(|text| words(text, |c| c.is_ascii_digit() || c == ' ' || c == '-', is_card))
@@ -145,7 +147,8 @@ impl Redact {
     }
 
     /// Takes out whatever a function takes out: it gives the text without it, or `None` when there is nothing to change.
-    /// It sees one text at a time, such as a message or the arguments of a tool call.
+    /// It sees one text at a time, such as a message or the arguments of a tool call; of one that is JSON also each text
+    /// and each number in it.
     #[must_use]
     pub fn rule(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
@@ -188,11 +191,14 @@ impl Redactor {
 
     /// A text without what is to be taken out of it.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut text = Cow::Borrowed(text);
+        let mut text = match is_json(text).then(|| self.json(text, Place::Content)).flatten() {
+            Some(without) => Cow::Owned(without),
+            None => Cow::Borrowed(text),
+        };
         for redact in self.0.iter() {
             for secret in &redact.secrets {
-                if text.contains(secret.as_str()) {
-                    text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
+                if let Some(without) = text::without(&text, secret, REDACTED) {
+                    text = Cow::Owned(without);
                 }
             }
             for rule in &redact.rules {
@@ -205,9 +211,10 @@ impl Redactor {
     }
 
     /// An event without it. Its JSON is rewritten text by text, so that everything else stays byte for byte.
-    pub(crate) fn event(&self, kind: EventKind) -> EventKind {
+    pub(crate) fn event(&self, mut kind: EventKind) -> EventKind {
+        self.values(&mut kind);
         let Ok(json) = serde_json::to_string(&kind) else { return kind };
-        let Some(without) = self.json(&json) else { return kind };
+        let Some(without) = self.json(&json, Place::Event) else { return kind };
         match serde_json::from_str(&without) {
             Ok(kind) => kind,
             Err(problem) => {
@@ -215,18 +222,57 @@ impl Redactor {
                 tracing::error!(%problem, "an event could not be redacted; its texts are left out");
                 let blank = |_: &str| Some(REDACTED.to_owned());
                 let blank = Self::from(Redact { rules: vec![Arc::new(blank)], secrets: Vec::new() });
-                let json = blank.json(&json).unwrap_or_default();
+                let json = blank.json(&json, Place::Event).unwrap_or_default();
                 serde_json::from_str(&json).unwrap_or(EventKind::RunCancelled { reason: REDACTED.into() })
             }
         }
     }
 
-    /// JSON text with its strings redacted; `None` when there was nothing to take out.
-    fn json(&self, json: &str) -> Option<String> {
+    /// The same for the values of the host's own types, whose numbers are not those of the event.
+    fn values(&self, kind: &mut EventKind) {
+        let redact = |value: &mut Encoded| {
+            if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json) {
+                *value = without.unwrap_or_else(|_| Encoded::null());
+            }
+        };
+        match kind {
+            EventKind::RunStarted(started) => {
+                if let RunBody::Workflow(workflow) = &mut Arc::make_mut(started).body {
+                    redact(&mut workflow.input);
+                }
+            }
+            EventKind::WorkflowStarted(workflow) => redact(&mut Arc::make_mut(workflow).input),
+            EventKind::RunCompleted(completed) => {
+                if let RunCompleted::Workflow(workflow) = Arc::make_mut(completed) {
+                    redact(&mut workflow.output);
+                }
+            }
+            EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
+            | EventKind::NodeCompleted { output, .. }
+            | EventKind::ApprovalResolved { answer: output, .. } => redact(output),
+            EventKind::ApprovalRequested(request) => redact(&mut Arc::make_mut(request).payload),
+            _ => {}
+        }
+    }
+
+    /// JSON text with its strings redacted, and its numbers where they are content; `None` when there was nothing to take
+    /// out.
+    fn json(&self, json: &str, place: Place) -> Option<String> {
         let mut out = String::new();
         let (mut copied, mut at) = (0, 0);
         let bytes = json.as_bytes();
         while at < bytes.len() {
+            if place == Place::Content && (bytes[at] == b'-' || bytes[at].is_ascii_digit()) {
+                let length = json[at..].find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+                let end = length.map_or(bytes.len(), |length| at + length);
+                if self.finds_number(&json[at..end]) {
+                    out.push_str(&json[copied..at]);
+                    out.push_str(&format!("\"{REDACTED}\""));
+                    copied = end;
+                }
+                at = end;
+                continue;
+            }
             if bytes[at] != b'"' {
                 at += 1;
                 continue;
@@ -239,7 +285,7 @@ impl Redactor {
             at = (at + 1).min(bytes.len());
             let literal = &json[begin..at];
             let Ok(text) = serde_json::from_str::<String>(literal) else { continue };
-            if text.len() < SHORTEST || WORDS.contains(&text.as_str()) || is_name(&text) {
+            if text.len() < SHORTEST || place == Place::Event && (WORDS.contains(&text.as_str()) || is_name(&text)) {
                 continue;
             }
             if let Cow::Owned(without) = self.text(&text) {
@@ -254,6 +300,28 @@ impl Redactor {
         out.push_str(&json[copied..]);
         Some(out)
     }
+
+    /// Whether a number is to be taken out. `4.1e15` is a number as its digits are.
+    fn finds_number(&self, literal: &str) -> bool {
+        let found = |digits: &str| digits.len() >= SHORTEST && matches!(self.text(digits), Cow::Owned(_));
+        let whole = || literal.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() < 1e20);
+        found(literal)
+            || literal.contains(['.', 'e', 'E']) && whole().is_some_and(|number| found(&format!("{number:.0}")))
+    }
+}
+
+/// Where JSON text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The event itself, with words and numbers of its own.
+    Event,
+    /// Inside of a text or a value.
+    Content,
+}
+
+/// Whether a text is a list, an object or a text in JSON.
+fn is_json(text: &str) -> bool {
+    text.trim_ascii_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Whether a text is the name of an event.
@@ -293,6 +361,9 @@ fn is_email(word: &str) -> bool {
 
 fn is_card(word: &str) -> bool {
     let digits: Vec<u32> = word.chars().filter_map(|c| c.to_digit(10)).collect();
+    if word.starts_with(['0', '1']) && digits.len() == word.len() {
+        return false;
+    }
     let sum: u32 = (digits.iter().rev().enumerate())
         .map(|(at, digit)| match at % 2 {
             0 => *digit,
@@ -344,8 +415,37 @@ mod tests {
             ("key sk-abcdefghijklmnop1234, end", "key [redacted], end"),
             ("task-abcdefghijklmnop1234", "task-abcdefghijklmnop1234"),
             ("{\"k\":\"a \\\"quoted\\\" secret\"}", "{\"k\":\"[redacted]\"}"),
+            // JSON inside of a text stays JSON.
+            ("{\"n\":4111111111111111,\"m\":1.5}", "{\"n\":\"[redacted]\",\"m\":1.5}"),
+            ("[4.111111111111111e15, 4111111111111111.0]", "[\"[redacted]\", \"[redacted]\"]"),
+            ("[1763766000000, 17637660000000000, 12]", "[1763766000000, 17637660000000000, 12]"),
+            ("{\"to\":\"ada\\u0040example.org\"}", "{\"to\":\"[redacted]\"}"),
+            ("{\"ada@example.org\": {}}", "{\"[redacted]\": {}}"),
+            ("\"sk-abcdefghijklmnop\\u0031234\"", "\"[redacted]\""),
+            ("cut off: {\"k\":\"a \\\\\\\"quoted\\\\\\\" secret", "cut off: {\"k\":\"[redacted]"),
         ] {
             assert_eq!(all.text(text), expected);
+        }
+    }
+
+    #[test]
+    fn it_looks_into_json_however_deep() {
+        let all = redact().secret("pass-word \"x\"").secret("987654321").emails().cards().redactor().unwrap();
+        let mut value = serde_json::json!({"a": "pass-word \"x\"", "b": [987_654_321, 4_111_111_111_111_111_u64, 7],
+            "c": "Write to ada@example.org, 4111 1111 1111 1111."});
+        for depth in 0..6 {
+            let text = value.to_string();
+            let without = all.text(&text);
+            // Read back as deep as it was written.
+            let mut read: serde_json::Value = serde_json::from_str(&without).expect("it stays JSON");
+            for _ in 0..depth {
+                let text = read.as_array().and_then(|list| list[0].as_str()).expect("a text in a list").to_owned();
+                read = serde_json::from_str(&text).expect("it stays JSON");
+            }
+            let expected = serde_json::json!({"a": "[redacted]", "b": ["[redacted]", "[redacted]", 7],
+                "c": "Write to [redacted], [redacted]."});
+            assert_eq!(read, expected, "{depth} deep");
+            value = serde_json::json!([text]);
         }
     }
 }

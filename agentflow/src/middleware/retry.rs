@@ -36,6 +36,12 @@ pub fn retry(max_retries: u32) -> Retry {
 /// by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model has its
 /// own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before this sees an
 /// error; [`HttpSettings`](crate::HttpSettings) says how many.
+///
+/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store makes a model
+/// call again up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter by
+/// chance, or when the provider says, if that is within two minutes. The wait is a `model.retrying` event and can be
+/// cancelled; the retries of a call are counted from the journal, so a crash adds none, and take the place of the HTTP
+/// adapter's own. `retry(0)` switches this off.
 #[derive(Clone, Debug)]
 pub struct Retry {
     max_retries: u32,
@@ -72,6 +78,10 @@ impl Retry {
 impl Middleware for Retry {
     fn name(&self) -> &str {
         "retry"
+    }
+
+    fn retries_model_calls(&self) -> bool {
+        true
     }
 
     async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {

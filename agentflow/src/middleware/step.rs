@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Place;
 use crate::agent::Attempt;
 use crate::context::{Context, RunShared};
 use crate::event::{RunId, Spending};
-use crate::message::{Conversation, ToolCall, ToolResult, ToolStatus};
-use crate::model::{Model, ModelInfo, ModelRequest};
+use crate::message::{Conversation, Part, ToolCall, ToolResult, ToolStatus};
+use crate::model::{Model, ModelInfo, ModelRequest, Usage};
 use crate::tool::ToolDefinition;
 
 /// Which run a hook is about.
@@ -76,7 +77,17 @@ pub struct ModelStep {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) typed: bool,
     pub(crate) notes: Vec<(String, String)>,
+    /// What the call holds in budgets.
+    pub(crate) places: Vec<Place>,
 }
+
+/// The bytes that a token stands for, when nothing is known: a little less than of English text, since an estimate that
+/// is too low lets too many calls through.
+const BYTES_PER_TOKEN: u64 = 3;
+/// The tokens of an image or a file, when nothing is known.
+const MEDIA_TOKENS: u64 = 1_500;
+/// The tokens of an answer whose request names no limit, until the run has seen a larger one.
+const ANSWER_TOKENS: u64 = 4_096;
 
 impl ModelStep {
     /// The agent's name.
@@ -132,6 +143,20 @@ impl ModelStep {
         })
     }
 
+    /// What this call is expected to cost: its conversation and tools by their length, and the longest answer that it may
+    /// get by its settings, else the longest that the run has seen, of at least 4,096 tokens.
+    pub(super) fn estimate(&self) -> Spending {
+        let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
+        let (least, seen) = self.cx.run().log.spent(|ledger| (ledger.least(&base), ledger.longest_answer()));
+        let ModelInfo { provider, model } = self.info().clone();
+        let output = match self.request.settings.max_tokens {
+            Some(most) => u64::from(most),
+            None => seen.max(ANSWER_TOKENS),
+        };
+        let usage = Usage::new(tokens_of(&self.request).max(least.input_tokens), output);
+        Spending { agent: Arc::clone(&self.agent), provider, model, calls: 1, usage }
+    }
+
     /// The tokens that this agent alone has spent, and those that this call will cost it at least.
     pub(super) fn own_tokens(&self) -> (u64, u64) {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
@@ -147,6 +172,24 @@ impl ModelStep {
     pub fn set_note(&mut self, key: impl Into<String>, note: impl Into<String>) {
         self.notes.push((key.into(), note.into()));
     }
+}
+
+/// About how many tokens a model reads of a request.
+fn tokens_of(request: &ModelRequest) -> u64 {
+    let parts = request.messages.messages().iter().flat_map(|message| message.parts());
+    let of_part = |part: &Part| match part {
+        Part::Text { text } => text.len(),
+        Part::Reasoning(reasoning) => reasoning.text.len(),
+        Part::ToolCall(call) => call.name.len() + call.arguments.len(),
+        Part::ToolResult(result) => result.output.len(),
+        Part::Media(_) => usize::try_from(MEDIA_TOKENS * BYTES_PER_TOKEN).unwrap_or(usize::MAX),
+    };
+    let tools = request.tools.definitions().iter();
+    let of_schema = |schema: &serde_json::Value| schema.to_string().len();
+    let bytes = parts.map(of_part).sum::<usize>()
+        + tools.map(|tool| tool.name.len() + tool.description.len() + of_schema(&tool.parameters)).sum::<usize>()
+        + request.output.as_ref().map_or(0, |output| of_schema(&output.schema));
+    u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
 }
 
 impl fmt::Debug for ModelStep {

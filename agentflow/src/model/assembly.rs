@@ -12,7 +12,8 @@ use crate::message::{Part, Reasoning, ToolCall};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Assembly {
     pieces: Vec<Piece>,
-    calls: usize,
+    /// Where each call is among the pieces.
+    calls: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,23 +60,27 @@ impl Assembly {
 
     /// A new call; what is known of it may be empty. Returns its number, from 0.
     pub(super) fn begin_call(&mut self) -> usize {
+        self.calls.push(self.pieces.len());
         self.pieces.push(Piece::Call(ToolCall::default()));
-        self.calls += 1;
-        self.calls - 1
+        self.calls.len() - 1
     }
 
     /// How many calls have begun.
     pub(super) fn calls(&self) -> usize {
-        self.calls
+        self.calls.len()
+    }
+
+    /// How many parts have begun. What bounds them is the adapter's to ask.
+    pub(super) fn parts(&self) -> usize {
+        self.pieces.len()
     }
 
     /// A call by its number.
     pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
-        let mut calls = self.pieces.iter_mut().filter_map(|piece| match piece {
-            Piece::Call(call) => Some(call),
+        match self.pieces.get_mut(*self.calls.get(number)?) {
+            Some(Piece::Call(call)) => Some(call),
             _ => None,
-        });
-        calls.nth(number)
+        }
     }
 
     /// More of a call. An id or a name that is known already is not said again.
@@ -99,6 +104,7 @@ impl Assembly {
         let any = self.pieces.iter().any(|piece| matches!(piece, Piece::Reasoning(_)));
         if !any && opaque.is_some() {
             self.pieces.insert(0, Piece::Reasoning(Reasoning::default()));
+            self.calls.iter_mut().for_each(|at| *at += 1);
         }
         let mut opaque = opaque.map(Box::new);
         for piece in &mut self.pieces {

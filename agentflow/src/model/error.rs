@@ -56,6 +56,8 @@ pub enum ModelErrorKind {
     ContentFilter,
     /// The answer is not what the wire format says.
     InvalidResponse,
+    /// The answer is larger than an answer may be, in bytes or in parts.
+    AnswerTooLarge,
     /// The call was cancelled.
     Cancelled,
 }
@@ -92,6 +94,7 @@ impl ModelErrorKind {
             Self::ContextOverflow => "context_overflow",
             Self::ContentFilter => "content_filter",
             Self::InvalidResponse => "invalid_response",
+            Self::AnswerTooLarge => "answer_too_large",
             Self::Cancelled => "cancelled",
         }
     }
@@ -124,6 +127,13 @@ impl ModelError {
     /// The stream stopped without the provider's own sign that the answer is whole.
     pub fn truncated() -> Self {
         Self::new(ModelErrorKind::Truncated, "the answer stopped before its end; what came before is incomplete")
+    }
+
+    /// The answer is larger than it may be.
+    #[cfg(feature = "http")]
+    #[allow(dead_code, reason = "a build may have no adapter")]
+    pub(super) fn too_large(problem: impl Into<String>) -> Self {
+        Self::new(ModelErrorKind::AnswerTooLarge, problem)
     }
 
     /// Adds the HTTP status.
@@ -215,15 +225,56 @@ impl ModelError {
         self.0.kind.is_retryable() && !self.0.permanent
     }
 
-    /// Passes every text through `clean`, and the body through `cap` after that.
+    /// Passes every text through `clean`, that of the causes included, and those of the error itself through `cap` after
+    /// that.
     #[cfg(feature = "http")]
     pub(super) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
-        inner.message = clean(std::mem::take(&mut inner.message));
-        inner.provider_code = inner.provider_code.take().map(&clean);
-        inner.request_id = inner.request_id.take().map(&clean);
-        inner.body = inner.body.take().map(clean).map(cap);
+        let fit = |text| cap(clean(text));
+        inner.message = fit(std::mem::take(&mut inner.message));
+        inner.provider_code = inner.provider_code.take().map(fit);
+        inner.request_id = inner.request_id.take().map(fit);
+        inner.body = inner.body.take().map(fit);
+        inner.source = inner.source.take().map(|source| cleaned(source, &clean));
         self
+    }
+}
+
+/// A cause, or the sentences of it and of its own causes where one of them, or a debugger's view of it, is not clean:
+/// serde shows a text that it found in the place of something else.
+#[cfg(feature = "http")]
+fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
+    let mut sentences = Vec::new();
+    let mut shown = String::new();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*source);
+    while let Some(error) = cause {
+        sentences.push(error.to_string());
+        shown.push_str(&format!("{error} {error:?} {error:#?}\n"));
+        cause = error.source();
+    }
+    if clean(shown.clone()) == shown {
+        return source;
+    }
+    let cleaned = sentences.into_iter().rev().fold(None, |source, sentence| {
+        let source: Option<Source> = source;
+        Some(Box::new(Sentence { sentence: clean(sentence), source }))
+    });
+    cleaned.unwrap_or(source)
+}
+
+/// What is left of a cause that showed what is not to be seen.
+#[cfg(feature = "http")]
+#[derive(thiserror::Error)]
+#[error("{sentence}")]
+struct Sentence {
+    sentence: String,
+    source: Option<Source>,
+}
+
+#[cfg(feature = "http")]
+impl fmt::Debug for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
     }
 }
 

@@ -120,6 +120,9 @@ pub struct ModelRequest {
     pub settings: Arc<ModelSettings>,
     /// Whether pieces are wanted as they come. Without it an adapter may wait for the whole answer.
     pub stream: bool,
+    /// Whether the caller makes a failed call again by itself, as a durable run does: an adapter then makes no retries of
+    /// its own, so that the two do not multiply.
+    pub retried_by_caller: bool,
 }
 
 impl ModelRequest {
@@ -131,6 +134,7 @@ impl ModelRequest {
             output: None,
             settings: Arc::default(),
             stream: false,
+            retried_by_caller: false,
         }
     }
 
@@ -365,7 +369,15 @@ impl StopReason {
     }
 }
 
+/// The most tokens that a call is taken to have read or written. No model reaches a billion; a server that says more says
+/// nothing, and must not make sums overflow.
+#[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(dead_code, reason = "nobody counts"))]
+pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
+
 /// Tokens, counted alike for every provider: cached tokens are part of the input, reasoning is part of the output.
+///
+/// What a server says is not taken at its word: the adapters of agentflow read a count of more than a billion as one
+/// billion. Sums never overflow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -383,7 +395,7 @@ pub struct Usage {
     /// Tokens spent on reasoning, when the provider says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
-    /// The provider's own object, unchanged.
+    /// The provider's own object, unchanged; `None` also when it is larger than 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<Box<serde_json::Value>>,
 }
@@ -394,15 +406,20 @@ impl Usage {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// Adds another call's counts; the raw object of a sum is `None`.
+    /// All tokens, read and written; `u64::MAX` when there are more.
+    pub fn total_tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Adds another call's counts, each up to `u64::MAX`; the raw object of a sum is `None`.
     pub fn add(&mut self, other: &Self) {
         fn sum(a: &mut Option<u64>, b: Option<u64>) {
             if let Some(b) = b {
-                *a = Some(a.unwrap_or(0) + b);
+                *a = Some(a.unwrap_or(0).saturating_add(b));
             }
         }
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         sum(&mut self.cached_tokens, other.cached_tokens);
         sum(&mut self.cache_write_tokens, other.cache_write_tokens);
         sum(&mut self.reasoning_tokens, other.reasoning_tokens);

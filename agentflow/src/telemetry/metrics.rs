@@ -12,7 +12,7 @@ use opentelemetry::metrics::{Histogram, Meter};
 
 use super::provider_name;
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
-use crate::model::Usage;
+use crate::model::{MAX_TOKENS, Usage};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
@@ -147,7 +147,8 @@ impl MetricsSink {
         if let Some((_, usage)) = response.filter(|(_, usage)| usage.input_tokens > 0 || usage.output_tokens > 0) {
             for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 attributes.push(KeyValue::new("gen_ai.token.type", kind));
-                self.tokens.record(tokens, &attributes);
+                // Whoever adds them up may not expect more than a model can reach.
+                self.tokens.record(tokens.min(MAX_TOKENS), &attributes);
                 attributes.pop();
             }
         }

@@ -94,9 +94,8 @@ impl FailureClass {
             "auth" | "permission" | "unauthorized" | "denied" => Self::Permission,
             "cancelled" => Self::Cancelled,
             "bad_request" | "invalid_arguments" | "value" | "too_large" | "build" | "model_ref" => Self::Validation,
-            "context_overflow" | "content_filter" | "invalid_response" | "no_answer" | "invalid_output" => {
-                Self::ModelError
-            }
+            "context_overflow" | "content_filter" | "invalid_response" | "answer_too_large" | "no_answer"
+            | "invalid_output" => Self::ModelError,
             _ => Self::ToolError,
         }
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::blocks::Block;
@@ -11,9 +12,11 @@ use super::problem;
 use super::wire::{Event, Fields, OtherDelta, OtherEvent, WireMessage};
 use crate::message::{Message, Role};
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::from_bytes;
-use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
-use crate::text;
+use crate::model::loose::{MAX_RAW_USAGE, bounded, count_of, from_bytes, invalid, unread};
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
+
+/// More than any usage has.
+const MAX_USAGE_FIELDS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct MessagesDecoder {
@@ -43,15 +46,16 @@ impl Decode for MessagesDecoder {
         }
         let event: Event<'_> = match from_bytes(data) {
             Ok(event) => event,
-            Err(error) => return self.other(&error, data),
+            Err(error) => return self.other(error, data),
         };
         match &*event.kind {
             "content_block_delta" => self.more(&event, data, deltas),
             "content_block_start" => {
                 if let Some(raw) = event.content_block {
                     let fields = serde_json::from_str(raw.get())
-                        .map_err(|error| broken(&error, "a block of the answer", data))?;
+                        .map_err(|error| unread("a block of the answer", error, data))?;
                     self.begin(event.index, fields, deltas);
+                    bounded(self.blocks.len())?;
                 }
             }
             "content_block_stop" => {
@@ -63,16 +67,16 @@ impl Decode for MessagesDecoder {
                 self.started = true;
                 if let Some(raw) = event.message {
                     let message: WireMessage<'_> = serde_json::from_str(raw.get())
-                        .map_err(|error| broken(&error, "the head of the answer", data))?;
+                        .map_err(|error| unread("the head of the answer", error, data))?;
                     self.head(&message);
-                    self.count(message.usage.as_ref());
+                    self.count(message.usage, data)?;
                 }
             }
             "message_delta" => {
                 if let Some(delta) = event.delta.as_ref().filter(|delta| !delta.stop_reason.is_empty()) {
                     (*delta.stop_reason).clone_into(&mut self.stop_reason);
                 }
-                self.count(event.usage.as_ref());
+                self.count(event.usage, data)?;
             }
             "message_stop" => {
                 self.blocks.iter_mut().for_each(|block| block.end(deltas));
@@ -88,19 +92,20 @@ impl Decode for MessagesDecoder {
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
         let message: WireMessage<'_> =
-            serde_json::from_slice(body).map_err(|error| broken(&error, "the answer", body))?;
+            serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
         if &*message.kind == "error" || message.error.is_some_and(|error| error.get() != "null") {
             return Err(problem::in_answer(body));
         }
         let Some(content) = &message.content else {
-            return Err(unreadable("the answer", "it has no content; check the base URL", body));
+            return Err(invalid("the answer", "it has no content; check the base URL", body));
         };
+        bounded(content.len())?;
         self.head(&message);
-        self.count(message.usage.as_ref());
+        self.count(message.usage, body)?;
         (*message.stop_reason).clone_into(&mut self.stop_reason);
         for (index, raw) in (0..).zip(content) {
             let fields =
-                serde_json::from_str(raw.get()).map_err(|error| broken(&error, "a block of the answer", body))?;
+                serde_json::from_str(raw.get()).map_err(|error| unread("a block of the answer", error, body))?;
             self.begin(index, fields, deltas);
         }
         self.blocks.iter_mut().for_each(|block| block.end(deltas));
@@ -144,13 +149,18 @@ impl MessagesDecoder {
         (*message.model).clone_into(&mut self.model);
     }
 
-    /// Counts are cumulative: a later one takes the place of an earlier one.
-    fn count(&mut self, usage: Option<&Map<String, Value>>) {
+    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is none.
+    fn count(&mut self, usage: Option<&RawValue>, data: &[u8]) -> Result<(), ModelError> {
+        let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return Ok(()) };
+        let usage: Option<Map<String, Value>> =
+            serde_json::from_str(raw.get()).map_err(|error| unread("the usage of the answer", error, data))?;
         for (name, value) in usage.into_iter().flatten() {
-            if !value.is_null() || !self.usage.contains_key(name) {
-                self.usage.insert(name.clone(), value.clone());
+            let known = self.usage.contains_key(&name);
+            if known && !value.is_null() || !known && self.usage.len() < MAX_USAGE_FIELDS {
+                self.usage.insert(name, value);
             }
         }
+        Ok(())
     }
 
     fn slot(&self, index: u64) -> Option<usize> {
@@ -174,34 +184,23 @@ impl MessagesDecoder {
     }
 
     /// What has not the shape of an event is skipped when it is of a kind that is newer than this.
-    fn other(&mut self, error: &serde_json::Error, data: &[u8]) -> Result<Flow, ModelError> {
-        let other: OtherEvent<'_> =
-            serde_json::from_slice(data).map_err(|_| broken(error, "an event of the answer", data))?;
-        let delta = match &*other.kind {
-            "content_block_delta" => serde_json::from_slice::<OtherDelta>(data).ok().filter(OtherDelta::is_new),
-            "content_block_start" | "content_block_stop" | "message_start" | "message_delta" | "message_stop" => None,
-            _ => return Ok(Flow::More),
+    fn other(&mut self, error: serde_json::Error, data: &[u8]) -> Result<Flow, ModelError> {
+        let delta = match serde_json::from_slice::<OtherEvent<'_>>(data) {
+            Ok(other) => match &*other.kind {
+                "content_block_delta" => serde_json::from_slice::<OtherDelta>(data).ok().filter(OtherDelta::is_new),
+                "content_block_start" | "content_block_stop" | "message_start" | "message_delta" | "message_stop" => {
+                    None
+                }
+                _ => return Ok(Flow::More),
+            },
+            Err(_) => None,
         };
-        let delta = delta.ok_or_else(|| broken(error, "an event of the answer", data))?;
+        let delta = delta.ok_or_else(|| unread("an event of the answer", error, data))?;
         if let Some(at) = self.slot(delta.index) {
             self.blocks[at].more_fields(delta.delta);
         }
         Ok(Flow::More)
     }
-}
-
-fn broken(error: &serde_json::Error, what: &str, data: &[u8]) -> ModelError {
-    match error.is_eof() {
-        true => ModelError::truncated(),
-        false => unreadable(what, &error.to_string(), data),
-    }
-}
-
-fn unreadable(what: &str, problem: &str, data: &[u8]) -> ModelError {
-    let data = String::from_utf8_lossy(data);
-    let shown = text::head(data.trim(), 200);
-    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
-        .with_body(data)
 }
 
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
@@ -219,13 +218,13 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
 
 /// The provider's input leaves out what was read from its cache or written to it; ours has it all.
 fn usage(raw: Map<String, Value>) -> Usage {
-    let count = |name: &str| raw.get(name).and_then(Value::as_u64);
+    let count = |name: &str| raw.get(name).and_then(count_of);
     let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
     let inputs = [count("input_tokens"), cached, written];
     let mut usage = Usage::new(inputs.into_iter().flatten().sum(), count("output_tokens").unwrap_or_default());
     usage.cached_tokens = cached;
     usage.cache_write_tokens = written;
-    usage.reasoning_tokens = raw.get("output_tokens_details").and_then(|details| details["thinking_tokens"].as_u64());
+    usage.reasoning_tokens = raw.get("output_tokens_details").and_then(|details| count_of(&details["thinking_tokens"]));
     if !raw.is_empty() {
         usage.raw = Some(Box::new(Value::Object(raw)));
     }

@@ -10,7 +10,6 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 /// The fields of a block, each as the text it came as.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
@@ -29,8 +28,8 @@ pub(super) struct Event<'a> {
     pub(super) content_block: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) message: Option<&'a RawValue>,
-    #[serde(default)]
-    pub(super) usage: Option<Map<String, Value>>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
 }
 
 /// What an event adds to a block, or at the end to the message.
@@ -90,8 +89,8 @@ pub(super) struct WireMessage<'a> {
     pub(super) content: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     pub(super) stop_reason: Text<'a>,
-    #[serde(default)]
-    pub(super) usage: Option<Map<String, Value>>,
+    #[serde(borrow, default)]
+    pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }

@@ -12,9 +12,8 @@ use super::{MADE_ID, PROVIDER, problem};
 use crate::message::{Media, Message, Part, Reasoning, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::{Loose, from_bytes};
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason, Usage};
-use crate::text;
+use crate::model::loose::{Loose, bounded, from_bytes, invalid, raw_usage, unread};
+use crate::model::{ModelError, ModelEvent, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
 pub(super) struct GeminiDecoder {
@@ -52,7 +51,7 @@ impl Decode for GeminiDecoder {
             return Ok(());
         }
         if !self.piece(body, deltas, "the answer")? {
-            return Err(unreadable("the answer", "it has no candidates; check the base URL", body));
+            return Err(invalid("the answer", "it has no candidates; check the base URL", body));
         }
         // A whole document is an end in itself: some servers leave the reason out.
         self.finish_reason.get_or_insert_default();
@@ -114,6 +113,7 @@ impl GeminiDecoder {
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
             self.part(part, deltas);
         }
+        bounded(self.answer.parts())?;
         if !candidate.finish_reason.is_empty() {
             if self.answer.calls() == 0
                 && let Some(error) = problem::unusable(&candidate.finish_reason, &candidate.finish_message)
@@ -196,20 +196,6 @@ impl GeminiDecoder {
     }
 }
 
-fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
-    match error.is_eof() {
-        true => ModelError::truncated().with_source(error),
-        false => unreadable(what, &error.to_string(), data).with_source(error),
-    }
-}
-
-fn unreadable(what: &str, problem: &str, data: &[u8]) -> ModelError {
-    let data = String::from_utf8_lossy(data);
-    let shown = text::head(data.trim(), 200);
-    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
-        .with_body(data)
-}
-
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
     match reason {
         // Some servers in between say that the model called a function, in words of their own.
@@ -233,7 +219,7 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
 
 /// Counts that cannot be read count as none: an answer is worth more than its bill.
 fn usage(raw: &str) -> Usage {
-    let mut usage = Usage { raw: serde_json::from_str(raw).ok().map(Box::new), ..Usage::default() };
+    let mut usage = Usage { raw: raw_usage(raw), ..Usage::default() };
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let count = Option::unwrap_or_default;
         usage.input_tokens = count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);

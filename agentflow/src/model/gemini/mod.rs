@@ -28,7 +28,8 @@ use reqwest::Url;
 use self::decode::GeminiDecoder;
 use super::http::{HttpSettings, Outgoing, Provider, Refusal, Server, ServerBuilder, WireFormat, exchange};
 use super::{
-    Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
+    Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider,
 };
 
 pub(crate) const PROVIDER: &str = "gemini";
@@ -221,12 +222,14 @@ impl GeminiBuilder {
     /// The model. Nothing is sent yet.
     ///
     /// # Errors
-    /// When the base URL is no `http` or `https` address, or a header cannot be sent.
+    /// When the base URL is no `http` or `https` address, a header cannot be sent, or the model's name is no path: one
+    /// of its segments is empty, `.` or `..`.
     pub fn build(self) -> Result<Gemini, ModelError> {
         let Self { model, server, output_mode } = self;
         let server = server.build()?;
-        let url = endpoint(&server, &model, "generateContent");
-        let mut stream_url = endpoint(&server, &model, "streamGenerateContent");
+        let path = model_path(&model)?;
+        let url = endpoint(&server, &path, "generateContent");
+        let mut stream_url = endpoint(&server, &path, "streamGenerateContent");
         stream_url.query_pairs_mut().append_pair("alt", "sse");
         let format = format!("{PROVIDER}/{model}");
         let info = ModelInfo::new(PROVIDER, model);
@@ -246,10 +249,31 @@ impl fmt::Debug for GeminiBuilder {
 }
 
 /// The address of a model's method.
-fn endpoint(server: &Server, model: &str, method: &str) -> Url {
+fn endpoint(server: &Server, model_path: &str, method: &str) -> Url {
     let version = if server.url.path().split('/').any(is_version) { "" } else { VERSION };
-    let collection = if model.contains('/') { "" } else { "models/" };
-    server.endpoint(&format!("{version}{collection}{model}:{method}"))
+    server.endpoint(&format!("{version}{model_path}:{method}"))
+}
+
+/// A model's name as the path to it. A name may come from a document or a command line: whatever it holds, it names a
+/// model and leads nowhere else.
+fn model_path(model: &str) -> Result<String, ModelError> {
+    let mut path = String::from(if model.contains('/') { "" } else { "models/" });
+    for (at, segment) in model.split('/').enumerate() {
+        if matches!(segment, "" | "." | "..") {
+            let problem = format!("the model's name `{}` is no path to a model", model.escape_debug());
+            return Err(ModelError::new(ModelErrorKind::BadRequest, problem));
+        }
+        if at > 0 {
+            path.push('/');
+        }
+        for byte in segment.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => path.push(byte.into()),
+                _ => path.push_str(&format!("%{byte:02X}")),
+            }
+        }
+    }
+    Ok(path)
 }
 
 /// Whether a segment of a path is a version, such as `v1` or `v1beta`.

@@ -10,13 +10,13 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::model::loose::Loose;
+use crate::model::loose::{Loose, count, list};
 
 /// A whole answer or a piece of one: they have the same shape.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow, default)]
     pub(super) usage_metadata: Option<&'a RawValue>,
@@ -54,7 +54,7 @@ pub(super) struct Candidate<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Content<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     pub(super) parts: Option<Vec<WirePart<'a>>>,
 }
 
@@ -102,16 +102,16 @@ pub(super) struct File<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WireUsage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) prompt_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) candidates_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) thoughts_token_count: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) cached_content_token_count: Option<u64>,
     /// What the results of tools that Google runs had the model read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) tool_use_prompt_token_count: Option<u64>,
 }
 

@@ -4,10 +4,11 @@
 //! host that installs its own later is not disturbed. Clients are shared by all adapters, one per tokio runtime: a
 //! pooled connection must not outlive the runtime that drives it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use reqwest::Client;
+use reqwest::{Client, Url};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -23,35 +24,61 @@ const USER_AGENT: &str = concat!("agentflow/", env!("CARGO_PKG_VERSION"));
 
 struct Kept {
     runtime: Id,
-    tls: bool,
-    connect_timeout: Duration,
+    kind: Kind,
     client: Client,
 }
 
-/// The client for the runtime this is called on. Cheap: mostly a look into a short list.
-pub(super) fn client(tls: bool, connect_timeout: Duration) -> Result<Client, ModelError> {
+/// What clients differ in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    tls: bool,
+    /// Whether the proxies of the environment (`HTTPS_PROXY` and the like) are used. They are not for this machine
+    /// itself: another one cannot reach it, and would be given the key.
+    proxies: bool,
+    connect_timeout: Duration,
+}
+
+/// The client for an address, on the runtime this is called on. Cheap: mostly a look into a short list.
+pub(super) fn client(url: &Url, connect_timeout: Duration) -> Result<Client, ModelError> {
+    kept(Kind { tls: url.scheme() == "https", proxies: !is_this_machine(url), connect_timeout })
+}
+
+/// Whether an address is on the machine that this runs on.
+pub(super) fn is_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback() || address.is_unspecified(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+fn kept(kind: Kind) -> Result<Client, ModelError> {
     static CLIENTS: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
     let runtime = Handle::try_current()
         .map_err(|_| ModelError::new(ModelErrorKind::Transport, "a model can only be called inside a tokio runtime"))?
         .id();
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let fits = |kept: &&Kept| kept.runtime == runtime && kept.tls == tls && kept.connect_timeout == connect_timeout;
+    let fits = |kept: &&Kept| kept.runtime == runtime && kept.kind == kind;
     if let Some(kept) = clients.iter().find(fits) {
         return Ok(kept.client.clone());
     }
-    let client = build(tls, connect_timeout)?;
+    let client = build(kind)?;
     if clients.len() == KEPT {
         clients.remove(0);
     }
-    clients.push(Kept { runtime, tls, connect_timeout, client: client.clone() });
+    clients.push(Kept { runtime, kind, client: client.clone() });
     Ok(client)
 }
 
-fn build(tls: bool, connect_timeout: Duration) -> Result<Client, ModelError> {
-    Client::builder()
-        .tls_backend_preconfigured(if tls { verified()? } else { unused() })
-        .connect_timeout(connect_timeout)
+fn build(kind: Kind) -> Result<Client, ModelError> {
+    let builder = match kind.proxies {
+        true => Client::builder(),
+        false => Client::builder().no_proxy(),
+    };
+    builder
+        .tls_backend_preconfigured(if kind.tls { verified()? } else { unused() })
+        .connect_timeout(kind.connect_timeout)
         .user_agent(USER_AGENT)
         // A redirect would take the key to an address that nobody named.
         .redirect(reqwest::redirect::Policy::none())
@@ -100,14 +127,39 @@ fn unused() -> ClientConfig {
 mod tests {
     use std::time::Duration;
 
-    use super::{build, client, verified};
+    use reqwest::Url;
+
+    use super::{Kind, build, client, is_this_machine, verified};
+
+    fn kind(tls: bool) -> Kind {
+        Kind { tls, proxies: true, connect_timeout: Duration::from_secs(1) }
+    }
+
+    #[test]
+    fn this_machine_has_several_names() {
+        for (url, expected) in [
+            ("http://localhost/v1", true),
+            ("http://LOCALHOST.:1", true),
+            ("http://api.localhost", true),
+            ("http://127.8.9.1:80", true),
+            ("http://[::1]:80", true),
+            ("http://[::ffff:127.0.0.1]", true),
+            ("http://0.0.0.0:11434", true),
+            ("http://localhost.example", false),
+            ("http://notlocalhost", false),
+            ("http://10.0.0.1", false),
+            ("http://[::2]", false),
+        ] {
+            assert_eq!(is_this_machine(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
 
     #[tokio::test]
     async fn clients_of_both_kinds_can_be_built_without_a_process_wide_provider() {
-        build(false, Duration::from_secs(1)).expect("plain");
+        build(kind(false)).expect("plain");
         // A machine without certificates cannot verify anybody, and then it says so.
         match verified() {
-            Ok(_) => drop(build(true, Duration::from_secs(1)).expect("TLS")),
+            Ok(_) => drop(build(kind(true)).expect("TLS")),
             Err(error) => assert!(error.message().contains("certificates"), "{error}"),
         }
         assert!(rustls::crypto::CryptoProvider::get_default().is_none());
@@ -115,7 +167,7 @@ mod tests {
 
     #[test]
     fn outside_a_runtime_it_is_an_error_not_a_panic() {
-        let error = client(false, Duration::from_secs(1)).expect_err("no runtime");
+        let error = client(&Url::parse("http://h").unwrap(), Duration::from_secs(1)).expect_err("no runtime");
         assert!(error.message().contains("tokio runtime"), "{error}");
     }
 }

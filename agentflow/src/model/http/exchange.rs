@@ -22,18 +22,18 @@ use crate::text;
 
 /// The most of a refusal that is read.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// The most of a body that an error keeps.
-const MAX_ERROR_BODY: usize = 4 * 1024;
-/// The most of an answer that comes as one document.
-const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
-/// How long the end of the body may take after the provider's own end. It mostly comes with it; a connection whose body
-/// was not read to the end cannot be used again.
+/// The most of each text that an error keeps, the body among them.
+const MAX_ERROR_TEXT: usize = 4 * 1024;
+/// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with it;
+/// a connection whose body was not read to the end cannot be used again.
 const DRAIN: Duration = Duration::from_millis(100);
+const MAX_DRAIN: usize = 1024 * 1024;
 
 /// The stream of one call. Nothing happens before it is polled.
 pub(crate) fn exchange<W: WireFormat>(wire: Arc<W>, request: ModelRequest) -> ModelStream {
     let state = Box::new(Exchange {
         deltas: Deltas::new(request.stream),
+        retried_by_caller: request.retried_by_caller,
         wire,
         stage: Stage::New(request),
         prepared: None,
@@ -54,6 +54,7 @@ struct Exchange<W: WireFormat> {
     deltas: Deltas,
     /// When the call as a whole must have ended.
     deadline: Limit,
+    retried_by_caller: bool,
     retries: u32,
     handed_on: bool,
     /// What ends the stream once the pieces before it are handed on.
@@ -74,6 +75,8 @@ struct Reading<D> {
     /// The first piece of the body, until it is read.
     first: Option<Bytes>,
     body: Body,
+    /// How many bytes of the body were taken in.
+    taken: u64,
     decoder: D,
 }
 
@@ -122,7 +125,7 @@ impl<W: WireFormat> Exchange<W> {
             Ok((response, first)) => {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
-                Ok(Stage::Read(Box::new(Reading { response, host, first, body, decoder })))
+                Ok(Stage::Read(Box::new(Reading { response, host, first, body, taken: 0, decoder })))
             }
             Err(error) => self.again(error).await,
         }
@@ -130,6 +133,9 @@ impl<W: WireFormat> Exchange<W> {
 
     /// Waits for the next attempt, or gives up.
     async fn again(&mut self, error: ModelError) -> Result<Stage<W::Decoder>, ModelError> {
+        if self.retried_by_caller {
+            return Err(error);
+        }
         let Some(wait) = retry::wait(self.wire.settings(), self.retries, &error) else { return Err(error) };
         let until = Limit::after(wait, TimeoutKind::Total).at;
         if until >= self.deadline.at {
@@ -148,7 +154,7 @@ impl<W: WireFormat> Exchange<W> {
             None => reading.piece(settings, self.deadline).await,
         };
         match piece {
-            Ok(Some(bytes)) => match reading.take(&bytes, &mut self.deltas) {
+            Ok(Some(bytes)) => match reading.take(&bytes, settings.max_answer_bytes, &mut self.deltas) {
                 Ok(Flow::More) => Ok(Stage::Read(reading)),
                 Ok(Flow::End) => {
                     reading.drain().await;
@@ -184,14 +190,16 @@ impl<D: Decode> Reading<D> {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], deltas: &mut Deltas) -> Result<Flow, ModelError> {
-        let Self { body, decoder, .. } = self;
+    fn take(&mut self, bytes: &[u8], most: u64, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        let Self { body, decoder, taken, .. } = self;
+        *taken = taken.saturating_add(bytes.len() as u64);
+        if *taken > most {
+            let problem =
+                format!("the answer is larger than {most} bytes, the limit `max_answer_bytes` of `HttpSettings`");
+            return Err(ModelError::too_large(problem));
+        }
         match body {
             Body::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
-            Body::Document(document) if document.len() + bytes.len() > MAX_DOCUMENT => Err(ModelError::new(
-                ModelErrorKind::InvalidResponse,
-                format!("the answer is larger than {MAX_DOCUMENT} bytes"),
-            )),
             Body::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(Flow::More)
@@ -217,7 +225,15 @@ impl<D: Decode> Reading<D> {
 
     /// Reads the end of the body, so that the connection can be used again.
     async fn drain(&mut self) {
-        let _ = timeout(DRAIN, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
+        let mut left = MAX_DRAIN;
+        let rest = async {
+            while let Ok(Some(piece)) = self.response.chunk().await
+                && piece.len() <= left
+            {
+                left -= piece.len();
+            }
+        };
+        let _ = timeout(DRAIN, rest).await;
     }
 
     /// Adds what the head of the answer said.
@@ -241,7 +257,7 @@ async fn attempt<W: WireFormat>(
 ) -> Result<(Response, Option<Bytes>), ModelError> {
     let settings = wire.settings();
     let broken = |error| transport(error, &host_of(outgoing), settings.connect_timeout);
-    let client = client::client(outgoing.url.scheme() == "https", settings.connect_timeout)?;
+    let client = client::client(&outgoing.url, settings.connect_timeout)?;
     let request =
         client.post(outgoing.url.clone()).headers(outgoing.headers.clone()).body(outgoing.body.clone()).send();
     let limit = Limit::after(settings.first_byte_timeout, TimeoutKind::FirstByte).or(deadline);
@@ -302,14 +318,16 @@ fn host_of(outgoing: &Outgoing) -> Box<str> {
 
 /// An error that holds no key and not too much text.
 fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
-    error.map_texts(|text| redacted(text, hidden), |body| text::head(&body, MAX_ERROR_BODY).to_owned())
+    error.map_texts(|text| redacted(text, hidden), |text| text::head(&text, MAX_ERROR_TEXT).to_owned())
 }
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
         // A very short one is no key and would be found everywhere.
-        if secret.expose().len() >= 6 && text.contains(secret.expose()) {
-            text = text.replace(secret.expose(), "[hidden]");
+        if secret.expose().len() >= 6
+            && let Some(without) = text::without(&text, secret.expose(), "[hidden]")
+        {
+            text = without;
         }
     }
     text

@@ -23,7 +23,7 @@ pub(crate) use self::server::{Provider, Server, ServerBuilder};
 pub(crate) use self::sse::SseEvent;
 use super::{ModelError, ModelEvent, ModelRequest, ModelResponse, Secret};
 
-/// Time-outs and retries of an adapter's HTTP calls.
+/// Time-outs, retries and limits of an adapter's HTTP calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,6 +50,9 @@ pub struct HttpSettings {
     ///
     /// Only a call that was refused or of whose answer nothing arrived is made again, and only when that can help: never
     /// after the statuses 400, 401, 403, 404 and 422. An answer that broke off is an error at once.
+    ///
+    /// A durable run makes failed calls again by itself, and visibly; these retries are then not made. See
+    /// [`retry`](crate::middleware::retry).
     pub max_retries: u32,
     /// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
     /// Default 0.5 s. A provider's own `Retry-After` takes its place.
@@ -59,6 +62,12 @@ pub struct HttpSettings {
     /// The longest `Retry-After` that is waited for; a longer one ends the call with an error that carries it.
     /// Default 2 min.
     pub retry_after_cap: Duration,
+    /// The most bytes of one answer's body as it comes over the wire, streamed or not. Default 64 MiB: more than the
+    /// longest answers take, whose every token is an event of some 300 bytes. A longer one ends with
+    /// [`ModelErrorKind::AnswerTooLarge`](crate::ModelErrorKind), and what came of it is dropped.
+    ///
+    /// What is not to be set: one event of a stream has at most 16 MiB, an answer at most 4,096 parts.
+    pub max_answer_bytes: u64,
 }
 
 impl Default for HttpSettings {
@@ -72,6 +81,7 @@ impl Default for HttpSettings {
             retry_base: Duration::from_millis(500),
             retry_cap: Duration::from_secs(8),
             retry_after_cap: Duration::from_secs(120),
+            max_answer_bytes: 64 * 1024 * 1024,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! No key and no header's value is shown by anything here, and nothing here is called.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +11,7 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::HttpSettings;
+use super::client::is_this_machine;
 use crate::model::{EnvSecrets, ModelError, ModelErrorKind, Secret, SecretProvider};
 
 /// What is the same for all servers of one provider's format.
@@ -73,7 +75,7 @@ impl Server {
         let name = self.provider.key_header.map_or(AUTHORIZATION, HeaderName::from_static);
         if !headers.contains_key(&name)
             && !headers.contains_key(AUTHORIZATION)
-            && let Some((name, key)) = self.key(name).await?
+            && let Some((name, key)) = self.key(name.clone()).await?
         {
             let value = match name == AUTHORIZATION {
                 true => secret_value(&format!("Bearer {}", key.expose()))?,
@@ -81,6 +83,11 @@ impl Server {
             };
             headers.insert(name, value);
             hidden.push(key);
+        }
+        if self.url.scheme() == "http"
+            && (headers.contains_key(AUTHORIZATION) || headers.contains_key(name) || !keys_in(&self.url).is_empty())
+        {
+            warn_of_plain_text(&self.url);
         }
         Ok((headers, hidden))
     }
@@ -112,6 +119,23 @@ impl Server {
                 names.iter().map(String::as_str).chain(tokens.iter().copied()).collect::<Vec<_>>().join(" or ")
             ),
         ))
+    }
+}
+
+/// Says once for each server that a key goes to it in plain text, unless that is this machine.
+fn warn_of_plain_text(url: &Url) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+    if is_this_machine(url) {
+        return;
+    }
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
+    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{host}:{port}")) {
+        tracing::warn!(
+            server.address = host,
+            server.port = port,
+            "a key goes to a model's server over http://, where everybody on the way can read it; use https://"
+        );
     }
 }
 

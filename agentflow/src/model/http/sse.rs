@@ -5,7 +5,7 @@
 //! no I/O and never waits: an event is handed on as soon as its blank line has arrived.
 
 use super::Flow;
-use crate::model::{ModelError, ModelErrorKind};
+use crate::model::ModelError;
 
 /// The most bytes of one event. A larger one is an error: an answer must not fill the memory.
 const MAX_EVENT: usize = 16 * 1024 * 1024;
@@ -68,10 +68,7 @@ impl SseReader {
             bytes = &bytes[end + 1..];
         }
         if self.line.len() + self.data.len() > MAX_EVENT {
-            return Err(ModelError::new(
-                ModelErrorKind::InvalidResponse,
-                format!("one event of the answer is larger than {MAX_EVENT} bytes"),
-            ));
+            return Err(ModelError::too_large(format!("one event of the answer is larger than {MAX_EVENT} bytes")));
         }
         Ok(Flow::More)
     }
@@ -145,6 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{MAX_EVENT, SseReader};
+    use crate::model::ModelErrorKind;
     use crate::model::http::Flow;
 
     type Seen = Vec<(String, String)>;
@@ -221,7 +219,7 @@ mod tests {
         let mut reader = SseReader::default();
         let piece = vec![b'x'; 1024 * 1024];
         let fed = (0..=MAX_EVENT / piece.len()).try_for_each(|_| reader.feed(&piece, |_| Ok(Flow::More)).map(drop));
-        assert!(fed.expect_err("too large").message().contains("larger than"));
+        assert_eq!(fed.expect_err("too large").kind(), ModelErrorKind::AnswerTooLarge);
     }
 
     proptest! {

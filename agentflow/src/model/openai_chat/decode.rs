@@ -11,10 +11,9 @@ use super::wire::{Call, Chunk, Content, Delta, WireUsage};
 use crate::message::{Message, Role};
 use crate::model::assembly::Assembly;
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::from_bytes;
+use crate::model::loose::{bounded, from_bytes, invalid, raw_usage, unread};
 use crate::model::openai::problem;
-use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
-use crate::text;
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
 pub(super) struct ChatDecoder {
@@ -49,7 +48,7 @@ impl Decode for ChatDecoder {
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
         let choices = self.chunk(body, deltas, "the answer")?;
         if !choices {
-            return Err(unreadable("the answer", "it has no choices; check the base URL", body));
+            return Err(invalid("the answer", "it has no choices; check the base URL", body));
         }
         // A whole document is an end in itself: some servers leave the reason out.
         self.finish_reason.get_or_insert_default();
@@ -95,10 +94,7 @@ impl ChatDecoder {
 
     /// Reads one object; says whether it had the choice that is read, the first.
     fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
-        let chunk: Chunk<'_> = from_bytes(data).map_err(|error| match error.is_eof() {
-            true => ModelError::truncated().with_source(error),
-            false => unreadable(what, &error.to_string(), data).with_source(error),
-        })?;
+        let chunk: Chunk<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
         if let Some(error) = chunk.error {
             return Err(problem::in_answer(error.get()));
         }
@@ -123,6 +119,7 @@ impl ChatDecoder {
         }
         if let Some(delta) = choice.delta.or(choice.message) {
             self.delta(delta, deltas);
+            bounded(self.answer.parts() + self.details.len())?;
         }
         if !choice.finish_reason.is_empty() {
             self.finish_reason = Some((*choice.finish_reason).into());
@@ -260,13 +257,6 @@ impl ChatDecoder {
     }
 }
 
-fn unreadable(what: &str, problem: &str, data: &[u8]) -> ModelError {
-    let data = String::from_utf8_lossy(data);
-    let shown = text::head(data.trim(), 200);
-    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
-        .with_body(data)
-}
-
 fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
     match reason {
         "length" => StopReason::Length,
@@ -282,7 +272,7 @@ fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
 
 /// Counts that cannot be read count as none: an answer is worth more than its bill.
 fn usage(raw: &str) -> Usage {
-    let mut usage = Usage { raw: serde_json::from_str(raw).ok().map(Box::new), ..Usage::default() };
+    let mut usage = Usage { raw: raw_usage(raw), ..Usage::default() };
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let (input, output) =
             (wire.prompt_tokens_details.unwrap_or_default(), wire.completion_tokens_details.unwrap_or_default());

@@ -6,11 +6,11 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor, value};
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::model::loose::{Loose, LooseVisitor};
+use crate::model::loose::{Loose, LooseVisitor, count, items, list};
 
 /// A chunk of a stream, or a whole answer: they differ in `delta` and `message` only.
 #[derive(Debug, Deserialize)]
@@ -19,7 +19,7 @@ pub(super) struct Chunk<'a> {
     pub(super) id: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) model: Loose<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     pub(super) choices: Option<Vec<Choice<'a>>>,
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
@@ -58,9 +58,9 @@ pub(super) struct Delta<'a> {
     pub(super) reasoning_content: Loose<'a>,
     #[serde(borrow, default)]
     pub(super) reasoning: Loose<'a>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     pub(super) reasoning_details: Option<Vec<Value>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "list")]
     pub(super) tool_calls: Option<Vec<Call<'a>>>,
 }
 
@@ -99,31 +99,31 @@ pub(super) struct ContentPart<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct WireUsage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) prompt_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) completion_tokens: Option<u64>,
     #[serde(default)]
     pub(super) prompt_tokens_details: Option<InputDetails>,
     #[serde(default)]
     pub(super) completion_tokens_details: Option<OutputDetails>,
     /// DeepSeek's name for cached tokens.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct InputDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) cached_tokens: Option<u64>,
     /// OpenRouter's.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) cache_write_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct OutputDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) reasoning_tokens: Option<u64>,
 }
 
@@ -168,6 +168,6 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        Vec::deserialize(value::SeqAccessDeserializer::new(seq)).map(Content::Parts)
+        items(seq).map(Content::Parts)
     }
 }

@@ -8,10 +8,9 @@ use super::items::{Items, Kind};
 use super::wire::{Event, Response, WireUsage};
 use crate::message::{Message, Role};
 use crate::model::http::{Decode, Deltas, Flow, SseEvent};
-use crate::model::loose::from_bytes;
+use crate::model::loose::{bounded, from_bytes, invalid, raw_usage, unread};
 use crate::model::openai::problem;
-use crate::model::{ModelError, ModelErrorKind, ModelResponse, StopReason, Usage};
-use crate::text;
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
 pub(super) struct ResponsesDecoder {
@@ -43,7 +42,7 @@ impl Decode for ResponsesDecoder {
             b"" => return Ok(Flow::More),
             _ => {}
         }
-        let said = |error| unreadable("an event of the answer", error, event.data);
+        let said = |error| unread("an event of the answer", error, event.data);
         let read: Event<'_> = from_bytes(event.data).map_err(said)?;
         let kind = if read.kind.is_empty() { std::str::from_utf8(event.name).unwrap_or_default() } else { &read.kind };
         let (index, id) = (read.output_index, &*read.item_id);
@@ -83,6 +82,7 @@ impl Decode for ResponsesDecoder {
                 }
             }
         }
+        bounded(self.items.len())?;
         Ok(Flow::More)
     }
 
@@ -119,7 +119,7 @@ impl ResponsesDecoder {
     /// Reads the answer as a whole, at the end of a stream or alone; `event` is empty for a document.
     fn end(&mut self, body: &[u8], event: &str, deltas: &mut Deltas) -> Result<(), ModelError> {
         let what = if event.is_empty() { "the answer" } else { "the last event of the answer" };
-        let said = |error| unreadable(what, error, body);
+        let said = |error| unread(what, error, body);
         let read: Response<'_> = from_bytes(body).map_err(said)?;
         if let Some(error) = read.error {
             return Err(problem::in_answer(error.get()));
@@ -147,7 +147,10 @@ impl ResponsesDecoder {
         };
         // Some servers leave the output out of the last event: then what came before stays. Where the two differ the
         // last event is right.
-        self.items.all(&read.output.unwrap_or_default(), deltas).map_err(said)?;
+        let output = read.output.unwrap_or_default();
+        bounded(output.len())?;
+        self.items.all(&output, deltas).map_err(said)?;
+        bounded(self.items.len())?;
         self.end = Some(End {
             cut: cut.to_owned(),
             usage: read.usage.map(|raw| raw.get().into()),
@@ -177,23 +180,9 @@ fn says_nothing_new(name: &[u8]) -> bool {
     )
 }
 
-fn unreadable(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
-    match error.is_eof() {
-        true => ModelError::truncated().with_source(error),
-        false => invalid(what, &error.to_string(), data).with_source(error),
-    }
-}
-
-fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
-    let data = String::from_utf8_lossy(data);
-    let shown = text::head(data.trim(), 200);
-    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
-        .with_body(data)
-}
-
 /// Counts that cannot be read count as none: an answer is worth more than its bill.
 fn usage(raw: &str) -> Usage {
-    let mut usage = Usage { raw: serde_json::from_str(raw).ok().map(Box::new), ..Usage::default() };
+    let mut usage = Usage { raw: raw_usage(raw), ..Usage::default() };
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let (input, output) =
             (wire.input_tokens_details.unwrap_or_default(), wire.output_tokens_details.unwrap_or_default());

@@ -12,6 +12,7 @@ use super::PROVIDER;
 use super::wire::{Item, Piece};
 use crate::message::{Part, Reasoning, ToolCall};
 use crate::model::http::Deltas;
+use crate::model::loose::list;
 use crate::model::{ModelEvent, ToolCallDelta};
 
 /// The items of an answer, in their order.
@@ -59,6 +60,10 @@ pub(super) enum Kind {
 impl Items {
     pub(super) fn calls(&self) -> usize {
         self.calls
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
     }
 
     /// An item has begun.
@@ -305,7 +310,8 @@ fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
 
 /// The text of a list of pieces, and whether it holds a refusal. Anything else has none.
 fn readable(pieces: Option<&RawValue>) -> (String, bool) {
-    let pieces: Vec<Piece<'_>> = pieces.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let pieces = pieces.and_then(|raw| list(&mut serde_json::Deserializer::from_str(raw.get())).ok().flatten());
+    let pieces: Vec<Piece<'_>> = pieces.unwrap_or_default();
     let refused = pieces.iter().any(|piece| &*piece.kind == "refusal");
     (
         pieces.iter().map(|piece| if &*piece.kind == "refusal" { &*piece.refusal } else { &*piece.text }).collect(),

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::loose::Loose;
+use crate::model::loose::{Loose, count};
 
 /// One event of a stream; what it holds depends on its type.
 #[derive(Debug, Deserialize)]
@@ -94,9 +94,9 @@ pub(super) struct Piece<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct WireUsage {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) input_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) output_tokens: Option<u64>,
     #[serde(default)]
     pub(super) input_tokens_details: Option<InputDetails>,
@@ -106,14 +106,14 @@ pub(super) struct WireUsage {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct InputDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) cached_tokens: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) cache_write_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct OutputDetails {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "count")]
     pub(super) reasoning_tokens: Option<u64>,
 }

@@ -234,6 +234,7 @@ impl WorkflowRun {
         for hook in hooks.iter() {
             if let Err(error) = hook.before_run(&info).await {
                 self.open = false;
+                telemetry::log_failed_run(&self.shared, &self.machine.spec().name, &error);
                 self.record_run(EventKind::RunFailed { error: Arc::new(Failure::from(&error)) });
                 self.shared.log.commit().await?;
                 self.shared.log.release().await?;
@@ -302,6 +303,9 @@ impl WorkflowRun {
             Outcome::Failed { node, error } => {
                 let path = self.path(Unit::node(node));
                 let failed = Error::Node { node: path, failure: error };
+                if root {
+                    telemetry::log_failed_run(&self.shared, &self.machine.spec().name, &failed);
+                }
                 let error = Arc::new(Failure::from(&failed));
                 self.shared.record(
                     self.base.clone(),

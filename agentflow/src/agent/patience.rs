@@ -1,0 +1,76 @@
+//! Model calls that failed and are made again: what a durable run does without being asked, and the wait before it.
+//!
+//! How often is counted from the journal, so a crash does not begin the count anew. Whether the attempts of a turn are
+//! within the run's limits is the machine's to say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::driver::Run;
+use super::machine::Command;
+use crate::error::{Error, Result};
+use crate::event::EventKind;
+use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
+use crate::path::StepPath;
+
+/// How often a call is made again.
+const MAX_RETRIES: u32 = 5;
+/// The wait before the first retry, doubled for each further one and shortened by chance by up to a quarter.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait that a provider may ask for; after a longer one the call has failed.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+impl Run {
+    /// Whether the run makes failed calls again by itself: it is durable, and no middleware decides about that.
+    pub(super) fn is_patient(&self) -> bool {
+        let hooks = self.hooks.as_deref().unwrap_or_default();
+        self.shared.log.is_durable() && !hooks.iter().any(|hook| hook.retries_model_calls())
+    }
+
+    /// How long the run waits before it makes a failed call again; `None` when it does not.
+    pub(super) fn patience(&self, error: &ModelError) -> Option<Duration> {
+        let made = u32::try_from(self.machine.attempts().len()).unwrap_or(u32::MAX);
+        if !self.is_patient()
+            || made >= MAX_RETRIES
+            || !error.is_retryable()
+            || error.kind() == ModelErrorKind::Timeout(TimeoutKind::Total)
+        {
+            return None;
+        }
+        match error.retry_after() {
+            Some(asked) => (asked <= LONGEST_WAIT).then_some(asked),
+            None => Some((FIRST_WAIT * 2_u32.pow(made)).mul_f64(1.0 - fastrand::f64() / 4.0)),
+        }
+    }
+
+    /// Records that a failed call is made again, and waits. Whether the run may still make it.
+    pub(super) async fn wait_to_call_again(
+        &mut self,
+        path: &StepPath,
+        error: &ModelError,
+        after: Duration,
+    ) -> Result<bool> {
+        self.record_retry(path, error, after);
+        self.commit().await?;
+        if !after.is_zero() {
+            tokio::time::sleep(after).await;
+        }
+        // The limits hold for every attempt.
+        Ok(matches!(self.machine.command(), Command::CallModel { .. }))
+    }
+
+    /// Why the model call failed, by the journal: a process ended between that and the end of the run.
+    pub(super) fn recorded_failure(&self) -> Error {
+        let recorded = self.shared.log.records_below(&self.base);
+        let failed = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
+            EventKind::ModelFailed { error } if path.is_step_of(&self.base) => Some(error),
+            _ => None,
+        });
+        failed.map_or_else(|| ModelError::truncated().into(), Error::Recorded)
+    }
+
+    pub(super) fn record_retry(&mut self, path: &StepPath, error: &ModelError, after: Duration) {
+        let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        self.record(path.clone(), EventKind::ModelRetrying { error: Arc::new(error.into()), delay_ms });
+    }
+}
