@@ -159,10 +159,15 @@ fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
 fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         Some("a node needs a name; leave `id` out for the name it is bound to")
-    } else if id.contains(['/', '[', ']', '%', '"', '\\']) || id.starts_with("model#") || id.starts_with("tool#") {
+    } else if id.contains(['/', '[', ']', '%', '"', '\\']) {
         Some(
             "this cannot be the name of a node: it is a part of paths such as `notes[3]`, so leave `/`, `[`, `]`, `%`, \
              quotes and `\\` out",
+        )
+    } else if ["model#", "tool#", "call#", "attempt#"].iter().any(|reserved| id.starts_with(reserved)) {
+        Some(
+            "this cannot be the name of a node: a run writes `model#`, `tool#`, `call#` and `attempt#` with a number into \
+             its paths, so begin it with another word",
         )
     } else {
         None
