@@ -100,12 +100,14 @@ struct Attrs {
     options: ParamOptions,
     /// The first `#[tool(..)]`.
     ours: Option<Attribute>,
+    /// The first line of documentation.
+    doc: Option<Attribute>,
 }
 
 impl Attrs {
     fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
         let description = docs::description(&input.attrs, krate);
-        let mut taken = Self { description, options: ParamOptions { rename: None, default: None }, ours: None };
+        let mut taken = Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
         input.attrs.retain(|attr| {
             let path = attr.path();
             if path.is_ident("tool") {
@@ -118,8 +120,10 @@ impl Attrs {
                 );
             } else if path.is_ident("cfg") || path.is_ident("cfg_attr") {
                 errors.at(attr, "a tool's parameters cannot be conditional; put `#[cfg(..)]` on one function for each case");
+            } else if docs::doc(attr).is_some() {
+                taken.doc.get_or_insert_with(|| attr.clone());
             } else {
-                return docs::doc(attr).is_none();
+                return true;
             }
             false
         });
@@ -131,6 +135,12 @@ impl Attrs {
             errors.at(
                 ours,
                 "a reference as the first parameter is the context; the model does not give it, so it has no options",
+            );
+        }
+        if let Some(doc) = self.doc {
+            errors.at(
+                doc,
+                "a reference as the first parameter is the context; the model does not give it, so it has no description",
             );
         }
     }

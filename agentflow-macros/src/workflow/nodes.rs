@@ -56,23 +56,30 @@ impl<'a> Writer<'a> {
         }
         let unread = env.unread(since);
         let tail = self.node(&seq.tail, env, &unread);
-        quote!(#written #tail)
+        match &seq.tail.attrs[..] {
+            [] => quote!(#written #tail),
+            attrs => {
+                let last = own("last", seq.tail.span);
+                quote!(#written #(#attrs)* let #last = #tail; #last)
+            }
+        }
     }
 
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let handle = self.node(node, env, &[]);
+        let attrs = &node.attrs;
         match &node.pat {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident);
                 env.output(Some(pat.ident.clone()), variable.clone());
-                quote!(let #variable = #handle;)
+                quote!(#(#attrs)* let #variable = #handle;)
             }
-            Some(Pat::Wild(_)) | None => quote!(let _ = #handle;),
+            Some(Pat::Wild(_)) | None => quote!(#(#attrs)* let _ = #handle;),
             Some(pat) => {
                 let variable = env.hidden(&patterns::as_name("output"));
                 env.output(None, variable.clone());
-                env.pattern(pat, &variable);
-                quote!(let #variable = #handle;)
+                env.pattern(attrs, pat, &variable);
+                quote!(#(#attrs)* let #variable = #handle;)
             }
         }
     }

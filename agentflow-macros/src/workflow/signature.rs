@@ -3,6 +3,7 @@
 use quote::ToTokens;
 use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 
+use super::attrs::{before_statement, is_lint};
 use super::model::{Context, Input};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, mutable_context, named_context};
@@ -50,7 +51,8 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
             if let Some(token) = &pat.mutability {
                 errors.at(token, "an input does not change; remove `mut`");
             }
-            Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone() })
+            let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).collect();
+            Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints })
         }
         pattern => {
             errors.at(pattern, "an input is recorded by its name; name the parameter and take it apart in a `let`");
