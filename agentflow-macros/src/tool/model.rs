@@ -107,7 +107,8 @@ struct Attrs {
 impl Attrs {
     fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
         let description = docs::description(&input.attrs, krate);
-        let mut taken = Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
+        let mut taken =
+            Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
         input.attrs.retain(|attr| {
             let path = attr.path();
             if path.is_ident("tool") {
