@@ -8,7 +8,7 @@ use syn::{Attribute, FnArg, Pat, PatType, Path, Type};
 use super::parse::{Default, FunctionOptions, ParamOptions, param_options};
 use crate::docs;
 use crate::errors::Errors;
-use crate::function::{Function, bare};
+use crate::function::{Function, bare, is_plain};
 
 pub(super) struct Tool {
     pub(super) krate: Path,
@@ -46,7 +46,7 @@ pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &m
         let FnArg::Typed(input) = input else { continue };
         let attrs = Attrs::take(input, &krate, errors);
         match bare(&input.ty) {
-            Type::Reference(reference) if index == 0 => {
+            Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 attrs.refuse_for_context(errors);
                 context = Some((*reference.elem).clone());
             }

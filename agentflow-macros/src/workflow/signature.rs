@@ -6,7 +6,7 @@ use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 use super::attrs::{before_statement, is_lint};
 use super::model::{Context, Input};
 use crate::errors::Errors;
-use crate::function::{Function, bare, borrows, mutable_context, named_context};
+use crate::function::{Function, bare, borrows, is_plain, mutable_context, named_context};
 
 /// As many inputs as there are in the longest `Inputs`.
 const MAX_INPUTS: usize = 12;
@@ -25,7 +25,7 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
                 .at(attr, "a workflow's inputs cannot be conditional; put `#[cfg(..)]` on one function for each case");
         }
         match bare(&typed.ty) {
-            Type::Reference(reference) if index == 0 => {
+            Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 mutable_context(input, errors);
                 let ident = match &*typed.pat {
                     Pat::Ident(pat) => Some(pat.ident.clone()),
@@ -119,7 +119,7 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(opaque, "the output needs one type, since it is recorded; write the type's name");
                 return None;
             }
-            if is_no_result(bare(ty)) {
+            if is_plain(ty) {
                 let written = ty.to_token_stream().to_string().replace(" :: ", "::");
                 errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
                 return None;
@@ -134,18 +134,5 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             );
             None
         }
-    }
-}
-
-/// Whether it is certain without the compiler that this is no `Result`; an alias of one may have any other name.
-fn is_no_result(ty: &Type) -> bool {
-    const PLAIN: [&str; 18] = [
-        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
-        "i64", "i128", "isize",
-    ];
-    match ty {
-        Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
-        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
-        _ => false,
     }
 }
