@@ -226,6 +226,7 @@ async fn gates_and_approvals() {
         .answer("merge", Approval::granted())
         .answer("amount", Amount { cents: 100 })
         .answer("asked", Approval::granted())
+        .unanswered("late")
         .twice()
         .run()
         .await;
@@ -237,6 +238,7 @@ async fn gates_and_approvals() {
         .answer("merge", Approval::granted())
         .answer("amount", Amount { cents: 100 })
         .answer("asked", Approval::denied("not on a Friday"))
+        .unanswered("late")
         .fails()
         .run()
         .await;
@@ -619,6 +621,27 @@ mod breaches {
         .unwrap();
         let text = message(CrashTest::new(&flow, || ())).await;
         assert!(text.contains("`ok` asks for an answer and the test has none"), "{text}");
+        let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;
+        assert!(text.contains("(there are answers for `okay`, which did not ask so far)"), "{text}");
+        let text = message(CrashTest::new(&flow, || ()).unanswered("ok")).await;
+        assert!(text.contains("`ok` asks without a time-out"), "{text}");
+        let more = CrashTest::new(&flow, || ()).answer("ok", Approval::granted()).answer("okay", Approval::granted());
+        let text = message(more).await;
+        assert!(text.contains("the workflow `asks` never asks `okay`; what it asks is `ok`"), "{text}");
+    }
+
+    /// Not under the paused clock: its time-out would be waited for.
+    #[tokio::test]
+    async fn a_question_with_a_time_out_that_nobody_answers() {
+        let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
+            let node = Node::new("ok").timeout(Duration::from_secs(7 * 24 * 3600));
+            b.gate(node, (), |()| Step::Ok(("go on?".to_owned(), 1)))
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;
+        let expected = "`ok` asks for an answer and the test has none; give it with `answer(\"ok\", ..)`, or let its \
+                        time-out pass with `unanswered(\"ok\")` (there are answers for `okay`";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[tokio::test(start_paused = true)]

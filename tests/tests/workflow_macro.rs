@@ -449,6 +449,51 @@ fn attributes_are_policies() {
     assert_eq!(of("asked_twice").policy.approve.as_deref(), Some("really?"));
 }
 
+/// What a body or an arm ends with may say of itself what a `let` may.
+#[workflow]
+async fn attributed_ends(n: u32) -> Result<u32> {
+    let _first = double(n).await?;
+    match n {
+        0 =>
+        {
+            #[node(id = "again", retry = 3)]
+            double(n).await
+        }
+        1 => Ok(
+            #[node(timeout = "7d")]
+            gate!("go on with {n}?", answer = u32).await?,
+        ),
+        _ =>
+        {
+            #[after(_first)]
+            #[node(on_error = route(double(n)))]
+            broken(n).await
+        }
+    }
+}
+
+#[workflow]
+async fn asked_at_the_end(n: u32) -> Result<u32> {
+    #[node(id = "asked", timeout = "1m")]
+    gate!("how many of {n}?", answer = u32).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn attributes_of_what_a_body_ends_with_are_policies() {
+    let graph = attributed_ends::workflow().graph();
+    let of = |name: &str| graph.node(name).unwrap_or_else(|| panic!("{name}: {:?}", names(&graph)));
+    assert_eq!(of("match/0/again").policy.retry.max_attempts, 4);
+    assert_eq!(of("match/1/gate").policy.timeout_ms, Some(7 * 24 * 60 * 60 * 1000));
+    assert_eq!(of("match/else/fallback").branches, ["broken", "double"]);
+    assert_eq!(of("match/else/fallback").after, ["first"]);
+    assert_eq!(attributed_ends(5).await.unwrap(), 10, "the other step is tried, and its value is the output");
+
+    let (runtime, seen) = runtime();
+    let error = asked_at_the_end::workflow().run(&runtime, 3).await.unwrap_err();
+    assert!(error.to_string().contains("nobody answered within 60s"), "{error}");
+    assert!(seen.lines().iter().any(|line| line.starts_with("asked approval.requested")));
+}
+
 #[tool(effects = "read", timeout = "2s", retry = 2)]
 async fn look(n: u32) -> Result<u32> {
     Ok(n)

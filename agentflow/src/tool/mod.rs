@@ -168,9 +168,9 @@ impl From<Arc<dyn Tool>> for ToolRef {
 /// ```
 #[macro_export]
 macro_rules! tools {
-    ($($tool:path),* $(,)?) => {
-        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new([
-            $($crate::ToolRef::linked(<$tool as $crate::__private::PathTool>::tool())),*
-        ]))
+    ($($path:tt)*) => {
+        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new(
+            $crate::__private::tool_refs!(($crate) $($path)*)
+        ))
     };
 }

@@ -16,6 +16,7 @@ mod graph;
 mod handle;
 pub(crate) mod inputs;
 mod machine;
+mod names;
 mod policy;
 pub(crate) mod same;
 pub(crate) mod spec;
@@ -75,7 +76,8 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     /// output is the workflow's.
     ///
     /// # Errors
-    /// [`Error::Build`] when two nodes have one name, a name cannot be one, or a handle of another workflow is read.
+    /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, or a
+    /// handle of another workflow is read.
     pub fn build(
         name: impl Into<Arc<str>>,
         inputs: In::Names,
