@@ -429,7 +429,7 @@ async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
         }
         let mut run = agent.start("go").unwrap();
         began.notified().await;
-        run.cancel("enough");
+        run.cancel("enough").await.unwrap();
         assert!(matches!(run.result().await.unwrap_err(), Error::Cancelled { .. }));
         let made = made.load(Ordering::Relaxed);
         assert!(made < 1000, "{made}");
