@@ -215,10 +215,18 @@ impl RunShared {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
     }
 
-    /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere.
+    /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
+    /// free for others.
     pub(crate) fn close(&self) {
         self.cancels().waiting.clear();
         self.log.close();
+        if let Some((store, Some(epoch))) = self.log.store()
+            && self.log.end().is_none()
+            && let Ok(handle) = tokio::runtime::Handle::try_current()
+        {
+            // A store that cannot be told finds out when this process ends.
+            handle.spawn(store.close(&self.id, epoch));
+        }
         self.runtime.forget(self);
     }
 

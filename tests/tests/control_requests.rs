@@ -522,6 +522,52 @@ async fn a_run_keeps_the_cause_of_its_failure_when_another_node_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_stopped_in_the_middle_and_may_not_be_repeated_waits_for_a_word() {
+    for restarted in [false, true] {
+        let (store, clock, tries, paid) =
+            (MemoryStore::new(), TestClock::new(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let flow = {
+            let (tries, paid) = (Arc::clone(&tries), Arc::clone(&paid));
+            Workflow::<(), u32>::build("pays", [], move |b, ()| {
+                let service: Handle<u32> = b.node("service", (), move |_, ()| {
+                    let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
+                    async move {
+                        pass(1).await;
+                        if first { Err("no service".to_owned()) } else { Ok(1) }
+                    }
+                });
+                let pay = Node::new("pay").policy(NodePolicy::default().repeatable(false));
+                let pay: Handle<u32> = b.node(pay, (), move |_, ()| {
+                    paid.fetch_add(1, Ordering::SeqCst);
+                    async {
+                        pass(5).await;
+                        Step::Ok(2)
+                    }
+                });
+                b.value("sum", (service, pay), |(x, y)| Step::Ok(x + y))
+            })
+            .unwrap()
+        };
+        let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+        runtime().start(flow.clone(), ()).await.unwrap().result().await.unwrap_err();
+        runtime().retry(&id(), "service", "ada").await.unwrap();
+        let mut handle = runtime().resume_as(&id(), &flow).await.unwrap();
+        pass(60).await;
+        if restarted {
+            handle.abandon();
+            handle = runtime().resume_as(&id(), &flow).await.unwrap();
+            pass(60).await;
+        }
+        assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
+        assert_eq!(paid.load(Ordering::SeqCst), 1, "nobody said that it may run again");
+        runtime().retry(&id(), "pay", "ada").await.unwrap();
+        assert_eq!(handle.result().await.unwrap(), 3);
+        let all = events(&store).await;
+        assert_eq!(all.iter().filter(|event| event.name() == "workflow.node.failed").count(), 3, "{all:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_says_how_often_a_node_began_and_what_was_stopped() {
     let (store, clock, tries) = (MemoryStore::new(), TestClock::new(), Arc::default());
     let flow = failing(StopPolicy::FailFast, &tries);
@@ -582,9 +628,6 @@ async fn a_pause_holds_what_begins_later() {
     // In the middle of a tool, which runs to its end; the next model call does not begin.
     handle.pause().await.unwrap();
     pass(1000).await;
-    for e in events_so_far(&handle) {
-        println!("{}", e.line());
-    }
     assert_eq!(count(&events_so_far(&handle), "model.started"), 1);
     assert_eq!(count(&events_so_far(&handle), "tool.completed"), 1);
     handle.resume().await.unwrap();

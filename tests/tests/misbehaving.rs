@@ -92,10 +92,12 @@ async fn a_tool_that_panics_as_it_is_dropped_takes_nothing_with_it() {
     check_events(&cancelled.recorded()).unwrap();
 }
 
+type Shared = Arc<Mutex<Option<RunHandle<u32>>>>;
+
 /// Panics at every second event, and reads the run it is told about.
 #[derive(Default)]
 struct Curious {
-    run: Arc<OnceLock<Arc<Mutex<Option<RunHandle<u32>>>>>>,
+    run: Arc<OnceLock<Shared>>,
     seen: Arc<Mutex<Vec<u64>>>,
     read: Arc<AtomicUsize>,
 }

@@ -550,11 +550,8 @@ impl Drop for Run {
 }
 
 fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
-    let mut terms = RunTerms::default();
-    terms.max_steps = max_steps;
-    terms.timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-    terms.scopes = scopes;
-    terms
+    let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    RunTerms { max_steps, timeout_ms, scopes }
 }
 
 /// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a

@@ -106,11 +106,11 @@ impl Runtime {
             self.put_definition(store, spec).await?;
         }
         let shared = Arc::new(RunShared::new(run, self, self.new_journal()));
+        let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared));
         // Requests find it from now on, and wait for its first commit.
         if let Some(reservation) = reservation {
             reservation.becomes(&shared);
         }
-        let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared));
         shared.log.commit().await?;
         Ok(handle(shared, started, decode))
     }

@@ -63,7 +63,8 @@ impl Machine {
 
     fn still_holds(&self, command: &Command) -> bool {
         match command {
-            Command::Cancel { unit, .. } | Command::Fail { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Cancel { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Fail { unit, .. } => !self.phase(*unit).has_ended() && self.phase(*unit) != Phase::Interrupted,
             Command::Close { node, .. } => !self.phase(Unit::node(*node)).has_ended(),
             _ => true,
         }
