@@ -15,7 +15,7 @@ use agentflow_tests::kill::{Look, WordFile};
 use super::invariants::{Problem, of_run};
 
 /// How many processes are killed when nobody says otherwise.
-const KILLS: usize = 150;
+const KILLS: usize = 120;
 /// The most kills in one round: as many as its runs live through.
 const KILLS_A_ROUND: usize = 14;
 /// Nothing was recorded for so long, though nothing is waited for: it hangs.
@@ -230,7 +230,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
             return Ok(());
         }
         // A message that is left is fetched within 200 ms.
-        if since.elapsed() > Duration::from_millis(700) {
+        if since.elapsed() > Duration::from_millis(450) {
             break;
         }
         if began.elapsed() > PATIENCE {

@@ -148,7 +148,7 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["model", of, ..] if of == run.run_id.as_str() => models += 1,
-            [kind @ ("free" | "once" | "pay" | "book"), of, path, ..] if of == run.run_id.as_str() => {
+            [kind, of, path, ..] if of == run.run_id.as_str() => {
                 *counts.entry((kind, path)).or_default() += 1;
             }
             _ => {}
