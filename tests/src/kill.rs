@@ -115,7 +115,7 @@ pub struct Look {
     pub asking: BTreeSet<String>,
     /// The nodes that were cut short and wait for a decision.
     pub interrupted: BTreeSet<String>,
-    /// The nodes that failed otherwise, the last one first.
+    /// The nodes that failed otherwise.
     pub failed: Vec<String>,
     /// Whether an operator paused it.
     pub paused: bool,
@@ -142,7 +142,7 @@ impl Look {
                     look.asking.remove(&path);
                     look.interrupted.remove(&path);
                     if error.kind != "cancelled" {
-                        look.failed.insert(0, path);
+                        look.failed.push(path);
                     }
                 }
                 EventKind::ApprovalResolved { .. } | EventKind::NodeStarted { .. } | EventKind::NodeReset { .. } => {

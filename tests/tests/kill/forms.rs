@@ -14,8 +14,11 @@ use agentflow_tests::kill::{Look, WordFile};
 
 use super::invariants::{Problem, of_run};
 
+/// The program, copied beside the folders of the rounds: a build meanwhile changes nothing for a long campaign.
+const PROGRAM: &str = "kill-forms";
+
 /// How many processes are killed when nobody says otherwise.
-const KILLS: usize = 150;
+const KILLS: usize = 120;
 /// The most kills in one round: as many as its runs live through.
 const KILLS_A_ROUND: usize = 14;
 /// Nothing was recorded for so long, though nothing is waited for: it hangs.
@@ -31,7 +34,7 @@ struct Victim {
 impl Victim {
     fn start(folder: &Path, what: &'static str, arguments: &[&str], seed: u64) -> Self {
         let log = || File::options().create(true).append(true).open(folder.join("said")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_kill-forms"))
+        let child = Command::new(folder.with_file_name(PROGRAM))
             .arg(what)
             .arg(folder)
             .arg(seed.to_string())
@@ -230,7 +233,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
             return Ok(());
         }
         // A message that is left is fetched within 200 ms.
-        if since.elapsed() > Duration::from_millis(700) {
+        if since.elapsed() > Duration::from_millis(450) {
             break;
         }
         if began.elapsed() > PATIENCE {
@@ -320,6 +323,8 @@ pub(crate) fn campaign() {
     let mut random = fastrand::Rng::with_seed(seed);
     let temporary = tempfile::tempdir().unwrap();
     let folder = keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_kill-forms"), folder.join(PROGRAM)).unwrap();
     let first = round(&folder.join("undisturbed"), &Plan::of(seed, true), None);
     assert!(first.problems.is_empty(), "undisturbed, seed {seed}: {}", listed(&first.problems));
     let (mut done, mut rounds, mut found) = (0, 0, BTreeMap::<String, (usize, usize)>::new());

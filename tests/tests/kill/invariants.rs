@@ -148,7 +148,7 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["model", of, ..] if of == run.run_id.as_str() => models += 1,
-            [kind @ ("free" | "once" | "pay" | "book"), of, path, ..] if of == run.run_id.as_str() => {
+            [kind, of, path, ..] if of == run.run_id.as_str() => {
                 *counts.entry((kind, path)).or_default() += 1;
             }
             _ => {}
@@ -182,7 +182,8 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
     let is_it = |event: &&Event| match &event.kind {
         EventKind::ApprovalResolved { by, .. } => word.kind == "answer" && **by == *word.token,
         EventKind::NodeReset { by } => word.kind == "retry" && **by == *word.token,
-        EventKind::RunCancelled { reason } => word.kind == "cancel" && **reason == *word.token,
+        // Of two who cancel at the same time the first one's reason counts.
+        EventKind::RunCancelled { .. } => word.kind == "cancel" && event.seq > word.seen,
         EventKind::RunPaused { reason: PauseReason::Operator } => word.kind == "pause" && event.seq > word.seen,
         EventKind::RunResumed { recovered: false, .. } => word.kind == "unpause" && event.seq > word.seen,
         _ => false,
@@ -277,14 +278,14 @@ mod breaches {
     fn of_words() {
         let cancelled = |reason: &str| journal(&[("", "run.cancelled", json!({"reason": reason}))]);
         assert_eq!(problems(&cancelled("w1"), "", &[word("cancel", "")]), "");
-        for journal in [cancelled("w2"), journal(&[resumed(), resumed(), ended()])] {
-            let text = problems(&journal, "", &[word("cancel", "")]);
-            assert!(text.contains("lost word: run-a: cancel  (seen 1, w1) was accepted at Some(2)"), "{text}");
-            assert!(text.contains("nothing came of it; the run ended at"), "{text}");
-        }
-        let answered = ("g", "approval.resolved", json!({"answer": 1, "by": "w1"}));
-        assert_eq!(problems(&journal(&[answered.clone(), ended()]), "", &[word("answer", "g")]), "");
-        let text = problems(&journal(&[resumed(), answered, ended()]), "", &[word("answer", "g")]);
+        let text = problems(&journal(&[resumed(), resumed(), ended()]), "", &[word("cancel", "")]);
+        assert!(text.contains("lost word: run-a: cancel  (seen 1, w1) was accepted at Some(2)"), "{text}");
+        assert!(text.contains("nothing came of it; the run ended at 4 (run.completed)"), "{text}");
+        let answered = |by: &str| ("g", "approval.resolved", json!({"answer": 1, "by": by}));
+        assert_eq!(problems(&journal(&[answered("w1"), ended()]), "", &[word("answer", "g")]), "");
+        let text = problems(&journal(&[answered("w2"), ended()]), "", &[word("answer", "g")]);
+        assert!(text.contains("nothing came of it"), "{text}");
+        let text = problems(&journal(&[resumed(), answered("w1"), ended()]), "", &[word("answer", "g")]);
         assert!(text.contains("was accepted at 2 and kept at 3"), "{text}");
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use agentflow::serde_json::{Value, json};
 use agentflow::{
-    Agent, Approval, Branch, Builder, Context, Effects, FnTool, Handle, Node, NodePolicy, RetryPolicy, RunRequest,
-    ToolDefinition, ToolPolicy, ToolRef, Workflow,
+    Agent, Approval, Branch, Builder, Context, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy,
+    RunRequest, ToolDefinition, ToolPolicy, ToolRef, Workflow,
 };
 use agentflow_testing::{ScriptedModel, Turn};
 
@@ -38,10 +38,10 @@ impl EffectFile {
         file.sync_data().expect("it is kept");
     }
 
-    /// How often a step had its effect so far, in any process.
-    fn count(&self, cx: &Context) -> usize {
-        let of = format!(" {} {} ", cx.run_id(), cx.path());
-        fs::read_to_string(&*self.0).unwrap_or_default().lines().filter(|line| line.contains(&of)).count()
+    /// How often this was done so far by a run, in any process.
+    fn count(&self, kind: &str, cx: &Context) -> usize {
+        let of = format!("{kind} {} ", cx.run_id());
+        fs::read_to_string(&*self.0).unwrap_or_default().lines().filter(|line| line.starts_with(&of)).count()
     }
 }
 
@@ -256,6 +256,53 @@ fn branch(file: &EffectFile, name: &str, millis: u64, reads: Handle<u64>, result
     })
 }
 
+/// A step that fails until it was tried three times.
+fn service(b: &mut Builder, file: &EffectFile, reads: Handle<u64>) -> Handle<u64> {
+    let file = file.clone();
+    b.node("service", (reads,), move |cx, (n,)| {
+        let file = file.clone();
+        async move {
+            file.note("service", &cx);
+            pass(2).await;
+            if file.count("service", &cx) < 3 { Err("it is down".to_owned()) } else { Ok(n) }
+        }
+    })
+}
+
+/// A step of a nested workflow fails while others run beside it, and beside the workflow.
+pub(crate) fn broken(file: &EffectFile) -> Flow {
+    let part = built(Workflow::build("part", ["n"], |b, (n,)| {
+        let first = free(b, file, "first", n);
+        let service = service(b, file, first);
+        let (x, y) = (free(b, file, "x", first), free(b, file, "y", n));
+        b.value("end", (service, x, y), |(n, x, y)| Step::Ok(format!("{n} {x} {y}")))
+    }));
+    built(Workflow::build("broken", ["n"], |b, (n,)| {
+        let within = nested(b, "within", &part, n);
+        let (x, z) = (free(b, file, "x", n), free(b, file, "z", n));
+        let y = free(b, file, "y", x);
+        let lost: Handle<u64> =
+            b.node(Node::new("lost").on_error(OnError::Skip), (n,), |_, _| async { Err("it is gone".to_owned()) });
+        let _unread = free(b, file, "unread", lost);
+        b.value("end", (within, y, z), |(text, y, z)| Step::Ok(format!("{text} {y} {z}")))
+    }))
+}
+
+/// So many steps that a snapshot is taken in between.
+pub(crate) fn many(file: &EffectFile) -> Flow {
+    built(Workflow::build("many", ["n"], |b, (n,)| {
+        let items = b.value("items", (n,), |(n,)| Step::Ok((0..520).map(|at| at + n).collect::<Vec<u64>>()));
+        let policy = NodePolicy::default().concurrency(40);
+        let all = b.map(Node::new("each").policy(policy), items, (), move |_, n: u64, ()| async move {
+            pass(1).await;
+            Step::Ok(n)
+        });
+        let total = b.value("total", (all,), |(all,)| Step::Ok(all.iter().sum::<u64>()));
+        let last = (0..4).fold(total, |before, at| paid(b, file, &format!("n{at}"), before));
+        b.value("end", (last,), |(n,)| Step::Ok(n.to_string()))
+    }))
+}
+
 /// Retries, a race, a fallback, a repetition, a map, an arm, and a service that fails until it was asked three times.
 pub(crate) fn forms(file: &EffectFile) -> Flow {
     built(Workflow::build("forms", ["n"], |b, (n,)| {
@@ -266,9 +313,9 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
             b.node(Node::new("flaky").policy(NodePolicy::default().retry_policy(retry)), (n,), move |cx, (n,)| {
                 let noted = noted.clone();
                 async move {
-                    noted.note("free", &cx);
+                    noted.note("flaky", &cx);
                     pass(2).await;
-                    if noted.count(&cx) < 2 { Err("not yet".to_owned()) } else { Ok(n + 1) }
+                    if noted.count("flaky", &cx) < 2 { Err("not yet".to_owned()) } else { Ok(n + 1) }
                 }
             });
         let raced = b.race("raced", [branch(file, "slow", 12, flaky, Ok(1)), branch(file, "fast", 4, flaky, Ok(1))]);
@@ -311,15 +358,7 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
             free(b, file, "l2", one)
         });
         let size = b.join(router, [small, large]);
-        let noted = file.clone();
-        let service = b.node("service", (size,), move |cx, (n,)| {
-            let noted = noted.clone();
-            async move {
-                noted.note("free", &cx);
-                pass(2).await;
-                if noted.count(&cx) < 3 { Err("it is down".to_owned()) } else { Ok(n) }
-            }
-        });
+        let service = service(b, file, size);
         let last = paid(b, file, "last", service);
         b.value("end", (last,), |(n,)| Step::Ok(n.to_string()))
     }))

@@ -19,11 +19,11 @@ use flows::EffectFile;
 use operator::{Mood, Operator};
 
 /// The runs, by their form; the second of each may be cancelled.
-const FORMS: [&str; 5] = ["office", "gates", "forms", "long", "solo"];
+const FORMS: [&str; 7] = ["office", "gates", "forms", "long", "broken", "many", "solo"];
 
 struct Host {
     runtime: Runtime,
-    flows: [Workflow<(u64,), String>; 4],
+    flows: [Workflow<(u64,), String>; 6],
     solo: Agent,
     words: WordFile,
 }
@@ -104,7 +104,8 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
 impl Host {
     async fn new(folder: &Path, words: &WordFile) -> Result<Self> {
         let file = EffectFile::new(folder.join("effects"));
-        let flows = [flows::office(&file), flows::gates(&file), flows::forms(&file), flows::long(&file)];
+        let of = [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
+        let flows = of.map(|flow| flow(&file));
         let builder = Runtime::builder().store(open(folder).await?);
         let runtime = flows.iter().fold(builder, agentflow::RuntimeBuilder::workflow).build();
         let solo = flows::chief(&file).name("solo").runtime(&runtime);

@@ -62,7 +62,7 @@ impl Operator {
                 }
             }
         } else if look.end == Some("run.failed") {
-            due.extend(look.failed.iter().take(1).map(|node| ("retry", whole(node).to_owned())));
+            due.extend(self.random.choice(&look.failed).map(|node| ("retry", whole(node).to_owned())));
         }
         self.random.shuffle(&mut due);
         due.dedup();
