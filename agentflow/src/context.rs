@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, RunRequest, RunResult};
 use crate::control::{ControlError, Reply, Request, Signal};
-use crate::error;
+use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, EventLog, Journal, RunId};
 use crate::nesting::Around;
 use crate::path::StepPath;
-use crate::resource::Resources;
+use crate::resource::{Inject, ResourceKey, Resources};
 use crate::runtime::requests::Recorder;
 use crate::runtime::{RunState, Runtime};
 use crate::store::{MessageId, RunStatus};
@@ -363,7 +363,7 @@ impl Context {
         &self,
         agent: &Agent<O>,
         request: impl Into<RunRequest>,
-    ) -> error::Result<RunResult<O>> {
+    ) -> Result<RunResult<O>> {
         agent.run_in(self, request.into()).await
     }
 
@@ -385,6 +385,45 @@ impl Context {
     /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
     pub fn resource<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.resources.get::<T>()
+    }
+
+    /// The resource of a type for a parameter [`Inject<T>`](Inject): in a step of a workflow, which calls a tool as the
+    /// function that it is.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::Result;
+    ///
+    /// struct Stock(u32);
+    ///
+    /// /// What is left.
+    /// #[tool]
+    /// async fn left(stock: Inject<Stock>, sold: u32) -> u32 {
+    ///     stock.0 - sold
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn count(cx: &Context, sold: u32) -> Result<u32> {
+    ///     let left = left(cx.inject()?, sold).await;
+    ///     Ok(left)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().resource(Stock(5)).build();
+    /// assert_eq!(count(&runtime.context(), 2).await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::MissingResource`](crate::Error::MissingResource) when neither the run's runtime nor whoever began this
+    /// has one.
+    pub fn inject<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Inject<T>> {
+        match self.resource::<T>() {
+            Some(resource) => Ok(resource.into()),
+            None => Err(Error::MissingResource { resource: self.resources.missing(ResourceKey::of::<T>()) }),
+        }
     }
 
     /// The time by the run's clock; use it instead of the system's so that tests own it.

@@ -175,6 +175,13 @@ pub enum Error {
         /// What serde said.
         problem: String,
     },
+    /// A step asked for a resource that nobody gave.
+    #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
+    #[non_exhaustive]
+    MissingResource {
+        /// The type, and what there is of nearly the same.
+        resource: String,
+    },
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -219,6 +226,7 @@ impl Error {
             Self::Input { .. } => "input",
             Self::DefinitionChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",
+            Self::MissingResource { .. } => "missing_resource",
             Self::Control(error) => error.kind().as_str(),
             Self::Store(error) => error.kind().as_str(),
             Self::Recorded(failure) => &failure.kind,

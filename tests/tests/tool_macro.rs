@@ -1,13 +1,14 @@
 //! What `#[tool]` makes of functions of every shape, seen through the public API.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::{
-    Context, Effects, FnTool, Inject, Registry, Resources, Tool, ToolDefinition, ToolError, ToolRef, ToolStatus,
+    Agent, Context, Effects, FnTool, Inject, Registry, Resources, Tool, ToolDefinition, ToolError, ToolRef, ToolStatus,
 };
-use agentflow::{tool, tools};
+use agentflow::{tool, tools, workflow};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 
 async fn call(tool: &ToolRef, arguments: &str) -> Result<Value, ToolError> {
@@ -288,6 +289,73 @@ async fn the_program_provides_what_the_model_does_not_see() {
     assert_eq!(error.status(), ToolStatus::InvalidArguments);
     let error = call(&all, "{}").await.expect_err("no client");
     assert!(error.message().contains("no resource of type"), "{error}");
+    let mut resources = Resources::default();
+    resources.insert(Some(Client(7)));
+    let error = call_in(&Context::detached_with(resources), &all, "{}").await.expect_err("no client");
+    let near = "`tool_macro::Client` (there is a `core::option::Option<tool_macro::Client>`)";
+    assert!(error.message().contains(near), "{error}");
+}
+
+trait Db: Send + Sync {
+    fn find(&self, key: u32) -> String;
+}
+
+struct InMemory;
+
+impl Db for InMemory {
+    fn find(&self, key: u32) -> String {
+        format!("row {key}")
+    }
+}
+
+/// Find a row.
+#[tool]
+async fn find(db: Inject<dyn Db>, found: Inject<Mutex<Vec<u32>>>, key: u32) -> String {
+    found.lock().unwrap().push(key);
+    db.find(key)
+}
+
+/// A workflow that calls the function.
+#[workflow]
+async fn find_two(cx: &Context, key: u32) -> agentflow::Result<String> {
+    let one = find(cx.inject()?, cx.inject()?, key).await;
+    let two = find(cx.inject()?, cx.inject()?, key + 1).await;
+    Ok(format!("{one}, {two}"))
+}
+
+#[tokio::test]
+async fn a_trait_object_is_provided_in_an_arc_to_agents_and_to_workflows() {
+    let db: Arc<dyn Db> = Arc::new(InMemory);
+    let found = Arc::new(Mutex::new(Vec::<u32>::new()));
+    let model = ScriptedModel::new([Turn::call("find", json!({"key": 3})), Turn::text("row 3")]);
+    let agent = Agent::new(model).tools(tools![find]).resource(Arc::clone(&db)).resource(Arc::clone(&found));
+    assert_eq!(agent.run("Find 3.").await.unwrap().output(), "row 3");
+    let runtime = test_runtime().resource(db).resource(Arc::clone(&found)).build();
+    assert_eq!(find_two(&runtime.context(), 4).await.unwrap(), "row 4, row 5");
+    let mut found = found.lock().unwrap().clone();
+    found.sort_unstable();
+    assert_eq!(found, [3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
+    let boxed: Box<dyn Db> = Box::new(InMemory);
+    let agent =
+        Agent::new(ScriptedModel::new([])).tools(tools![find]).resource(boxed).resource(Mutex::new(vec![1_u32]));
+    assert_eq!(
+        agent.build().unwrap_err().to_string(),
+        "the agent `agent` cannot be built: these resources are missing: `dyn tool_macro::Db` (there is a \
+         `alloc::boxed::Box<dyn tool_macro::Db>`) for the tool `find`; add each with `.resource(value)` on the agent or \
+         on its runtime's builder, a trait object as an `Arc<dyn Trait>`"
+    );
+    let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
+    let error = find_two(&runtime.context(), 4).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no resource of type `dyn tool_macro::Db`; give the runtime one with \
+         `Runtime::builder().resource(value)`"
+    );
+    assert_eq!(error.kind(), "missing_resource");
 }
 
 /// A name like a keyword, a parameter like the function.

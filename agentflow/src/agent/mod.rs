@@ -151,7 +151,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.limits = limits)
     }
 
-    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it.
+    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too, so a
+    /// trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
         self.changed(|agent| agent.resources.insert(resource))
     }

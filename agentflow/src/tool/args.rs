@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::output::ToolError;
+use super::probe::Filled;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
 use crate::strict;
@@ -157,7 +158,8 @@ pub struct Param {
 }
 
 impl Param {
-    pub const fn new(name: &'static str, description: &'static str) -> Self {
+    /// `_filled` is what [`Probe`](super::probe::Probe) says of its type.
+    pub const fn new<F: Filled>(name: &'static str, description: &'static str, _filled: F) -> Self {
         Self { name, description, default: None }
     }
 
@@ -304,8 +306,8 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
     }
     T::absent(Some(cx)).ok_or_else(|| match T::resource() {
         Some(key) => ToolError::new(format!(
-            "the program gave this agent no resource of type `{}`; this cannot be mended by other arguments",
-            key.type_name()
+            "the program gave this agent no resource of type {}; this cannot be mended by other arguments",
+            cx.resources().missing(key)
         )),
         None => ToolError::invalid_arguments(missing_argument(param)),
     })

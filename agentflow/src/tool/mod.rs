@@ -8,6 +8,8 @@ mod definition;
 mod dynamic;
 mod invoke;
 mod output;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod probe;
 
 use std::fmt;
 use std::pin::Pin;

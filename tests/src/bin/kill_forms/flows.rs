@@ -279,8 +279,8 @@ pub(crate) fn broken(file: &EffectFile) -> Flow {
     }));
     built(Workflow::build("broken", ["n"], |b, (n,)| {
         let within = nested(b, "within", &part, n);
-        let (x, z) = (free(b, file, "x", n), free(b, file, "z", n));
-        let y = free(b, file, "y", x);
+        let (x, z) = (free(b, file, "x", n), paid(b, file, "z", n));
+        let y = paid(b, file, "y", x);
         let lost: Handle<u64> =
             b.node(Node::new("lost").on_error(OnError::Skip), (n,), |_, _| async { Err("it is gone".to_owned()) });
         let _unread = free(b, file, "unread", lost);
