@@ -9,6 +9,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, FnArg, Signature, Token, Type, Visibility};
 
 use crate::errors::Errors;
+use crate::workflow::scope;
 
 /// A function with its body unread.
 pub(crate) struct Function {
@@ -112,6 +113,48 @@ pub(crate) fn mutable_context(context: &FnArg, errors: &mut Errors) {
         && let Some(token) = &reference.mutability
     {
         errors.at(token, "the context is shared; take `&Context`");
+    }
+}
+
+/// Tells of a body that reads `cx` where no parameter is called so; whether it does. Everything about a run comes with its
+/// context, and the compiler would only say that there is no such name.
+pub(crate) fn context_not_taken(function: &Function, what: &str, errors: &mut Errors) -> bool {
+    let is = |ident: &Ident| ident == CONTEXT;
+    let taken = function.signature.inputs.iter().any(|input| holds(input.to_token_stream(), &is));
+    if taken || !holds(function.body.clone(), &is) {
+        return false;
+    }
+    let body = syn::parse2::<syn::Block>(function.body.clone());
+    let Some(at) = body.ok().and_then(|body| scope::surely_reads(&body, CONTEXT)) else { return false };
+    errors.at_span(
+        at,
+        format!("`cx` is the context of a run, and this {what} does not take it; write `cx: &Context` as its first parameter"),
+    );
+    true
+}
+
+/// What the context is called in all that we write.
+const CONTEXT: &str = "cx";
+
+fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => is(&ident),
+        TokenTree::Group(group) => holds(group.stream(), is),
+        _ => false,
+    })
+}
+
+/// Whether it is certain without the compiler what the type is: no context, and no `Result`. An alias may have any other
+/// name.
+pub(crate) fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 18] = [
+        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
+        "i64", "i128", "isize",
+    ];
+    match bare(ty) {
+        Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
+        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
+        _ => false,
     }
 }
 

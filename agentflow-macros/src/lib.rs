@@ -10,6 +10,8 @@ mod errors;
 mod fallback;
 mod function;
 mod options;
+mod paths;
+mod place;
 mod tool;
 mod workflow;
 
@@ -31,4 +33,10 @@ pub fn agent(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     workflow::expand(options.into(), item.into()).into()
+}
+
+/// The tools behind the paths of `tools![..]`, after `($crate)`; the text for users stands at `agentflow::tools`.
+#[proc_macro]
+pub fn tool_refs(input: TokenStream) -> TokenStream {
+    paths::tool_refs(input.into()).into()
 }

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use agentflow::serde_json::{self, json};
-use agentflow::{Event, RunId, Snapshot, SqliteStore, Store, Synchronous};
+use agentflow::{Append, Event, RunId, Snapshot, SqliteStore, Store, Synchronous};
 use measure::{measured, median};
 use rusqlite::{Connection, params};
 
@@ -89,7 +89,10 @@ async fn chain(file: &Path, synchronous: Synchronous, pragma: &str) -> [[f64; 2]
         let by_hand = measured(async { events.iter().for_each(|event| insert(&floor, &run, event)) }).await;
         let ours = measured(async {
             for event in &events {
-                store.append(&run, epoch, event.seq - 1, vec![event.clone()]).await.expect("the event is written");
+                store
+                    .append(&run, epoch, Append::new(event.seq - 1, vec![event.clone()]))
+                    .await
+                    .expect("the event is written");
             }
         })
         .await;
@@ -122,7 +125,7 @@ async fn concurrent(file: &Path) {
                 async move {
                     for after in 1..=steps {
                         let next = vec![event(run, after + 1)];
-                        store.append(run, *epoch, after, next).await.expect("the event is written");
+                        store.append(run, *epoch, Append::new(after, next)).await.expect("the event is written");
                     }
                 }
             })))
@@ -149,7 +152,7 @@ async fn reading(file: &Path) {
         events.iter().for_each(|event| insert(&floor, &run, event));
         floor.execute_batch("COMMIT").expect("it ends");
         let after = events[0].seq - 1;
-        store.append(&run, epoch, after, events).await.expect("the events are written");
+        store.append(&run, epoch, Append::new(after, events)).await.expect("the events are written");
         let pages = |file: &Path| {
             let connection = Connection::open(file).expect("the file opens");
             let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).expect("it has pages");

@@ -16,6 +16,7 @@ pub use std::time::Duration;
 pub use std::vec::Vec;
 pub use std::{concat, file, line};
 
+pub use agentflow_macros::tool_refs;
 pub use inventory;
 
 pub use crate::agent::AgentDefinition;
@@ -23,6 +24,7 @@ pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, A
 pub use crate::context::Context;
 pub use crate::registry::{Linked, LinkedAgent};
 use crate::resource::ResourceKey;
+pub use crate::tool::probe::{Probe, Probed};
 pub use crate::tool::{Effects, Param, ToolFuture};
 use crate::tool::{
     ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolOutput, ToolParam, ToolParams,
@@ -129,12 +131,17 @@ pub fn linked<T: PathTool>() -> ToolRef {
 
 /// What the struct of a `#[tool]` function's name implements.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tool",
-    label = "not a tool",
-    note = "put `#[tool]` on the function of this name; an `#[agent]` is given as a `#[tool]` that calls it"
+    message = "this is not a tool",
+    label = "not a tool: put `#[tool]` on the function of this name",
+    note = "an `#[agent]` is given as a `#[tool]` that calls it"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
     fn tool() -> &'static LinkedTool;
+}
+
+/// What a path names that names no type: see the expansion of `tools![..]`.
+pub mod plain {
+    pub struct PlainFunction;
 }
 
 #[diagnostic::do_not_recommend]

@@ -1,20 +1,23 @@
 //! What a body is given: who it is, what it may use, when to stop.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, RunRequest, RunResult};
-use crate::control::{ControlError, Request, Signal};
-use crate::error::Result;
-use crate::event::{EventKind, EventLog, Journal, RunId};
+use crate::control::{ControlError, Reply, Request, Signal};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventKind, EventLog, Journal, RunId};
+use crate::nesting::Around;
 use crate::path::StepPath;
-use crate::resource::Resources;
-use crate::runtime::Runtime;
+use crate::resource::{Inject, ResourceKey, Resources};
+use crate::runtime::requests::Recorder;
+use crate::runtime::{RunState, Runtime};
+use crate::store::{MessageId, RunStatus};
 use crate::time::{Clock, Timestamp};
 
 /// What a tool's body is given. Cloning is cheap; a clone may outlive the call, but the run does not wait for it.
@@ -31,6 +34,8 @@ pub struct Context {
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
     /// that a crash cut short has the same as the one that takes its work up.
     scope: u32,
+    /// How many agents and workflows stand around it.
+    depth: u32,
     resources: Resources,
 }
 
@@ -46,23 +51,23 @@ pub(crate) struct RunShared {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
-    /// The workflows of the run that take an operator's wishes, with where they are.
-    listeners: Mutex<Listeners>,
+    /// The workflows of the run that take control requests, with where they are.
+    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
+    /// Who asked for the run to be cancelled and waits for its end, until that is recorded.
+    cancels: Mutex<Cancels>,
+    /// Messages of other processes that were taken and have no outcome in the store yet.
+    taken: Mutex<HashSet<MessageId>>,
+    /// An operator paused the run: nothing new is started in it.
+    held: AtomicBool,
+    released: Notify,
+    /// What the process before this one left open.
+    left_open: OnceLock<Vec<StepPath>>,
 }
 
 #[derive(Default)]
-struct Listeners {
-    workflows: Vec<(StepPath, mpsc::UnboundedSender<Request>)>,
-    /// Wishes for nodes of workflows that are yet to be taken up, by the paths of the nodes.
-    parked: Vec<(StepPath, Request)>,
-}
-
-impl Listeners {
-    /// The innermost workflow that a node may belong to.
-    fn innermost(&self, node: &StepPath) -> Option<&(StepPath, mpsc::UnboundedSender<Request>)> {
-        let holds = |base: &StepPath| node.is_within(base) && node != base;
-        self.workflows.iter().filter(|(base, _)| holds(base)).max_by_key(|(base, _)| base.to_string().len())
-    }
+struct Cancels {
+    ended: Option<RunStatus>,
+    waiting: Vec<Reply>,
 }
 
 impl RunShared {
@@ -77,82 +82,181 @@ impl RunShared {
             cancel_reason: OnceLock::new(),
             nested: Mutex::default(),
             listeners: Mutex::default(),
+            cancels: Mutex::default(),
+            taken: Mutex::default(),
+            held: AtomicBool::new(false),
+            released: Notify::new(),
+            left_open: OnceLock::new(),
+        }
+    }
+
+    /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
+    pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        self.log.restore(offset, kept, events);
+        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        // The run is restored once.
+        let _ = self.left_open.set(state.open_paths());
+    }
+
+    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
+    pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
+        let mut left_open = self.left_open.get().into_iter().flatten();
+        if left_open.any(|open| open.is_within(step)) {
+            let recorded = self.log.records_below(step);
+            for (path, kind) in RunState::closings_below(step, &recorded, reason) {
+                self.record(path, kind);
+            }
         }
     }
 
     /// Records what happened, now.
     pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
+        if kind.ends_run() && path.is_root() {
+            self.answer_cancels(&kind);
+        }
         self.log.record(self.clock.now(), path, kind);
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+    /// The run ends with the next record: who wanted it cancelled is told when that is kept.
+    fn answer_cancels(&self, end: &EventKind) {
+        let status = match end {
+            EventKind::RunCompleted(_) => RunStatus::Success,
+            EventKind::RunCancelled { .. } => RunStatus::Cancelled,
+            _ => RunStatus::Failed,
+        };
+        let mut cancels = self.cancels();
+        cancels.ended = Some(status);
+        for reply in cancels.waiting.drain(..) {
+            self.log.reply_with_next(
+                reply,
+                match status {
+                    RunStatus::Cancelled => Ok(()),
+                    status => Err(ControlError::over("cancelled", status)),
+                },
+            );
+        }
+    }
+
+    fn cancels(&self) -> MutexGuard<'_, Cancels> {
+        self.cancels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Request>)>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A workflow at a path takes an operator's wishes from now on, and those that came for it before.
+    /// A workflow at a path takes control requests from now on.
     pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Request>) {
-        let mut listeners = self.listeners();
-        let (own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut listeners.parked).into_iter().partition(|(node, _)| node.is_within(base));
-        listeners.parked = others;
-        for (_, request) in own {
-            // Its other end is held by the workflow that listens.
-            let _ = sender.send(request);
-        }
-        listeners.workflows.push((base.clone(), sender));
+        self.listeners().push((base.clone(), sender));
     }
 
     pub(crate) fn unlisten(&self, base: &StepPath) {
-        self.listeners().workflows.retain(|(path, _)| path != base);
+        self.listeners().retain(|(path, _)| path != base);
     }
 
-    /// Passes on a wish for a node of a workflow that is a step of the one at `base`, or keeps it until that is taken up.
-    pub(crate) fn park(&self, base: &StepPath, node: StepPath, request: Request) {
-        let mut listeners = self.listeners();
-        match listeners.innermost(&node).filter(|(path, _)| path != base) {
-            // It has begun to listen meanwhile. Its other end is held by the workflow.
-            Some((_, listener)) => drop(listener.send(request)),
-            None => listeners.parked.push((node, request)),
+    /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
+    /// outermost. When the run stops meanwhile, the reply is dropped, and whoever asked looks at the run anew.
+    pub(crate) fn request(&self, request: Request) {
+        if let Signal::Cancel { reason } = request.signal {
+            return self.request_cancel(reason, request.reply);
         }
-    }
-
-    /// Takes back the wishes that were kept for a step that has ended.
-    pub(crate) fn unpark(&self, step: &StepPath) -> Vec<Request> {
-        let mut listeners = self.listeners();
-        if listeners.parked.is_empty() {
-            return Vec::new();
-        }
-        let (own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut listeners.parked).into_iter().partition(|(node, _)| node.is_within(step));
-        listeners.parked = others;
-        own.into_iter().map(|(_, request)| request).collect()
-    }
-
-    /// Passes a wish on to the workflow that it is about: the innermost one that a node belongs to, else the outermost.
-    /// Gives it back when nobody listens.
-    pub(crate) fn send(&self, request: Request) -> Result<(), Request> {
+        let node: Option<StepPath> = request.signal.node().and_then(|node| node.parse().ok());
         let listeners = self.listeners();
-        let node: Option<StepPath> = match &request.signal {
-            Signal::Retry { node, .. } | Signal::Answer { node, .. } => node.parse().ok(),
-            _ => None,
+        let around = |node: &StepPath| {
+            let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
+            listeners.iter().filter(holds).max_by_key(|(base, _)| base.to_string().len())
         };
-        if matches!(request.signal, Signal::Pause | Signal::Resume) {
-            // The workflows that are steps follow the outermost, whose word counts.
-            for (_, listener) in listeners.workflows.iter().skip(1) {
-                let _ = listener.send(Request { signal: request.signal.clone(), reply: None });
+        match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
+            // A workflow that ends hands on what it did not take.
+            Some((_, listener)) => drop(listener.send(request)),
+            // No workflow is there yet, or none any more.
+            None if self.log.is_agent() => {
+                drop(listeners);
+                self.log.replying(request.reply, || self.do_by_journal(&request.signal));
+            }
+            None => {}
+        }
+    }
+
+    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds that
+    /// in the journal when it begins.
+    pub(crate) fn do_by_journal(&self, signal: &Signal) -> Result<(), ControlError> {
+        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        for (path, kind) in self.runtime.events_for(&state, signal, Recorder::Live)? {
+            self.record(path, kind);
+        }
+        Ok(())
+    }
+
+    /// Asks for something and waits until its outcome is kept; `None` when the run stops before that.
+    pub(crate) async fn ask(&self, signal: Signal) -> Option<Result<(), ControlError>> {
+        let (reply, outcome) = oneshot::channel();
+        self.request(Request { signal, reply: Some(Reply::Caller(reply)) });
+        outcome.await.ok()
+    }
+
+    fn request_cancel(&self, reason: String, reply: Option<Reply>) {
+        let mut cancels = self.cancels();
+        match cancels.ended {
+            Some(status) => {
+                drop(cancels);
+                self.log.replying(reply, || Err(ControlError::over("cancelled", status)));
+            }
+            None => {
+                cancels.waiting.extend(reply);
+                drop(cancels);
+                self.cancel(reason);
             }
         }
-        match node.and_then(|node| listeners.innermost(&node)).or_else(|| listeners.workflows.first()) {
-            Some((_, listener)) => listener.send(request).map_err(|unsent| unsent.0),
-            None => Err(request),
-        }
     }
 
-    /// Asks the run's workflow for something and waits for its word; `None` when no workflow listens.
-    pub(crate) async fn ask(&self, signal: Signal) -> Option<Result<(), ControlError>> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request { signal, reply: Some(reply) }).ok()?;
-        answer.await.ok()
+    /// Takes a message of another process, once.
+    pub(crate) fn take_message(&self, id: MessageId) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+    }
+
+    /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
+    /// free for others.
+    pub(crate) fn close(&self) {
+        self.cancels().waiting.clear();
+        self.log.close();
+        if let Some((store, Some(epoch))) = self.log.store()
+            && self.log.end().is_none()
+            && let Ok(handle) = tokio::runtime::Handle::try_current()
+        {
+            // A store that cannot be told finds out when this process ends.
+            handle.spawn(store.close(&self.id, epoch));
+        }
+        self.runtime.forget(self);
+    }
+
+    /// An operator paused the run or lets it continue: workflows that are steps follow, and agents wait.
+    pub(crate) fn hold(&self, held: bool) {
+        if self.held.swap(held, Ordering::SeqCst) == held {
+            return;
+        }
+        for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
+            let signal = if held { Signal::Pause } else { Signal::Resume };
+            // One that has just ended has nothing left to start.
+            let _ = listener.send(Request { signal, reply: None });
+        }
+        self.released.notify_waiters();
+    }
+
+    /// Whether an operator has paused the run.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the run is held, or is not.
+    pub(crate) async fn until_held(&self, held: bool) {
+        loop {
+            let changed = self.released.notified();
+            if self.is_held() == held {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
@@ -180,7 +284,9 @@ impl RunShared {
 
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
-        Self { run, path, attempt: 1, scope: 1, resources }
+        // Whatever has a path is inside of its run.
+        let depth = Around::depth().max(u32::from(!path.is_root()));
+        Self { run, path, attempt: 1, scope: 1, depth, resources }
     }
 
     /// The same for another attempt at the step.
@@ -209,6 +315,10 @@ impl Context {
 
     pub(crate) fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
     }
 
     /// The path below which an agent or a workflow that is begun here records what it does.
@@ -275,6 +385,45 @@ impl Context {
     /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
     pub fn resource<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.resources.get::<T>()
+    }
+
+    /// The resource of a type for a parameter [`Inject<T>`](Inject): in a step of a workflow, which calls a tool as the
+    /// function that it is.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::Result;
+    ///
+    /// struct Stock(u32);
+    ///
+    /// /// What is left.
+    /// #[tool]
+    /// async fn left(stock: Inject<Stock>, sold: u32) -> u32 {
+    ///     stock.0 - sold
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn count(cx: &Context, sold: u32) -> Result<u32> {
+    ///     let left = left(cx.inject()?, sold).await;
+    ///     Ok(left)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().resource(Stock(5)).build();
+    /// assert_eq!(count(&runtime.context(), 2).await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::MissingResource`](crate::Error::MissingResource) when neither the run's runtime nor whoever began this
+    /// has one.
+    pub fn inject<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Inject<T>> {
+        match self.resource::<T>() {
+            Some(resource) => Ok(resource.into()),
+            None => Err(Error::MissingResource { resource: self.resources.missing(ResourceKey::of::<T>()) }),
+        }
     }
 
     /// The time by the run's clock; use it instead of the system's so that tests own it.

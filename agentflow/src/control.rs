@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::event::PauseReason;
+use crate::store::{MessageId, RunStatus};
 use crate::value::Encoded;
 
 /// What an operator asks of a run.
@@ -19,24 +20,45 @@ pub(crate) enum Signal {
     Answer { node: String, answer: Encoded, by: String },
 }
 
-/// A signal on its way to a run, with where the outcome is to be said.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) signal: Signal,
-    pub(crate) reply: Option<oneshot::Sender<Result<(), ControlError>>>,
-}
+impl Signal {
+    /// What is done to the run, as in "the run cannot be paused".
+    pub(crate) fn done(&self) -> &'static str {
+        match self {
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
+            Self::Cancel { .. } => "cancelled",
+            Self::Retry { .. } => "retried",
+            Self::Answer { .. } => "answered",
+        }
+    }
 
-impl Request {
-    pub(crate) fn answer(self, outcome: Result<(), ControlError>) {
-        if let Some(reply) = self.reply {
-            // Whoever asked may have gone.
-            let _ = reply.send(outcome);
+    /// The node it is about.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
+            Self::Pause | Self::Resume | Self::Cancel { .. } => None,
         }
     }
 }
 
+/// A control request on its way to a run, with who waits for its outcome.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) signal: Signal,
+    pub(crate) reply: Option<Reply>,
+}
+
+/// Who waits for the outcome of a control request. It is given when what follows from the request is kept.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// A caller in this process.
+    Caller(oneshot::Sender<Result<(), ControlError>>),
+    /// Another process, which left a message in the store.
+    Message(MessageId),
+}
+
 /// Why a run cannot do what an operator asks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ControlError {
     kind: ControlErrorKind,
@@ -44,7 +66,8 @@ pub struct ControlError {
 }
 
 /// The class of a [`ControlError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ControlErrorKind {
     /// The run is not in a state in which this can be done.
@@ -53,6 +76,8 @@ pub enum ControlErrorKind {
     UnknownNode,
     /// The answer is not of the type that was asked for.
     WrongAnswer,
+    /// The process that executes the run did not respond in time; nothing was done.
+    NoResponse,
 }
 
 impl ControlErrorKind {
@@ -62,6 +87,7 @@ impl ControlErrorKind {
             Self::WrongState => "wrong_state",
             Self::UnknownNode => "unknown_node",
             Self::WrongAnswer => "wrong_answer",
+            Self::NoResponse => "no_response",
         }
     }
 }
@@ -74,6 +100,22 @@ impl ControlError {
     /// The run is in a state in which this cannot be done.
     pub(crate) fn state(what: &str, state: impl fmt::Display) -> Self {
         Self::new(ControlErrorKind::WrongState, format!("the run cannot be {what}: it is {state}"))
+    }
+
+    /// The run has ended.
+    pub(crate) fn over(what: &str, status: RunStatus) -> Self {
+        Self::state(what, format!("over ({status})"))
+    }
+
+    /// The run is one of an agent, which takes no other request than to be cancelled.
+    pub(crate) fn agent(what: &str) -> Self {
+        Self::state(what, "the run of an agent; only workflows can be")
+    }
+
+    /// The request was written by another release.
+    pub(crate) fn not_understood() -> Self {
+        let message = "the process that executes the run does not understand the request; use the same release there";
+        Self::new(ControlErrorKind::WrongState, message)
     }
 
     /// An item or a branch is named where only its node can be.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::control::ControlError;
+use crate::event::RunId;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
@@ -71,6 +72,17 @@ pub enum Error {
         /// The limit.
         calls: u32,
     },
+    /// Agents and workflows are nested deeper than they may be; the one that would have been too deep did not begin. An
+    /// agent in whose tool that happens ends with this too, unless the tool answers all the same.
+    #[error(
+        "agents and workflows are nested {depth} deep, which is the limit; see whether one calls itself without an end, \
+         or raise the limit with `Runtime::builder().max_nesting(..)`"
+    )]
+    #[non_exhaustive]
+    NestingLimit {
+        /// The limit.
+        depth: u32,
+    },
     /// A budget that middleware keeps is used up; the call that would have exceeded it was not made.
     #[error("{message}")]
     BudgetExceeded {
@@ -127,6 +139,14 @@ pub enum Error {
         /// The nearest name that there is.
         near: Option<String>,
     },
+    /// A run of an agent was left unfinished, and only the agent can resume it.
+    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Runtime::resume_agent`")]
+    AgentRun {
+        /// The run.
+        run: RunId,
+        /// The agent's name.
+        agent: Arc<str>,
+    },
     /// The input of a workflow that is started by its name is not what it takes.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
     Input {
@@ -155,6 +175,13 @@ pub enum Error {
         /// What serde said.
         problem: String,
     },
+    /// A step asked for a resource that nobody gave.
+    #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
+    #[non_exhaustive]
+    MissingResource {
+        /// The type, and what there is of nearly the same.
+        resource: String,
+    },
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -173,6 +200,9 @@ pub enum Error {
 }
 
 impl Error {
+    /// The class of [`Error::NestingLimit`].
+    pub(crate) const NESTING_LIMIT: &str = "nesting_limit";
+
     /// The class as a word, as stored in [`Failure::kind`].
     pub fn kind(&self) -> &str {
         match self {
@@ -184,6 +214,7 @@ impl Error {
             Self::InvalidOutput { .. } => "invalid_output",
             Self::MaxStepsReached { .. } => "max_steps_reached",
             Self::LlmCallLimit { .. } => "llm_call_limit",
+            Self::NestingLimit { .. } => Self::NESTING_LIMIT,
             Self::BudgetExceeded { .. } => "budget_exceeded",
             Self::Middleware { .. } => "middleware",
             Self::ToolFailures { .. } => "tool_failures",
@@ -191,9 +222,11 @@ impl Error {
             Self::Cancelled { .. } => "cancelled",
             Self::Node { failure, .. } => &failure.kind,
             Self::UnknownWorkflow { .. } => "unknown_workflow",
+            Self::AgentRun { .. } => "agent_run",
             Self::Input { .. } => "input",
             Self::DefinitionChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",
+            Self::MissingResource { .. } => "missing_resource",
             Self::Control(error) => error.kind().as_str(),
             Self::Store(error) => error.kind().as_str(),
             Self::Recorded(failure) => &failure.kind,

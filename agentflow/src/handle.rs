@@ -14,6 +14,7 @@ use crate::control::{ControlError, Signal};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Events, RunId};
 use crate::message::Conversation;
+use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::Approval;
 
@@ -55,14 +56,20 @@ impl<T> RunHandle<T> {
         Events::new(Arc::clone(&self.shared))
     }
 
-    /// Stops the run: the model's connection is closed and running steps are dropped at their next await. A tool on a
-    /// thread of its own runs on; its answer is not used. Cancelling a run that has ended does nothing.
-    pub fn cancel(&self, reason: impl Into<Arc<str>>) {
-        self.shared.cancel(reason);
+    /// Stops the run and waits until its end is kept: the model's connection is closed and running steps are dropped at
+    /// their next await. A tool on a thread of its own runs on; its answer is not used. Dropping the future takes nothing
+    /// back.
+    ///
+    /// # Errors
+    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
+    pub async fn cancel(&self, reason: impl Into<String>) -> Result<()> {
+        self.ask(Signal::Cancel { reason: reason.into() }).await
     }
 
     /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be taken up again.
     pub fn abandon(self) {
+        // Nothing more is kept from now on; who resumes the run waits until its task is gone.
+        self.shared.log.close();
         self.task.abort();
     }
 
@@ -71,7 +78,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
     pub async fn pause(&self) -> Result<()> {
-        self.ask(Signal::Pause, "paused").await
+        self.ask(Signal::Pause).await
     }
 
     /// Lets a run go on that an operator paused.
@@ -79,7 +86,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
     pub async fn resume(&self) -> Result<()> {
-        self.ask(Signal::Resume, "resumed").await
+        self.ask(Signal::Resume).await
     }
 
     /// Runs a failed or interrupted node again, with what depends on it.
@@ -87,7 +94,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
     pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
-        self.ask(Signal::Retry { node: node.to_owned(), by: by.to_owned() }, "retried").await
+        self.ask(Signal::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
     /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question.
@@ -104,23 +111,20 @@ impl<T> RunHandle<T> {
     /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
     pub async fn answer<A: NodeValue + Sync>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
-        self.ask(Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }, "answered").await
+        self.ask(Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
-    async fn ask(&self, signal: Signal, what: &str) -> Result<()> {
+    async fn ask(&self, signal: Signal) -> Result<()> {
+        let done = signal.done();
         match self.shared.ask(signal).await {
             Some(outcome) => Ok(outcome?),
-            None if self.task.is_finished() || self.shared.log.is_closed() => {
-                let state = match self.recorded().iter().rev().find(|event| event.kind.ends_run()).map(|end| &end.kind)
-                {
-                    Some(EventKind::RunCompleted(_)) => "over (success)",
-                    Some(EventKind::RunFailed { .. }) => "over (failed)",
-                    Some(EventKind::RunCancelled { .. }) => "over (cancelled)",
-                    _ => "not executed here any more",
-                };
-                Err(ControlError::state(what, state).into())
+            None => Err(match self.shared.log.end() {
+                Some(EventKind::RunCompleted(_)) => ControlError::over(done, RunStatus::Success),
+                Some(EventKind::RunCancelled { .. }) => ControlError::over(done, RunStatus::Cancelled),
+                Some(_) => ControlError::over(done, RunStatus::Failed),
+                None => ControlError::state(done, "no longer executed here"),
             }
-            None => Err(ControlError::state(what, "the run of an agent; only workflows can be").into()),
+            .into()),
         }
     }
 

@@ -10,11 +10,13 @@ mod handle;
 mod message;
 pub mod middleware;
 mod model;
+mod nesting;
 mod path;
 mod registry;
 mod resource;
 mod runtime;
 mod store;
+mod strict;
 mod telemetry;
 mod text;
 mod time;
@@ -53,8 +55,8 @@ pub use crate::control::{ControlError, ControlErrorKind};
 pub use crate::error::{Error, Failure, Result};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, Spending, StdoutSink, WorkflowCompleted,
-    WorkflowStarted,
+    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, RunTerms, Spending, StdoutSink,
+    WorkflowCompleted, WorkflowStarted,
 };
 pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
@@ -78,7 +80,8 @@ pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
-    Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
+    Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError,
+    StoreErrorKind, StoreMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

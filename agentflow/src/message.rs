@@ -4,6 +4,7 @@
 //! ([`Message::encoded`]). This module knows no provider and does no I/O.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -98,6 +99,8 @@ pub enum ToolStatus {
     NotFound,
     /// The tool needs a scope that the run was not granted; the tool did not run.
     Unauthorized,
+    /// The turn had more tool calls than the agent's limit; the tool did not run.
+    TooManyCalls,
     /// The tool did not answer in its time.
     Timeout,
     /// The tool panicked.
@@ -124,6 +127,7 @@ impl ToolStatus {
             Self::InvalidArguments => "invalid_arguments",
             Self::NotFound => "not_found",
             Self::Unauthorized => "unauthorized",
+            Self::TooManyCalls => "too_many_calls",
             Self::Timeout => "timeout",
             Self::Panicked => "panicked",
             Self::OutputTooLarge => "output_too_large",
@@ -351,6 +355,14 @@ impl Conversation {
         self.0.wire.append(out, format, &self.0.list, |message| message.encoded(format, &encode));
     }
 
+    /// The conversation from the first message on that is not this one.
+    pub(crate) fn without_leading(self, message: &Message) -> Self {
+        match self.0.list.iter().take_while(|leading| ***leading == *message).count() {
+            0 => self,
+            count => self.0.list.iter().skip(count).map(Arc::clone).collect(),
+        }
+    }
+
     /// The newest message.
     pub fn last(&self) -> Option<&Message> {
         self.0.list.last().map(|message| &**message)
@@ -369,23 +381,23 @@ impl Conversation {
     /// The ids of tool calls that have no result, and of results that answer no call: empty for every conversation a
     /// provider accepts.
     pub fn open_calls(&self) -> Vec<&str> {
-        let mut open: Vec<&str> = Vec::new();
+        // Each id with the places of its calls that have no result yet, the next to be answered first.
+        let mut waiting: HashMap<&str, VecDeque<usize>> = HashMap::new();
+        let mut open: Vec<Option<&str>> = Vec::new();
         let mut stray: Vec<&str> = Vec::new();
         for message in &self.0.list {
             for call in message.tool_calls() {
-                open.push(&call.id);
+                waiting.entry(&call.id).or_default().push_back(open.len());
+                open.push(Some(&call.id));
             }
             for result in message.results() {
-                match open.iter().position(|id| *id == result.call_id) {
-                    Some(at) => {
-                        open.remove(at);
-                    }
+                match waiting.get_mut(&*result.call_id).and_then(VecDeque::pop_front) {
+                    Some(at) => open[at] = None,
                     None => stray.push(&result.call_id),
                 }
             }
         }
-        open.append(&mut stray);
-        open
+        open.into_iter().flatten().chain(stray).collect()
     }
 }
 

@@ -71,11 +71,12 @@ impl StepPath {
         if base.is_root() || self == base {
             return true;
         }
-        if base.step != Step::Run {
-            return self.prefix.as_deref().is_some_and(|prefix| is_below(prefix, &base.to_string()));
+        let Some(prefix) = self.prefix.as_deref() else { return false };
+        match (&base.step, base.prefix.as_deref()) {
+            (Step::Run, Some(base)) => is_at_or_below(prefix, base),
+            (Step::Run, None) => true,
+            _ => is_at_or_below(prefix, &base.to_string()),
         }
-        let (Some(prefix), Some(base)) = (self.prefix.as_deref(), base.prefix.as_deref()) else { return false };
-        prefix == base || is_below(prefix, base)
     }
 
     /// Whether this is a node of a name, one of its items, or below either.
@@ -114,8 +115,8 @@ impl StepPath {
     }
 }
 
-fn is_below(path: &str, base: &str) -> bool {
-    path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
+fn is_at_or_below(path: &str, base: &str) -> bool {
+    path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl fmt::Display for StepPath {
@@ -234,11 +235,32 @@ mod tests {
     #[test]
     fn what_is_within_what() {
         let path = |text: &str| text.parse::<StepPath>().unwrap();
-        for (inner, outer) in [("a", ""), ("a", "a"), ("a/b", "a"), ("a/model#1", "a"), ("a/tool#1.x/b", "a/tool#1.x")]
-        {
+        for (inner, outer) in [
+            ("a", ""),
+            ("a", "a"),
+            ("a/b", "a"),
+            ("a/model#1", "a"),
+            ("a/tool#1.x/b", "a/tool#1.x"),
+            // The calls of an agent that is a tool of an agent.
+            ("tool#1.x/model#1", "tool#1.x"),
+            ("tool#1.x/tool#1.y", "tool#1.x"),
+            ("a/tool#1.x/tool#2.y[1]", "a/tool#1.x"),
+            ("tool#1.x/tool#1.y/tool#1.z", "tool#1.x/tool#1.y"),
+            ("tool#1.x/tool#1.y/tool#1.z", "tool#1.x"),
+        ] {
             assert!(path(inner).is_within(&path(outer)), "{inner} in {outer}");
         }
-        for (inner, outer) in [("", "a"), ("ab", "a"), ("a[1]", "a"), ("b/a", "a"), ("model#1", "a")] {
+        for (inner, outer) in [
+            ("", "a"),
+            ("ab", "a"),
+            ("a[1]", "a"),
+            ("b/a", "a"),
+            ("model#1", "a"),
+            ("tool#1.xy/model#1", "tool#1.x"),
+            ("tool#1.x[1]/model#1", "tool#1.x"),
+            ("tool#1.x", "tool#1.x/tool#1.y"),
+            ("tool#2.x", "tool#1.x"),
+        ] {
             assert!(!path(inner).is_within(&path(outer)), "{inner} in {outer}");
         }
         assert_eq!(path("a").child("b"), path("a/b"));

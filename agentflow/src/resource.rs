@@ -6,9 +6,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::text::nearest;
+
 /// A tool parameter that the program provides; the model never sees it.
 ///
-/// A resource nobody provided is an error when the agent is built.
+/// A resource nobody provided is an error when the agent is built. A trait object, `Inject<dyn Db>`, is provided as an
+/// `Arc<dyn Db>`; what many tools change stands in a `Mutex`, `Inject<Mutex<T>>`. A step of a workflow gets one with
+/// [`Context::inject`](crate::Context::inject).
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -72,13 +76,15 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Inject<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceKey {
     id: TypeId,
+    /// Of an `Arc` of it.
+    shared: TypeId,
     name: &'static str,
 }
 
 impl ResourceKey {
     /// The key of a type.
     pub fn of<T: ?Sized + 'static>() -> Self {
-        Self { id: TypeId::of::<T>(), name: type_name::<T>() }
+        Self { id: TypeId::of::<T>(), shared: TypeId::of::<Arc<T>>(), name: type_name::<T>() }
     }
 
     /// The type's name as the compiler gives it.
@@ -109,14 +115,34 @@ impl Resources {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
     }
 
-    /// The value of a type.
+    /// The value of a type, or what an `Arc` of the type shares: a resource `Arc<dyn Db>` is a `dyn Db` too.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.0.get(&TypeId::of::<T>())?.value.downcast_ref::<Arc<T>>().cloned()
+        let value = |id| self.0.get(&id).map(|entry| &entry.value);
+        match value(TypeId::of::<T>()) {
+            Some(own) => own.downcast_ref::<Arc<T>>().cloned(),
+            // Whatever is kept is in an `Arc`, an `Arc` too.
+            None => value(TypeId::of::<Arc<T>>())?.downcast_ref::<Arc<Arc<T>>>().map(|shared| Arc::clone(&**shared)),
+        }
     }
 
-    /// Whether there is a value of this type.
+    /// Whether [`get`](Self::get) finds a value of this type.
     pub fn contains(&self, key: ResourceKey) -> bool {
-        self.0.contains_key(&key.id)
+        self.0.contains_key(&key.id) || self.0.contains_key(&key.shared)
+    }
+
+    /// What is said of a type that is not there: its name, and what there is of nearly the same.
+    pub(crate) fn missing(&self, key: ResourceKey) -> String {
+        let name = key.name;
+        let given = self.0.values().map(|entry| entry.name);
+        let same = given.clone().filter(|given| bare(given) == bare(name)).min();
+        let near = || {
+            let near = nearest(bare(name), given.clone().map(bare))?;
+            given.filter(|given| bare(given) == near).min()
+        };
+        match same.or_else(near) {
+            Some(near) => format!("`{name}` (there is a `{near}`)"),
+            None => format!("`{name}`"),
+        }
     }
 
     /// Adds everything of `other`; where both have a type, `other` wins.
@@ -127,10 +153,92 @@ impl Resources {
     }
 }
 
+/// The name of a type without its path, and without what holds or shares it; for messages alone.
+fn bare(name: &str) -> &str {
+    const AROUND: [&str; 11] =
+        ["Arc", "Rc", "Box", "Option", "Mutex", "RwLock", "RefCell", "Cell", "OnceLock", "OnceCell", "Inject"];
+    let name = name.trim_start_matches('&').trim_start_matches("dyn ");
+    let head = name.find('<').map_or(name, |at| &name[..at]);
+    let last = head.rsplit("::").next().unwrap_or(head);
+    match name.find('<') {
+        Some(at) if AROUND.contains(&last) && name.ends_with('>') => bare(&name[at + 1..name.len() - 1]),
+        _ => last,
+    }
+}
+
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<_> = self.0.values().map(|entry| entry.name).collect();
         names.sort_unstable();
         f.debug_tuple("Resources").field(&names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::{ResourceKey, Resources, bare};
+
+    trait Db: Send + Sync {
+        fn name(&self) -> &'static str;
+    }
+
+    struct Postgres;
+
+    impl Db for Postgres {
+        fn name(&self) -> &'static str {
+            "postgres"
+        }
+    }
+
+    #[test]
+    fn what_an_arc_shares_is_there_too() {
+        let mut resources = Resources::default();
+        let db: Arc<dyn Db> = Arc::new(Postgres);
+        resources.insert(Arc::clone(&db));
+        resources.insert(Arc::new(Mutex::new(1_u8)));
+        assert_eq!(resources.get::<dyn Db>().unwrap().name(), "postgres");
+        assert_eq!(resources.get::<Arc<dyn Db>>().unwrap().name(), "postgres");
+        *resources.get::<Mutex<u8>>().unwrap().lock().unwrap() += 1;
+        assert_eq!(*resources.get::<Arc<Mutex<u8>>>().unwrap().lock().unwrap(), 2);
+        assert!(resources.contains(ResourceKey::of::<dyn Db>()) && resources.contains(ResourceKey::of::<Mutex<u8>>()));
+        assert!(resources.get::<Postgres>().is_none() && !resources.contains(ResourceKey::of::<u8>()));
+        // One of the type's own goes first.
+        resources.insert(Mutex::new(7_u8));
+        assert_eq!(*resources.get::<Mutex<u8>>().unwrap().lock().unwrap(), 7);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_is_nearest() {
+        let here = module_path!();
+        let mut resources = Resources::default();
+        let missing = |resources: &Resources| {
+            (resources.missing(ResourceKey::of::<Postgres>()), resources.missing(ResourceKey::of::<dyn Db>()))
+        };
+        resources.insert(1_u8);
+        assert_eq!(missing(&resources), (format!("`{here}::Postgres`"), format!("`dyn {here}::Db`")));
+        resources.insert(Mutex::new(Some(Postgres)));
+        let (postgres, _) = missing(&resources);
+        assert!(postgres.starts_with(&format!("`{here}::Postgres` (there is a `")), "{postgres}");
+        assert!(postgres.contains("Mutex<core::option::Option<"), "{postgres}");
+        let boxed: Box<dyn Db> = Box::new(Postgres);
+        resources.insert(boxed);
+        let (_, db) = missing(&resources);
+        assert_eq!(db, format!("`dyn {here}::Db` (there is a `alloc::boxed::Box<dyn {here}::Db>`)"));
+    }
+
+    #[test]
+    fn the_bare_name_of_a_type() {
+        for (name, expected) in [
+            ("u8", "u8"),
+            ("a::b::Client", "Client"),
+            ("dyn a::Db", "Db"),
+            ("alloc::sync::Arc<std::sync::poison::mutex::Mutex<a::Client>>", "Client"),
+            ("a::Pool<b::Db>", "Pool"),
+            ("&a::Client", "Client"),
+        ] {
+            assert_eq!(bare(name), expected, "{name}");
+        }
     }
 }

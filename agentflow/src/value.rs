@@ -2,6 +2,8 @@
 //!
 //! Nothing here knows a graph or a store; the bound that a value must meet is stated in this one place.
 
+mod faithful;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,9 +23,16 @@ impl Encoded {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map whose keys are no strings, or a `Serialize` of its own that fails.
+    /// When the value has no JSON form: a map whose keys are no strings, or a `Serialize` of its own that fails. Also when
+    /// its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back as `None`, and a float
+    /// that is infinite or not a number.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Ok(Self(serde_json::value::to_raw_value(value)?.into()))
+        let encoded = Self(serde_json::value::to_raw_value(value)?.into());
+        // Whatever is not kept becomes `null`.
+        if encoded.as_str().contains("null") {
+            faithful::check(value)?;
+        }
+        Ok(encoded)
     }
 
     /// Takes text that is JSON already.
@@ -167,6 +176,53 @@ mod tests {
         assert_eq!(list.as_str(), r#"[1,"a",[]]"#);
         assert_eq!(list.items().unwrap(), items);
         assert_eq!(Encoded::list([]).as_str(), "[]");
+    }
+
+    #[derive(serde::Serialize)]
+    struct Unit;
+
+    #[derive(serde::Serialize)]
+    struct Wrapped(Option<u8>);
+
+    #[derive(serde::Serialize)]
+    struct Report {
+        done: Option<Option<u8>>,
+        ratios: Vec<f64>,
+    }
+
+    #[test]
+    fn what_json_would_give_back_as_another_value_is_refused() {
+        let some = "is `null` in JSON and would be read back as `None`; give a `bool` or an enum in its place";
+        let problem = |result: Result<Encoded, serde_json::Error>| result.unwrap_err().to_string();
+        assert_eq!(problem(Encoded::new(&Some(()))), format!("a `Some` of `()` {some}"));
+        assert!(problem(Encoded::new(&Some(None::<u8>))).ends_with(some));
+        assert!(problem(Encoded::new(&[Some(Unit)])).ends_with(some));
+        assert!(problem(Encoded::new(&Some(Wrapped(None)))).ends_with(some));
+        assert!(problem(Encoded::new(&Some(serde_json::Value::Null))).ends_with(some));
+        let report = Report { done: Some(None), ratios: vec![] };
+        assert!(problem(Encoded::new(&report)).starts_with("in `done`: a `Some` of"));
+        let float = "has no JSON form and could not be read back; give an `Option` or an error in its place";
+        assert_eq!(problem(Encoded::new(&f64::NAN)), format!("the float `NaN` {float}"));
+        assert_eq!(problem(Encoded::new(&Some(f32::INFINITY))), format!("the float `inf` {float}"));
+        let report = Report { done: None, ratios: vec![0.5, f64::NEG_INFINITY] };
+        assert_eq!(problem(Encoded::new(&report)), format!("in `ratios`: the float `-inf` {float}"));
+    }
+
+    #[test]
+    fn what_json_gives_back_is_kept() {
+        for (encoded, text) in [
+            (Encoded::new(&()), "null"),
+            (Encoded::new(&None::<Option<u8>>), "null"),
+            (Encoded::new(&Some(Some(3))), "3"),
+            (Encoded::new(&(Unit, Some("null"), None::<()>)), r#"[null,"null",null]"#),
+            (Encoded::new(&Wrapped(None)), "null"),
+            (Encoded::new(&Report { done: None, ratios: vec![0.5] }), r#"{"done":null,"ratios":[0.5]}"#),
+            (Encoded::new(&serde_json::json!({"a": [null, 1.5]})), r#"{"a":[null,1.5]}"#),
+            (Encoded::new(&Some(std::collections::BTreeMap::from([(1, None::<u8>)]))), r#"{"1":null}"#),
+            (Encoded::new(&Encoded::null()), "null"),
+        ] {
+            assert_eq!(encoded.unwrap().as_str(), text);
+        }
     }
 
     #[test]

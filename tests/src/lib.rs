@@ -8,7 +8,9 @@ mod agentwf;
 mod http;
 mod install;
 pub mod journal;
+pub mod kill;
 mod process;
+mod store_of_processes;
 mod wire_cases;
 
 use std::io::Write;
@@ -17,6 +19,7 @@ pub use self::agentwf::{Agentwf, Ended};
 pub use self::http::{Answer, get, post};
 pub use self::install::{Python, node_package, python_with};
 pub use self::process::{Process, free_port, interrupt, target_folder};
+pub use self::store_of_processes::ProcessStore;
 pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 
 /// Says why a test does nothing. Past the capture of test output, so that nobody takes a skipped test for a passed one.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use agentflow::middleware::{Callbacks, Middleware};
 use agentflow::{
-    Agent, Context, Error, FnTool, Limits, ModelErrorKind, ModelRef, RunRequest, StopReason, Tool, ToolDefinition,
-    ToolFuture, ToolPolicy, ToolStatus, Usage,
+    Agent, Context, Conversation, Error, FnTool, Limits, Message, ModelErrorKind, ModelRef, Role, RunRequest,
+    StopReason, Tool, ToolDefinition, ToolFuture, ToolPolicy, ToolStatus, Usage,
 };
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 use serde_json::{Value, json};
@@ -59,9 +60,60 @@ async fn the_conversation_goes_on() {
     let agent = Agent::new(model.clone());
     let first = agent.run("Name somebody.").await.unwrap();
     let mut conversation = first.conversation().clone();
-    conversation.push(agentflow::Message::user("Whom did you name?"));
+    conversation.push(Message::user("Whom did you name?"));
     assert_eq!(agent.run(conversation).await.unwrap().output(), "You said Ada.");
     model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn instructions_are_told_once_however_often_a_conversation_goes_on() {
+    let model = ScriptedModel::new([
+        Turn::text("1").expect_conversation(["system: Count.", "user: go"]),
+        Turn::text("2").expect_conversation(["system: Count.", "user: go", "assistant: 1", "user: on"]),
+        Turn::text("3").expect_conversation([
+            "system: Count down.",
+            "user: go",
+            "assistant: 1",
+            "user: on",
+            "assistant: 2",
+            "user: back",
+        ]),
+    ]);
+    let agent = Agent::new(model.clone()).instruct("Count.");
+    let mut conversation = Conversation::from("go");
+    for (agent, next) in [(agent.clone(), "on"), (agent.clone(), "back"), (agent.instruct("Count down."), "")] {
+        let mut run = agent.start(conversation).unwrap();
+        let result = run.result().await.unwrap();
+        assert!(result.conversation().messages().iter().all(|message| message.role() != Role::System));
+        assert_eq!(run.conversation(), *result.conversation());
+        conversation = result.conversation().clone();
+        conversation.push(Message::user(next));
+    }
+    model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn instructions_that_a_stored_conversation_repeats_are_told_once() {
+    let model = ScriptedModel::new([Turn::text("2").expect_conversation([
+        "system: Count.",
+        "system: Never stop.",
+        "user: go",
+        "assistant: 1",
+        "user: on",
+    ])]);
+    let kept: Conversation = [
+        Message::system("Count."),
+        Message::system("Count."),
+        Message::system("Never stop."),
+        Message::user("go"),
+        Message::assistant("1"),
+        Message::user("on"),
+    ]
+    .into_iter()
+    .collect();
+    let result = Agent::new(model).instruct("Count.").run(kept).await.unwrap();
+    // A message of the caller's own stays.
+    assert_eq!(result.conversation().messages()[0].text(), "Never stop.");
 }
 
 /// A tool that panics inside `call`, as the body of a sync `#[tool]` does.
@@ -322,4 +374,64 @@ async fn ten_thousand_runs_of_three_steps_at_once() {
     // They ran at once: all of them took no longer than one, and many were in their tool together.
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
     assert!(most.load(Ordering::SeqCst) > RUNS / 10, "{most:?}");
+}
+
+/// A turn that asks for so many calls of `add`.
+fn many(calls: usize) -> Turn {
+    Turn::calls((0..calls).map(|at| ("add", json!({"a": at, "b": 1}))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_has_a_limit_of_calls_and_the_model_is_told() {
+    for (limits, made) in [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)] {
+        let model = ScriptedModel::new([many(130), Turn::text("done")]);
+        let result = Agent::new(model.clone()).limits(limits).tools([add()]).run("go").await.unwrap();
+        let results: Vec<_> = result.conversation().messages()[2].results().cloned().collect();
+        assert_eq!(results.len(), 130);
+        assert!(results[..made].iter().all(|result| result.status == ToolStatus::Success));
+        assert!(results[made..].iter().all(|result| result.status == ToolStatus::TooManyCalls));
+        assert_eq!(
+            results[129].output,
+            format!(
+                "you asked for 130 tool calls at once, and only the first {made} were made; this one was not, so make it \
+                 in a later turn if you still need it"
+            )
+        );
+        assert!(result.conversation().open_calls().is_empty());
+        check_events(&result.events()).unwrap();
+        model.finish();
+    }
+}
+
+/// Middleware that does nothing, so that the way with hooks is taken.
+struct Nothing;
+
+impl Middleware for Nothing {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+}
+
+#[tokio::test]
+async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
+    for middleware in [false, true] {
+        let (made, began) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+        let (counted, notify) = (Arc::clone(&made), Arc::clone(&began));
+        let add = tool("add", move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            notify.notify_one();
+            async { Ok(json!(1)) }
+        });
+        let limits = Limits::default().max_tool_calls_per_turn(1000);
+        let mut agent = Agent::new(ScriptedModel::new([many(1000)])).limits(limits).tools([add]);
+        if middleware {
+            agent = agent.with(Nothing);
+        }
+        let mut run = agent.start("go").unwrap();
+        began.notified().await;
+        run.cancel("enough").await.unwrap();
+        assert!(matches!(run.result().await.unwrap_err(), Error::Cancelled { .. }));
+        let made = made.load(Ordering::Relaxed);
+        assert!(made < 1000, "{made}");
+    }
 }

@@ -153,7 +153,7 @@ fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
         let listener = case.streamed.then(|| handle.events());
         if let Some(after) = case.cancel_after {
             tokio::time::sleep(Duration::from_millis(after)).await;
-            handle.cancel("enough");
+            let _ = handle.cancel("enough").await;
         }
         let result = handle.result().await.map(|result| result.output().clone());
         drop(listener);

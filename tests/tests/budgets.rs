@@ -184,7 +184,7 @@ async fn a_call_that_waits_for_its_place_can_be_cancelled() {
     let runtime = test_runtime().with(token_budget(400)).build();
     let mut handle = runtime.start(crowd(3, make), "go".to_owned()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
     // The next run of the same budget finds nothing of it.

@@ -108,7 +108,7 @@ async fn cancelled_after(millis: u64) -> Vec<Event> {
     let live = run.events();
     tokio::time::sleep(Duration::from_millis(millis)).await;
     let asked = Instant::now();
-    run.cancel("enough");
+    run.cancel("enough").await.unwrap();
     let error = run.result().await.unwrap_err();
     assert!(asked.elapsed() < Duration::from_millis(50), "took {:?}", asked.elapsed());
     assert!(matches!(error, Error::Cancelled { ref reason } if &**reason == "enough"), "{error}");
@@ -164,7 +164,7 @@ async fn at_every_moment() {
 async fn before_the_first_poll() {
     let (connections, tools) = (Alive::default(), Alive::default());
     let mut run = agent(&connections, &tools).start("go").unwrap();
-    run.cancel("at once");
+    run.cancel("at once").await.unwrap();
     assert!(matches!(run.result().await, Err(Error::Cancelled { .. })));
     let names: Vec<_> = run.recorded().iter().map(Event::name).collect();
     assert_eq!(names, ["run.started", "run.cancelled"]);
@@ -177,7 +177,8 @@ async fn after_the_end_it_changes_nothing() {
     let mut run = agent(&connections, &tools).start(RunRequest::new("go").max_steps(1)).unwrap();
     let error = run.result().await.unwrap_err();
     assert!(matches!(error, Error::MaxStepsReached { steps: 1 }), "{error}");
-    run.cancel("too late");
+    let refused = run.cancel("too late").await.unwrap_err();
+    assert_eq!(refused.to_string(), "the run cannot be cancelled: it is over (failed)");
     assert_eq!(run.recorded().last().map(Event::name), Some("run.failed"));
 }
 

@@ -248,7 +248,7 @@ fn a_stored_run_is_listed_shown_and_told() {
     let events = place.runs(&["events", "a", "--follow"]).stdout;
     assert!(events.lines().last().unwrap().starts_with("a run.completed"), "{events}");
     for (command, what) in [
-        (&["resume", "a"][..], "taken up"),
+        (&["resume", "a"][..], "resumed"),
         (&["cancel", "a"], "cancelled"),
         (&["pause", "a"], "paused"),
         (&["unpause", "a"], "resumed"),
@@ -273,7 +273,7 @@ fn a_failed_node_is_retried() {
     assert!(show.contains("  failed            found") && show.contains("there is no "), "{show}");
     assert_eq!(
         place.wrong(&["resume", "a"]),
-        "the run cannot be taken up: it is failed; retry the node that failed first"
+        "the run cannot be resumed: it is failed; retry the node that failed first"
     );
     assert_eq!(
         place.wrong(&["retry", "a", "foun"]),
@@ -310,8 +310,13 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
     assert!(said.ends_with(&format!("stopped; go on with: runs resume a --store {}", place.store())), "{said}");
 
     let show = place.runs(&["show", "a"]).stdout;
-    for line in ["  paused: approval\n", "loud  is not run again", "approval  waits for the answer", "asks: publish A?"]
-    {
+    for line in [
+        "  paused: approval\n",
+        "loud  is not run again",
+        "approval  waits for the answer",
+        "asks: publish A?",
+        "about: \"A\"",
+    ] {
         assert!(show.contains(line), "{line}: {show}");
     }
     assert_eq!(place.runs(&["pause", "a"]).stderr, "paused\n");
@@ -424,7 +429,7 @@ fn a_run_at_rest_is_cancelled() {
     assert_eq!(place.status("a"), "cancelled");
     let events = place.events("a");
     assert_eq!(names(&events)[events.len() - 2..], ["workflow.node.failed", "run.cancelled"], "{events:#?}");
-    assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be taken up: it is over (cancelled)");
+    assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be resumed: it is over (cancelled)");
 }
 
 #[cfg(unix)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use agentflow::serde_json::json;
 use agentflow::{
-    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy, RunRequest,
-    StopPolicy, ToolPolicy, ToolRef, Workflow,
+    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, MemoryStore, Node, NodePolicy, OnError, RetryPolicy,
+    RunId, RunRequest, Runtime, StopPolicy, Store, ToolPolicy, ToolRef, Workflow,
 };
-use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn};
+use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn, check_events};
 
 type Step<T> = Result<T, String>;
 
@@ -226,6 +226,7 @@ async fn gates_and_approvals() {
         .answer("merge", Approval::granted())
         .answer("amount", Amount { cents: 100 })
         .answer("asked", Approval::granted())
+        .unanswered("late")
         .twice()
         .run()
         .await;
@@ -237,6 +238,7 @@ async fn gates_and_approvals() {
         .answer("merge", Approval::granted())
         .answer("amount", Amount { cents: 100 })
         .answer("asked", Approval::denied("not on a Friday"))
+        .unanswered("late")
         .fails()
         .run()
         .await;
@@ -365,7 +367,6 @@ async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Letter {
-    #[expect(dead_code, reason = "only in the schema")]
     to: String,
 }
 
@@ -434,6 +435,140 @@ async fn an_agent_in_a_workflow() {
     assert!(report.step("clerk/tool#1.look").unwrap().again(Again::CutShort) > 0, "{report}");
 }
 
+/// An agent that asks another by its tool `ask`, then says so.
+fn boss(of: Agent, policy: ToolPolicy) -> Agent {
+    let ask = FnTool::new("ask", "Asks.", move |cx, letter: Letter| {
+        let of = of.clone();
+        async move {
+            cx.run_agent(&of, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output())
+        }
+    });
+    calls_once("ask", ask.policy(policy).into())
+}
+
+/// An agent that calls its one tool, then says that it has a result.
+fn calls_once(name: &'static str, tool: ToolRef) -> Agent {
+    let model = ScriptedModel::from_fn(move |request| {
+        match request.messages.messages().iter().flat_map(|message| message.results()).count() {
+            0 => Turn::call(name, json!({"to": "a"})),
+            results => Turn::text(format!("{results} result")),
+        }
+    });
+    Agent::new(model).tools([tool])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_tool_of_an_agent_in_a_tool_of_an_agent() {
+    for idempotent in [false, true] {
+        let effects = EffectLog::new();
+        let repeatable = || ToolPolicy::default().idempotent();
+        let agent = boss(boss(clerk(&effects, idempotent), repeatable()), repeatable());
+        let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
+        let below = "tool#1.ask/tool#1.ask";
+        assert!(report.step(&format!("{below}/model#1")).unwrap().again(Again::CutShort) > 0, "{report}");
+        assert!(report.step(&format!("{below}/tool#1.look")).unwrap().again(Again::CutShort) > 0, "{report}");
+        let send = report.step(&format!("{below}/tool#2.send")).unwrap();
+        assert_eq!(send.again(Again::CutShort) > 0, idempotent, "{report}");
+        assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
+    }
+    let effects = EffectLog::new();
+    let agent =
+        boss(boss(clerk(&effects, false), ToolPolicy::default().idempotent()), ToolPolicy::default().idempotent());
+    let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
+        b.node("boss", (n,), move |cx, (n,)| {
+            let agent = agent.clone();
+            async move { cx.run_agent(&agent, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+        })
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1).effects(&effects).run().await;
+    assert_eq!(report.step("boss/tool#1.ask/tool#1.ask/tool#2.send").unwrap().began(), 1, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_tool_that_may_not_be_called_twice() {
+    let effects = EffectLog::new();
+    let agent = boss(clerk(&effects, false), ToolPolicy::default());
+    let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
+    let ask = report.step("tool#1.ask").unwrap();
+    assert_eq!((ask.began(), ask.again(Again::CutShort)), (1, 0), "{report}");
+    assert!(ask.interrupted() > 0, "{report}");
+    assert_eq!(report.step("tool#1.ask/tool#2.send").unwrap().began(), 1, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
+    let effects = EffectLog::new();
+    let of = clerk(&effects, false);
+    let part = Workflow::<(u32,), String>::build("part", ["n"], |b, (n,)| {
+        let items: Handle<Vec<u32>> = b.value("items", (n,), |(n,)| Step::Ok(vec![n, n + 1]));
+        let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
+        let all = b.map(Node::new("each").concurrency(2), items, (), move |cx, n: u32, ()| {
+            let of = of.clone();
+            async move { cx.run_agent(&of, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+        });
+        b.value("end", (all, pay), |(all, n)| Step::Ok(format!("{all:?}, {n}")))
+    })
+    .unwrap();
+    let plan = FnTool::new("plan", "Plans.", move |cx, _: Letter| {
+        let part = part.clone();
+        async move { part.run_in(&cx, 1).await }
+    });
+    let agent = calls_once("plan", plan.policy(ToolPolicy::default().idempotent()).into());
+    // As a run of its own, and as a step of another workflow.
+    let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
+    for item in 0..2 {
+        let send = report.step(&format!("tool#1.plan/each[{item}]/tool#2.send")).unwrap();
+        assert_eq!(send.began(), 1, "{report}");
+    }
+    let pay = report.step("tool#1.plan/pay").unwrap();
+    assert!(pay.interrupted() > 0, "{report}");
+    assert_eq!(pay.again(Again::Operator), pay.interrupted(), "{report}");
+
+    let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
+        b.node("lead", (n,), move |cx, (n,)| {
+            let agent = agent.clone();
+            async move { cx.run_agent(&agent, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+        })
+    })
+    .unwrap();
+    let report = CrashTest::new(&flow, || 1).effects(&effects).run().await;
+    assert!(report.step("lead/tool#1.plan/pay").unwrap().interrupted() > 0, "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_cancelled_as_it_is_resumed() {
+    let asleep = ScriptedModel::from_fn(|_| Turn::text("done").after(Duration::from_secs(9)));
+    let part =
+        Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| step(b, &EffectLog::new(), "x", 9_000, n)).unwrap();
+    let plan = FnTool::new("plan", "Plans.", move |cx, _: Letter| {
+        let part = part.clone();
+        async move { part.run_in(&cx, 1).await }
+    });
+    let idempotent = || ToolPolicy::default().idempotent();
+    for agent in [
+        boss(Agent::new(asleep.clone()), idempotent()),
+        boss(boss(Agent::new(asleep), idempotent()), idempotent()),
+        calls_once("plan", plan.policy(idempotent()).into()),
+    ] {
+        let store = MemoryStore::new();
+        let process = || agent.clone().runtime(&Runtime::builder().store(store.clone()).build());
+        let id = RunId::new("run-1");
+        let first = process().start(RunRequest::from("Go on.").run_id(id.clone())).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.abandon();
+        tokio::task::yield_now().await;
+        let agent = process();
+        let second = Runtime::builder().store(store.clone()).build();
+        let run = second.resume_agent(&id, &agent).await.unwrap();
+        run.cancel("enough").await.unwrap();
+        let events = store.read(&id, 0, usize::MAX).await.unwrap();
+        if let Err(problems) = check_events(&events) {
+            panic!("{problems}\n{}", agentflow_testing::trace(&events).join("\n"));
+        }
+    }
+}
+
 /// The test itself must be able to fail.
 mod breaches {
     use super::*;
@@ -486,6 +621,27 @@ mod breaches {
         .unwrap();
         let text = message(CrashTest::new(&flow, || ())).await;
         assert!(text.contains("`ok` asks for an answer and the test has none"), "{text}");
+        let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;
+        assert!(text.contains("(there are answers for `okay`, which did not ask so far)"), "{text}");
+        let text = message(CrashTest::new(&flow, || ()).unanswered("ok")).await;
+        assert!(text.contains("`ok` asks without a time-out"), "{text}");
+        let more = CrashTest::new(&flow, || ()).answer("ok", Approval::granted()).answer("okay", Approval::granted());
+        let text = message(more).await;
+        assert!(text.contains("the workflow `asks` never asks `okay`; what it asks is `ok`"), "{text}");
+    }
+
+    /// Not under the paused clock: its time-out would be waited for.
+    #[tokio::test]
+    async fn a_question_with_a_time_out_that_nobody_answers() {
+        let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
+            let node = Node::new("ok").timeout(Duration::from_secs(7 * 24 * 3600));
+            b.gate(node, (), |()| Step::Ok(("go on?".to_owned(), 1)))
+        })
+        .unwrap();
+        let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;
+        let expected = "`ok` asks for an answer and the test has none; give it with `answer(\"ok\", ..)`, or let its \
+                        time-out pass with `unanswered(\"ok\")` (there are answers for `okay`";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use agentflow::{Agent, Context, Conversation, Event, EventKind, FnTool, JsonlSink, ModelDelta, ModelErrorKind, Usage};
+use agentflow::{Agent, Context, Conversation, Event, EventKind, FnTool, JsonlSink, MemoryStore, ModelDelta};
+use agentflow::{ModelErrorKind, Role, Store, Usage};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ async fn the_stored_form_is_the_golden_one() {
     agent.run("Again?").await.unwrap_err();
     let mut stalled = agent.start("And again?").unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    stalled.cancel("nobody waits any more");
+    stalled.cancel("nobody waits any more").await.unwrap();
     stalled.result().await.unwrap_err();
     golden("events.jsonl", &written.text());
     let read: Vec<Event> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -76,10 +77,42 @@ async fn the_stored_form_is_the_golden_one() {
     assert_eq!(Conversation::from_events(&of_first), *result.conversation());
 }
 
+/// A journal from before instructions were kept apart.
+const OLD: &str = include_str!("../golden/events-instructions-in-input.jsonl");
+
+fn of_run(text: &str, run: &str) -> Vec<Event> {
+    let events = text.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
+    events.filter(|event| event.run_id.as_str() == run).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_journal_with_the_instructions_in_its_input_is_taken_up() {
+    let events = of_run(OLD, "run-1");
+    let conversation = Conversation::from_events(&events);
+    assert_eq!(conversation.messages()[0].text(), "Count.");
+    assert!(conversation.open_calls().is_empty());
+    // All but the last turn.
+    let cut = events.iter().position(|event| event.path.to_string() == "model#2").unwrap();
+    let (store, run) = (MemoryStore::new(), events[0].run_id.clone());
+    store.create(&run, events[..cut].to_vec()).await.unwrap();
+    let said = ["system: Count.", "user: Twice 4?"];
+    let model = ScriptedModel::new([Turn::with(move |request| {
+        let first: Vec<String> = request.messages.messages()[..2].iter().map(|one| one.text().into_owned()).collect();
+        assert_eq!(first, said.map(|line| line.split_once(": ").unwrap().1));
+        assert!(request.messages.messages()[1..].iter().all(|message| message.role() != Role::System));
+        Turn::text("8")
+    })]);
+    let runtime = test_runtime().store(store).build();
+    let agent = Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
+    let result = runtime.resume_agent(&run, &agent).await.unwrap().result().await.unwrap();
+    assert_eq!(result.output(), "8");
+    assert_eq!(result.conversation().messages()[0].text(), "Twice 4?");
+}
+
 #[test]
 fn every_name_is_the_one_in_its_json() {
     let text = include_str!("../golden/events.jsonl");
-    for line in text.lines() {
+    for line in text.lines().chain(OLD.lines()) {
         let value: Value = serde_json::from_str(line).unwrap();
         let event: Event = serde_json::from_str(line).unwrap();
         assert_eq!(value["name"], event.name());

@@ -1,6 +1,11 @@
 //! A real process over SQLite, killed with SIGKILL at random moments and started again: the same result each time, nothing
 //! that was done is done again, and no effect happens twice without a record that says so.
 
+#[path = "kill/forms.rs"]
+mod forms;
+#[path = "kill/invariants.rs"]
+mod invariants;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -36,6 +41,13 @@ fn a_process_is_killed_two_hundred_times() {
         }
     }
     panic!("only {kills} processes were killed in time: {reports}");
+}
+
+/// `AGENTFLOW_KILLS=5000` kills as many, says how far it is, and goes on after a failure; `AGENTFLOW_KILL_KEEP` names the
+/// folder where the files of failed rounds stay.
+#[test]
+fn hosts_and_operators_of_all_forms_are_killed() {
+    forms::campaign();
 }
 
 fn check(store: &Path, effects: &Path) -> Result<(), String> {

@@ -310,7 +310,7 @@ async fn a_run_may_be_cancelled_inside_of_a_hook() {
     }
     let mut handle = Agent::new(ScriptedModel::new([])).with(Waits).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
 }
@@ -657,7 +657,7 @@ async fn a_rate_limit_waits_and_a_cancelled_run_waits_no_more() {
     agent.run("go").await.unwrap();
     let mut handle = agent.start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 6);
@@ -889,4 +889,35 @@ async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
     assert_eq!(outputs, [r#"["a [redacted] of [redacted]",1.0,18446744073709551615,"[redacted]"]"#]);
     let events = serde_json::to_string(&events).unwrap();
     assert!(!events.contains("swordfish") && !events.contains(&CARD.to_string()), "{events}");
+}
+
+/// Sees and changes the instructions of an agent.
+struct Instructs(Option<&'static str>);
+
+#[async_trait]
+impl Middleware for Instructs {
+    fn name(&self) -> &str {
+        "instructs"
+    }
+
+    async fn before_agent(&self, step: &mut AgentStep) -> agentflow::Result<Flow<Message>> {
+        assert_eq!(step.conversation.messages()[0].text(), "Count.");
+        let rest = step.conversation.messages()[1..].iter().map(|message| Message::clone(message));
+        step.conversation = self.0.map(Message::system).into_iter().chain(rest).collect();
+        Ok(Flow::Continue)
+    }
+}
+
+#[tokio::test]
+async fn middleware_changes_the_instructions_and_not_the_conversation() {
+    for (instructions, expected) in
+        [(Some("Count down."), vec!["system: Count down.", "user: go"]), (None, vec!["user: go"])]
+    {
+        let model = ScriptedModel::new([Turn::text("3").expect_conversation(expected)]);
+        let runtime = test_runtime().with(Instructs(instructions)).build();
+        let result = Agent::new(model).instruct("Count.").runtime(&runtime).run("go").await.unwrap();
+        assert_eq!(result.conversation().len(), 2);
+        assert_eq!(result.conversation().messages()[0].text(), "go");
+        events_of(&result);
+    }
 }

@@ -188,7 +188,7 @@ async fn a_run_that_waits_for_its_model_can_be_cancelled() {
     let mut handle = Agent::new(model).runtime(&runtime).start("go").unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     let began = Instant::now();
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     assert!(began.elapsed().is_zero(), "{:?}", began.elapsed());
     assert_eq!(calls.load(Ordering::SeqCst), 1);
@@ -314,7 +314,7 @@ async fn a_failed_run_is_in_the_log_once() {
     named(Turn::text("fine")).run("go").await.unwrap();
     let mut handle = named(Turn::stall()).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.cancel("enough");
+    handle.cancel("enough").await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!(seen("no failure"), [""; 0]);
 }

@@ -110,7 +110,7 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         refused(runtime.unpause(&id()).await, WrongState, "the run cannot be resumed: it is over (success)");
         refused(runtime.cancel(&id(), "late").await, WrongState, "the run cannot be cancelled: it is over (success)");
         refused(runtime.retry(&id(), "a", "me").await, WrongState, "the run cannot be retried: it is over (success)");
-        refused(runtime.resume(&id()).await.map(drop), WrongState, "the run cannot be taken up: it is over (success)");
+        refused(runtime.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (success)");
         check_events(&events(&store).await).unwrap();
     }
 }
@@ -133,7 +133,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     refused(
         second.resume(&id()).await.map(drop),
         WrongState,
-        "the run cannot be taken up: it is going on in this process",
+        "the run cannot be resumed: it is running in this process",
     );
     restart(recovered.resumed.remove(0)).await;
 
@@ -143,7 +143,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     third.unpause(&id()).await.unwrap();
     refused(third.unpause(&id()).await, WrongState, "the run cannot be resumed: it is running, not paused");
     pass(3600).await;
-    assert_eq!(status(&store).await, (RunStatus::Running, None));
+    assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
     let mut handle = third.resume(&id()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "3");
     check_events(&events(&store).await).unwrap();
@@ -165,7 +165,7 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     let EventKind::RunCancelled { reason } = &all.last().unwrap().kind else { panic!("{all:?}") };
     assert_eq!(&**reason, "not wanted");
     refused(second.cancel(&id(), "again").await, WrongState, "the run cannot be cancelled: it is over (cancelled)");
-    refused(second.resume(&id()).await.map(drop), WrongState, "the run cannot be taken up: it is over (cancelled)");
+    refused(second.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (cancelled)");
     assert!(second.recover().await.unwrap().resumed.is_empty());
 }
 
@@ -178,7 +178,7 @@ async fn a_running_run_is_cancelled() {
         pass(1).await;
         match by_id {
             true => runtime.cancel(&id(), "enough").await.unwrap(),
-            false => handle.cancel("enough"),
+            false => handle.cancel("enough").await.unwrap(),
         }
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the run was cancelled: enough");
         assert_eq!(status(&store).await.0, RunStatus::Cancelled);
@@ -421,7 +421,7 @@ async fn a_failed_run_is_retried() {
             refused(
                 first.resume(&id()).await.map(drop),
                 WrongState,
-                "the run cannot be taken up: it is failed; retry the node that failed first",
+                "the run cannot be resumed: it is failed; retry the node that failed first",
             );
             refused(
                 first.retry(&id(), "done", "ada").await,
@@ -436,7 +436,7 @@ async fn a_failed_run_is_retried() {
             assert!(first.recover().await.unwrap().resumed.is_empty());
             works.store(true, Ordering::SeqCst);
             first.retry(&id(), "bad", "ada").await.unwrap();
-            assert_eq!(status(&store).await, (RunStatus::Running, None));
+            assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
             drop(first);
             let second = runtime();
             let mut handle = second.resume_as(&id(), &flow).await.unwrap();

@@ -238,7 +238,7 @@ async fn a_stall_ends_at_the_time_limit_and_a_cancelled_call_is_dropped() {
     while let Some(event) = run.next().await {
         if matches!(&event.kind, EventKind::ModelDelta(ModelDelta::Text(text)) if text == "far") {
             assert_eq!(model.in_flight(), 1);
-            run.handle().cancel("enough");
+            run.handle().cancel("enough").await.unwrap();
         }
     }
     assert!(matches!(run.result().await, Err(Error::Cancelled { .. })));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use agentflow::{RunFilter, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::{Append, RunFilter, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::skipped;
 use rusqlite::Connection;
@@ -29,7 +29,7 @@ async fn written(path: &Path, events: u64) {
     let store = SqliteStore::open(path).await.unwrap();
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
     let rest = (2..=events).map(|seq| noted(&run(), seq, &format!("text of event {seq}."))).collect();
-    store.append(&run(), epoch, 1, rest).await.unwrap();
+    store.append(&run(), epoch, Append::new(1, rest)).await.unwrap();
     let other = RunId::new("other");
     store.create(&other, vec![started(&other), noted(&other, 2, "whole")]).await.unwrap();
     store.close(&run(), epoch).await.unwrap();
@@ -144,13 +144,13 @@ async fn another_process_has_it_locked() {
     // To SQLite every connection is as another process.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let appends = [1, 2].map(|_| store.append(&run(), epoch, 1, vec![noted(&run(), 2, "x")]));
+    let appends = [1, 2].map(|_| store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "x")])));
     for append in appends {
         says(&append.await.unwrap_err(), StoreErrorKind::Locked, &["50ms", "busy_timeout", "nothing was written"]);
     }
     assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
-    store.append(&run(), epoch, 1, vec![noted(&run(), 2, "now")]).await.unwrap();
+    store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "now")])).await.unwrap();
     assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["now"]);
 }
 
@@ -162,7 +162,7 @@ async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
     let mut after = 1;
     let error = loop {
         let event = noted(&run(), after + 1, &"x".repeat(20_000));
-        match store.append(&run(), epoch, after, vec![event]).await {
+        match store.append(&run(), epoch, Append::new(after, vec![event])).await {
             Ok(()) => after += 1,
             Err(error) => break error,
         }
@@ -172,8 +172,8 @@ async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
     assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after, "what was acknowledged is there");
     make_room();
     // In one transaction: what is too large for the room must not take the small one with it.
-    let small = store.append(&other, other_epoch, 1, vec![noted(&other, 2, "small")]);
-    let large = store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))]);
+    let small = store.append(&other, other_epoch, Append::new(1, vec![noted(&other, 2, "small")]));
+    let large = store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))]));
     let (small, large) = (small.await, large.await);
     small.unwrap();
     says(&large.unwrap_err(), StoreErrorKind::Full, &["no room left"]);
@@ -192,7 +192,7 @@ async fn the_file_has_reached_its_limit() {
     let store = SqliteStore::open(&path).await.unwrap();
     let epoch = store.open(&run()).await.unwrap();
     let after = store.record(&run()).await.unwrap().unwrap().events;
-    store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &"x".repeat(20_000))]).await.unwrap();
+    store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(20_000))])).await.unwrap();
 }
 
 #[tokio::test]

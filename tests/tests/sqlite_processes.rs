@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use agentflow::{RunId, SqliteStore, Store, StoreErrorKind};
+use agentflow::{Append, RunId, SqliteStore, Store, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 
 const FILE: &str = "AGENTFLOW_TEST_STORE";
@@ -78,7 +78,7 @@ async fn other_process() {
             let epoch = store.open(&run()).await.unwrap();
             for after in store.record(&run()).await.unwrap().unwrap().events.. {
                 let text = after.to_string();
-                store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &text)]).await.unwrap();
+                store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)])).await.unwrap();
                 say(&text);
             }
         }
@@ -109,7 +109,7 @@ async fn compete(store: &SqliteStore, who: &str) -> Vec<String> {
         for _ in 0..3 {
             let text = format!("{who} {rounds} {after}");
             // It has the run, so nobody fences it off.
-            store.append(&run(), epoch, after, vec![noted(&run(), after + 1, &text)]).await.unwrap();
+            store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)])).await.unwrap();
             acknowledged.push(text);
             after += 1;
         }
@@ -141,8 +141,9 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     other.kill();
     let epoch = store.open(&run()).await.expect("the run is free the moment its process has ended");
     assert_eq!(owners(), 1, "the file of the killed process is removed");
-    store.append(&run(), epoch, 1, vec![noted(&run(), 2, "mine")]).await.unwrap();
-    assert_eq!(store.receive(&run(), epoch).await.unwrap(), ["a message"]);
+    store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "mine")])).await.unwrap();
+    let messages = store.receive(&run(), epoch).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
     drop(store);
     assert_eq!(owners(), 0, "and that of one that ended well too");
 }

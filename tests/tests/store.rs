@@ -53,5 +53,6 @@ async fn a_file_of_the_first_layout() {
     // Its owner is no process, since nobody holds a lock.
     let epoch = store.open(&run).await.unwrap();
     assert_eq!(epoch.0, 4);
-    assert_eq!(store.receive(&run, epoch).await.unwrap(), ["hello"]);
+    let messages = store.receive(&run, epoch).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["hello"]);
 }

@@ -1,10 +1,14 @@
 //! What `#[tool]` makes of functions of every shape, seen through the public API.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{Context, Effects, Inject, Registry, Resources, Tool, ToolError, ToolRef, ToolStatus, tool, tools};
+use agentflow::{
+    Agent, Context, Effects, FnTool, Inject, Registry, Resources, Tool, ToolDefinition, ToolError, ToolRef, ToolStatus,
+};
+use agentflow::{tool, tools, workflow};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 
 async fn call(tool: &ToolRef, arguments: &str) -> Result<Value, ToolError> {
@@ -93,7 +97,100 @@ async fn arguments_that_do_not_fit_are_told_all_at_once() {
         assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, expected), "{arguments}");
     }
     assert_eq!(call(&add, r#"{"a": 2.0, "b": 3e0}"#).await, Ok(json!(5)), "whole numbers are integers");
-    assert_eq!(call(&add, r#"{"a": "x", "a": 2, "b": 3}"#).await, Ok(json!(5)), "the last of two counts");
+}
+
+#[tokio::test]
+async fn an_argument_that_is_given_twice_is_refused() {
+    let (add, total) = (one(tools![add]), one(tools![total]));
+    for (tool, arguments, place) in [
+        (&add, r#"{"a": 1, "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 12"),
+        // Also where one of them does not fit, and in what an argument consists of.
+        (&add, r#"{"a": "x", "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 14"),
+        (
+            &total,
+            r#"{"order": {"items": [{"price": 1, "price": 2.0}]}}"#,
+            "`price` is given twice; give it once at line 1 column 41",
+        ),
+    ] {
+        let error = call(tool, arguments).await.expect_err(arguments);
+        assert_eq!(error.status(), ToolStatus::InvalidArguments);
+        assert_eq!(error.message(), format!("the arguments cannot be read: {place}"));
+    }
+}
+
+#[tool]
+fn sum_of(numbers: Vec<i64>, more: std::collections::BTreeMap<String, u64>) -> String {
+    format!("{numbers:?} {more:?}")
+}
+
+#[tokio::test]
+async fn a_whole_number_is_an_integer_without_losing_a_digit() {
+    let sum_of = one(tools![sum_of]);
+    let whole = r#"{"numbers": [9007199254740993.0, -1e3, 2.50e1], "more": {"1.0": 18446744073709551615.0}}"#;
+    let said = r#"[9007199254740993, -1000, 25] {"1.0": 18446744073709551615}"#;
+    assert_eq!(call(&sum_of, whole).await, Ok(json!(said)));
+    for number in ["9007199254740993.5", "4503599627370497.3", "1e-1", "9223372036854775808.0", "1e19"] {
+        let error = call(&sum_of, &format!(r#"{{"numbers": [{number}], "more": {{}}}}"#)).await.expect_err(number);
+        assert!(error.message().starts_with("`numbers[0]`: invalid "), "{}", error.message());
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct City {
+    name: String,
+    #[serde(default)]
+    population: u64,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct OpenCity {
+    name: String,
+    #[serde(flatten)]
+    others: std::collections::BTreeMap<String, Value>,
+}
+
+#[tokio::test]
+async fn a_closure_reads_its_arguments_as_strictly_as_a_function() {
+    let city = FnTool::new("city", "A city.", |_, city: City| async move {
+        Ok::<_, String>(format!("{} {}", city.name, city.population))
+    });
+    let open = FnTool::new("open", "A city.", |_, city: OpenCity| async move {
+        Ok::<_, String>(format!("{} {:?}", city.name, city.others.keys()))
+    });
+    let closed = json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
+    let dynamic = |schema: Value| {
+        FnTool::dynamic(
+            ToolDefinition::new("any", "Anything.", schema),
+            |_, any: Value| async move { Ok::<_, String>(any) },
+        )
+    };
+    assert_eq!(city.definition().parameters["additionalProperties"], json!(false));
+    let (city, open) = (city.into(), open.into());
+    let (closed, any) = (dynamic(closed).into(), dynamic(json!({"type": "object"})).into());
+    assert_eq!(call(&city, r#"{"name": "Oslo", "population": 7e5}"#).await, Ok(json!("Oslo 700000")));
+    assert_eq!(call(&open, r#"{"name": "Oslo", "size": 2}"#).await, Ok(json!("Oslo [\"size\"]")));
+    assert_eq!(call(&any, r#"{"a": [1, {"b": 2.0}]}"#).await, Ok(json!({"a": [1, {"b": 2.0}]})));
+    let not_json = "the arguments are not valid JSON: trailing characters at line 1 column 18";
+    for tool in [&city, &open, &closed, &any] {
+        for (arguments, message) in [
+            (r#"{"name": "Oslo"} {}"#, not_json),
+            (r#"["Oslo", 700000]"#, r#"the arguments must be one JSON object, but were ["Oslo",700000]"#),
+            (
+                r#"{"name": "Oslo", "name": "Rome"}"#,
+                "the arguments cannot be read: `name` is given twice; give it once at line 1 column 23",
+            ),
+        ] {
+            let error = call(tool, arguments).await.expect_err(arguments);
+            assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, message));
+        }
+    }
+    for (tool, message) in [
+        (&city, "`populaton`: there is no such argument; did you mean `population`?"),
+        (&closed, "`populaton`: there is no such argument; there are `name`"),
+    ] {
+        let error = call(tool, r#"{"name": "Oslo", "populaton": 1}"#).await.expect_err("a mistyped name");
+        assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, message));
+    }
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -192,6 +289,73 @@ async fn the_program_provides_what_the_model_does_not_see() {
     assert_eq!(error.status(), ToolStatus::InvalidArguments);
     let error = call(&all, "{}").await.expect_err("no client");
     assert!(error.message().contains("no resource of type"), "{error}");
+    let mut resources = Resources::default();
+    resources.insert(Some(Client(7)));
+    let error = call_in(&Context::detached_with(resources), &all, "{}").await.expect_err("no client");
+    let near = "`tool_macro::Client` (there is a `core::option::Option<tool_macro::Client>`)";
+    assert!(error.message().contains(near), "{error}");
+}
+
+trait Db: Send + Sync {
+    fn find(&self, key: u32) -> String;
+}
+
+struct InMemory;
+
+impl Db for InMemory {
+    fn find(&self, key: u32) -> String {
+        format!("row {key}")
+    }
+}
+
+/// Find a row.
+#[tool]
+async fn find(db: Inject<dyn Db>, found: Inject<Mutex<Vec<u32>>>, key: u32) -> String {
+    found.lock().unwrap().push(key);
+    db.find(key)
+}
+
+/// A workflow that calls the function.
+#[workflow]
+async fn find_two(cx: &Context, key: u32) -> agentflow::Result<String> {
+    let one = find(cx.inject()?, cx.inject()?, key).await;
+    let two = find(cx.inject()?, cx.inject()?, key + 1).await;
+    Ok(format!("{one}, {two}"))
+}
+
+#[tokio::test]
+async fn a_trait_object_is_provided_in_an_arc_to_agents_and_to_workflows() {
+    let db: Arc<dyn Db> = Arc::new(InMemory);
+    let found = Arc::new(Mutex::new(Vec::<u32>::new()));
+    let model = ScriptedModel::new([Turn::call("find", json!({"key": 3})), Turn::text("row 3")]);
+    let agent = Agent::new(model).tools(tools![find]).resource(Arc::clone(&db)).resource(Arc::clone(&found));
+    assert_eq!(agent.run("Find 3.").await.unwrap().output(), "row 3");
+    let runtime = test_runtime().resource(db).resource(Arc::clone(&found)).build();
+    assert_eq!(find_two(&runtime.context(), 4).await.unwrap(), "row 4, row 5");
+    let mut found = found.lock().unwrap().clone();
+    found.sort_unstable();
+    assert_eq!(found, [3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
+    let boxed: Box<dyn Db> = Box::new(InMemory);
+    let agent =
+        Agent::new(ScriptedModel::new([])).tools(tools![find]).resource(boxed).resource(Mutex::new(vec![1_u32]));
+    assert_eq!(
+        agent.build().unwrap_err().to_string(),
+        "the agent `agent` cannot be built: these resources are missing: `dyn tool_macro::Db` (there is a \
+         `alloc::boxed::Box<dyn tool_macro::Db>`) for the tool `find`; add each with `.resource(value)` on the agent or \
+         on its runtime's builder, a trait object as an `Arc<dyn Trait>`"
+    );
+    let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
+    let error = find_two(&runtime.context(), 4).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no resource of type `dyn tool_macro::Db`; give the runtime one with \
+         `Runtime::builder().resource(value)`"
+    );
+    assert_eq!(error.kind(), "missing_resource");
 }
 
 /// A name like a keyword, a parameter like the function.

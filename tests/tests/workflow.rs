@@ -242,3 +242,117 @@ fn what_cannot_be_built() {
     );
     assert!(Approval::granted().is_granted());
 }
+
+/// Runs a workflow whose one step gives this.
+async fn given<T: agentflow::NodeValue + Clone + Sync>(output: T) -> String {
+    let flow = Workflow::<(), T>::build("gives", [], |b, ()| {
+        let first = b.node("first", (), move |_, ()| {
+            let output = output.clone();
+            async move { Ok::<_, Error>(output) }
+        });
+        b.node("second", (first,), |_, (first,)| async move { Ok::<_, Error>(first) })
+    })
+    .unwrap();
+    match flow.run(&test_runtime().build(), ()).await {
+        Ok(_) => "kept".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
+    for (problem, said) in [
+        (given(Some(())).await, "would be read back as `None`"),
+        (given(Some(None::<u8>)).await, "would be read back as `None`"),
+        (given(f64::NAN).await, "the float `NaN` has no JSON form"),
+        (given(Some(f64::INFINITY)).await, "the float `inf` has no JSON form"),
+    ] {
+        assert!(problem.starts_with("the step `first` failed: a `") && problem.contains(said), "{problem}");
+    }
+    assert_eq!(given(None::<Option<u8>>).await, "kept");
+    assert_eq!(given(((), Some(0.5))).await, "kept");
+}
+
+fn one(b: &mut agentflow::Builder, name: &str) -> agentflow::Handle<u32> {
+    b.node(name, (), |_, ()| async { Ok::<_, String>(1) })
+}
+
+/// Why a workflow of some nodes cannot be built; empty when it can.
+fn problem(nodes: impl FnOnce(&mut agentflow::Builder) -> agentflow::Handle<u32>) -> String {
+    let built = Workflow::<(), u32>::build("named", [], |b, ()| nodes(b));
+    built.err().map_or_else(String::new, |error| error.to_string())
+}
+
+/// After a restart a node is found by its path, so none may stand where another one records what runs in it.
+#[test]
+fn no_node_is_named_like_a_step_within_another() {
+    let below = "the workflow `named` cannot be built: the node `x/y` is named like a step within the node `x`, so after a \
+                 restart one would take the other's output; rename one of them, without `/`";
+    for first in ["x", "x/y"] {
+        let second = if first == "x" { "x/y" } else { "x" };
+        assert_eq!(problem(|b| [one(b, first), one(b, second)][0]), below);
+    }
+    let race = |b: &mut agentflow::Builder| {
+        let branch = Branch::new("y", (), |_, ()| async { Ok::<_, String>(1) });
+        b.race("x", [branch])
+    };
+    assert_eq!(problem(|b| [race(b), one(b, "x/y")][0]), below);
+    assert_eq!(problem(|b| [race(b), one(b, "x/other")][0]), below.replace("x/y", "x/other"));
+    // Beside a router, not in an arm of it.
+    let routed = |b: &mut agentflow::Builder, arms: [&'static str; 2], inner: &str| {
+        let router = b.route("x", arms, (), |()| Ok::<_, String>(0));
+        let ends = [0, 1].map(|arm| b.arm(router, arm, |b| one(b, inner)));
+        b.join(router, ends)
+    };
+    assert_eq!(problem(|b| [routed(b, ["a", "b"], "z"), one(b, "x/y")][0]), below);
+    assert_eq!(
+        problem(|b| [routed(b, ["a", "b"], "z"), one(b, "x/a/z/deep")][0]).matches("is named like a step").count(),
+        2,
+        "below the router and below the step of its arm"
+    );
+    // What is not ambiguous stays as it was.
+    assert_eq!(problem(|b| [one(b, "x/y"), one(b, "x/z"), one(b, "xy")][0]), "");
+    assert_eq!(problem(|b| routed(b, ["a", "b"], "x")), "");
+    assert_eq!(problem(|b| routed(b, ["end", "b"], "z")), "");
+    assert_eq!(
+        problem(|b| {
+            let router = b.route("x", ["a"], (), |()| Ok::<_, String>(0));
+            let end = b.arm(router, 0, |b| routed(b, ["a", "b"], "x"));
+            b.join(router, [end])
+        }),
+        ""
+    );
+}
+
+#[test]
+fn no_node_or_branch_is_named_like_a_part_of_a_path() {
+    for name in ["model#1", "tool#1.x", "call#2", "attempt#2", "a/call#2", "a[1]", "a//b", "", "50%", "a\"b", "a\\b"] {
+        let problem = problem(|b| one(b, name));
+        let expected =
+            format!("the workflow `named` cannot be built: `{name}` cannot be the name of a node: it must not");
+        assert!(problem.starts_with(&expected), "{name}: {problem}");
+    }
+    for name in ["a/b", "model#1", "call#2", "a[1]", ""] {
+        let branch = Branch::new(name, (), |_, ()| async { Ok::<_, String>(1) });
+        let problem = problem(|b| b.fallback("all", [branch]));
+        let expected = format!(
+            "the workflow `named` cannot be built: `{name}` cannot be the name of a branch of `all`: it must not"
+        );
+        assert!(problem.starts_with(&expected), "{name}: {problem}");
+    }
+}
+
+/// A bound that is never reached costs nothing.
+#[tokio::test]
+async fn a_repetition_takes_memory_for_the_rounds_it_has() {
+    let flow = Workflow::<(u32,), u32>::build("grow", ["n"], |b, (n,)| {
+        b.repeat("rounds", n, (), u32::MAX, |n| *n > 80, |_, n: u32, ()| async move { Ok::<_, String>(n * 3) })
+    })
+    .unwrap();
+    let (runtime, seen) = runtime();
+    assert_eq!(flow.run(&runtime, 1).await.unwrap(), 81);
+    let events = seen.take();
+    check_events(&events).unwrap();
+    let begun = |line: &&String| line.starts_with("rounds[") && line.contains("started");
+    assert_eq!(trace(&events).iter().filter(begun).count(), 4);
+}

@@ -449,6 +449,51 @@ fn attributes_are_policies() {
     assert_eq!(of("asked_twice").policy.approve.as_deref(), Some("really?"));
 }
 
+/// What a body or an arm ends with may say of itself what a `let` may.
+#[workflow]
+async fn attributed_ends(n: u32) -> Result<u32> {
+    let _first = double(n).await?;
+    match n {
+        0 =>
+        {
+            #[node(id = "again", retry = 3)]
+            double(n).await
+        }
+        1 => Ok(
+            #[node(timeout = "7d")]
+            gate!("go on with {n}?", answer = u32).await?,
+        ),
+        _ =>
+        {
+            #[after(_first)]
+            #[node(on_error = route(double(n)))]
+            broken(n).await
+        }
+    }
+}
+
+#[workflow]
+async fn asked_at_the_end(n: u32) -> Result<u32> {
+    #[node(id = "asked", timeout = "1m")]
+    gate!("how many of {n}?", answer = u32).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn attributes_of_what_a_body_ends_with_are_policies() {
+    let graph = attributed_ends::workflow().graph();
+    let of = |name: &str| graph.node(name).unwrap_or_else(|| panic!("{name}: {:?}", names(&graph)));
+    assert_eq!(of("match/0/again").policy.retry.max_attempts, 4);
+    assert_eq!(of("match/1/gate").policy.timeout_ms, Some(7 * 24 * 60 * 60 * 1000));
+    assert_eq!(of("match/else/fallback").branches, ["broken", "double"]);
+    assert_eq!(of("match/else/fallback").after, ["first"]);
+    assert_eq!(attributed_ends(5).await.unwrap(), 10, "the other step is tried, and its value is the output");
+
+    let (runtime, seen) = runtime();
+    let error = asked_at_the_end::workflow().run(&runtime, 3).await.unwrap_err();
+    assert!(error.to_string().contains("nobody answered within 60s"), "{error}");
+    assert!(seen.lines().iter().any(|line| line.starts_with("asked approval.requested")));
+}
+
 #[tool(effects = "read", timeout = "2s", retry = 2)]
 async fn look(n: u32) -> Result<u32> {
     Ok(n)
@@ -592,4 +637,48 @@ fn linked_workflows_are_listed() {
     let names: Vec<&str> = all.iter().map(|graph| graph.name.as_str()).collect();
     assert!(names.contains(&"review") && names.contains(&"own-errors"), "{names:?}");
     assert!(names.is_sorted(), "{names:?}");
+}
+
+/// Sends money back.
+#[tool(approve)]
+async fn refund(order: u32, cents: u64) -> Result<u64> {
+    Ok(u64::from(order) + cents)
+}
+
+#[workflow]
+async fn refunds(order: u32, orders: Vec<u32>) -> Result<u64> {
+    let price = double(order).await?;
+    let sent = refund(order, u64::from(price)).await?;
+    let all = map!(orders, |order| refund(order, 1)).await?;
+    Ok(sent + all.iter().sum::<u64>())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let mut handle = runtime.start(refunds::workflow(), (7, vec![1, 2])).await.unwrap();
+    let run = handle.run_id().clone();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked: Vec<_> = handle
+        .recorded()
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            EventKind::ApprovalRequested(request) => {
+                Some((event.path.to_string(), request.message.clone(), request.payload.to_string()))
+            }
+            _ => None,
+        })
+        .collect();
+    let asked: Vec<_> = asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
+    assert_eq!(
+        asked,
+        [["all", "call `refund`?", r#"{"orders":[1,2]}"#], ["sent", "call `refund`?", r#"{"order":7,"price":14}"#]]
+    );
+    let report = runtime.inspect(&run).await.unwrap();
+    let about: Vec<_> = report.nodes.iter().filter_map(|node| node.about.as_ref()).map(ToString::to_string).collect();
+    assert_eq!(about, [r#"{"order":7,"price":14}"#, r#"{"orders":[1,2]}"#]);
+    for node in ["sent", "all"] {
+        runtime.approve(&run, node, Approval::granted(), "test").await.unwrap();
+    }
+    assert_eq!(handle.result().await.unwrap(), 21 + 5);
 }

@@ -298,7 +298,7 @@ proptest! {
             if store.record(&run).await.unwrap().unwrap().status.has_ended() {
                 return;
             }
-            let mut second = runtime(&store).resume_as(&run, &flow).await.unwrap();
+            let mut second = runtime(&store.as_another_process()).resume_as(&run, &flow).await.unwrap();
             let (one, two) = (first.result().await, second.result().await);
             match one {
                 Err(Error::Store(error)) => {

@@ -9,15 +9,17 @@ use syn::ReturnType;
 use super::model::{Agent, Context, Param};
 use super::parse::Options;
 use super::template::{Piece, Shown};
+use crate::errors::Errors;
 use crate::function::{Function, ends};
+use crate::paths;
 
-pub(super) fn agent(agent: &Agent, function: &Function) -> TokenStream {
+pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> TokenStream {
     let Agent { krate, name, description, .. } = agent;
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
     let body = body(agent, function, &private);
-    let options = options(&agent.options, &private);
+    let options = options(&agent.options, &private, errors);
     let known_model = known_model(&agent.options, &private);
     quote! {
         // The documentation is what the model reads, and the arguments are the call's.
@@ -119,7 +121,7 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(options: &Options, private: &TokenStream) -> TokenStream {
+fn options(options: &Options, private: &TokenStream, errors: &mut Errors) -> TokenStream {
     let Options { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
@@ -127,7 +129,7 @@ fn options(options: &Options, private: &TokenStream) -> TokenStream {
     }
     if !tools.is_empty() {
         // A path that is no tool is told at the path.
-        let tools = tools.iter().map(|path| quote_spanned!(ends(path).0=> <#path as #private::PathTool>::tool()));
+        let tools = tools.iter().map(|path| paths::linked(path, private, errors));
         fields.push(quote!(tools: || #private::linked_tools([#(#tools),*])));
     }
     if let Some(temperature) = temperature {

@@ -13,7 +13,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::errors::Errors;
-use crate::{fallback, function};
+use crate::{fallback, function, place};
 
 const EXPECTED: &str =
     "`#[agent]` goes on a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
@@ -36,15 +36,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut shape = Errors::default();
     let agent = model::agent(options, &function, &mut errors, &mut shape);
     validate::agent(&agent, &function, &mut errors, &mut shape);
+    let associated = place::refuse_associated(&function, "an agent", &mut shape);
     if shape.is_empty() {
-        let agent = expand::agent(&agent, &function);
+        let agent = expand::agent(&agent, &function, &mut errors);
         return quote!(#agent #errors);
     }
     // Within an `impl` there cannot be a struct.
-    let stub = function
-        .signature
-        .receiver()
-        .is_none()
+    let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident));
     quote!(#[allow(unused_variables, unused_mut, clippy::unused_async)] #function #errors #shape #stub)
 }

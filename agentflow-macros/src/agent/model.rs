@@ -8,7 +8,7 @@ use super::parse::Options;
 use super::template::{Names, Template};
 use crate::docs;
 use crate::errors::Errors;
-use crate::function::{Function, bare};
+use crate::function::{Function, bare, is_plain};
 
 pub(super) struct Agent {
     pub(super) krate: Path,
@@ -46,7 +46,7 @@ pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, 
         let FnArg::Typed(input) = input else { continue };
         let Some(ident) = name(input, shape) else { continue };
         match bare(&input.ty) {
-            Type::Reference(reference) if index == 0 => {
+            Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 context = Some(Context { ident, ty: (*reference.elem).clone() });
             }
             _ => params.push(Param { name: ident.unraw().to_string(), ident, ty: (*input.ty).clone() }),

@@ -35,6 +35,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
 
         #[allow(deprecated, clippy::needless_update)]
         const _: () = {
+            #[allow(unused_imports)]
+            use #private::Probed as _;
             impl #private::#trait_of_arity for #ident {
                 #(#types)*
                 #call
@@ -130,7 +132,16 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
         };
         quote!(.with_default::<#ty>(const { &#private::default_fn(|| #expr) }))
     });
-    quote!(#private::Param::new(#name, #description) #default)
+    // What is wrong with the type is told at the type.
+    let (first, last) = ends(ty);
+    let here = private.clone().into_iter().map(|mut token| {
+        token.set_span(first.resolved_at(token.span()));
+        token
+    });
+    let here: TokenStream = here.collect();
+    let filled = Ident::new("FILLED", last.resolved_at(Span::call_site()));
+    let filled = quote!(#here::Probe::<#ty>::#filled);
+    quote!(#private::Param::new(#name, #description, #filled) #default)
 }
 
 fn options(options: &FunctionOptions, private: &TokenStream) -> TokenStream {

@@ -11,7 +11,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::errors::Errors;
-use crate::{fallback, function};
+use crate::{fallback, function, place};
 
 const EXPECTED: &str = "`#[tool]` goes on a function; write `fn` or `async fn` with a body";
 
@@ -32,15 +32,18 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut shape = Errors::default();
     let tool = model::tool(options, &mut function, &mut errors, &mut shape);
     validate::tool(&tool, &function, &mut errors, &mut shape);
+    if function::context_not_taken(&function, "tool", &mut shape) {
+        let (quiet, name) = (fallback::quiet(&function, false), &function.signature.ident);
+        let stub = fallback::tool_stub(&tool.krate, &function.vis, name);
+        return quote!(#quiet #errors #shape #stub);
+    }
+    let associated = place::refuse_associated(&function, "a tool", &mut shape);
     if shape.is_empty() {
         let tool = expand::tool(&tool, &function);
         return quote!(#tool #errors);
     }
     // Within an `impl` there cannot be a struct.
-    let stub = function
-        .signature
-        .receiver()
-        .is_none()
+    let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::tool_stub(&tool.krate, &function.vis, &function.signature.ident));
     quote!(#function #errors #shape #stub)
 }

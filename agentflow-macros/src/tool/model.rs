@@ -8,7 +8,7 @@ use syn::{Attribute, FnArg, Pat, PatType, Path, Type};
 use super::parse::{Default, FunctionOptions, ParamOptions, param_options};
 use crate::docs;
 use crate::errors::Errors;
-use crate::function::{Function, bare};
+use crate::function::{Function, bare, is_plain};
 
 pub(super) struct Tool {
     pub(super) krate: Path,
@@ -46,7 +46,7 @@ pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &m
         let FnArg::Typed(input) = input else { continue };
         let attrs = Attrs::take(input, &krate, errors);
         match bare(&input.ty) {
-            Type::Reference(reference) if index == 0 => {
+            Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 attrs.refuse_for_context(errors);
                 context = Some((*reference.elem).clone());
             }
@@ -100,12 +100,15 @@ struct Attrs {
     options: ParamOptions,
     /// The first `#[tool(..)]`.
     ours: Option<Attribute>,
+    /// The first line of documentation.
+    doc: Option<Attribute>,
 }
 
 impl Attrs {
     fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
         let description = docs::description(&input.attrs, krate);
-        let mut taken = Self { description, options: ParamOptions { rename: None, default: None }, ours: None };
+        let mut taken =
+            Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
         input.attrs.retain(|attr| {
             let path = attr.path();
             if path.is_ident("tool") {
@@ -118,8 +121,10 @@ impl Attrs {
                 );
             } else if path.is_ident("cfg") || path.is_ident("cfg_attr") {
                 errors.at(attr, "a tool's parameters cannot be conditional; put `#[cfg(..)]` on one function for each case");
+            } else if docs::doc(attr).is_some() {
+                taken.doc.get_or_insert_with(|| attr.clone());
             } else {
-                return docs::doc(attr).is_none();
+                return true;
             }
             false
         });
@@ -131,6 +136,12 @@ impl Attrs {
             errors.at(
                 ours,
                 "a reference as the first parameter is the context; the model does not give it, so it has no options",
+            );
+        }
+        if let Some(doc) = self.doc {
+            errors.at(
+                doc,
+                "a reference as the first parameter is the context; the model does not give it, so it has no description",
             );
         }
     }

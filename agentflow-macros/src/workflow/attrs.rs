@@ -1,9 +1,10 @@
-//! Reads `#[workflow(..)]` and, on a `let`, `#[node(..)]` and `#[after(..)]`.
+//! Reads `#[workflow(..)]`, and what stands before the parts of a body: `#[node(..)]`, `#[after(..)]`, lint levels.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, ExprCall, Lit, LitInt, LitStr, Meta, Path, Token};
+use syn::spanned::Spanned;
+use syn::{AttrStyle, Attribute, Expr, ExprCall, Lit, LitInt, LitStr, Meta, Path, Token};
 
 use super::model::{Approve, Policy};
 use crate::duration;
@@ -68,22 +69,85 @@ fn some(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     Some(number)
 }
 
-/// Takes our attributes off a `let`; `true` when there was one.
-pub(super) fn take(attrs: &mut Vec<Attribute>, errors: &mut Errors) -> (Policy, Option<Attribute>) {
-    let mut policy = Policy::default();
-    let mut ours = None;
-    attrs.retain(|attr| {
+/// What stands before a `let`, an expression or an arm.
+#[derive(Default)]
+pub(super) struct Given {
+    pub(super) policy: Policy,
+    /// The first `#[node(..)]` or `#[after(..)]`.
+    pub(super) ours: Option<Attribute>,
+    /// What is for the compiler.
+    pub(super) others: Vec<Attribute>,
+}
+
+/// Reads our attributes. What is for the compiler is given back as it can stand before a statement of the expansion.
+pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> Given {
+    let mut given = Given::default();
+    for attr in attrs {
         if attr.path().is_ident("node") {
-            node(attr, &mut policy, errors);
+            node(&attr, &mut given.policy, errors);
         } else if attr.path().is_ident("after") {
-            after(attr, &mut policy, errors);
+            after(&attr, &mut given.policy, errors);
+        } else if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
+            errors.at(
+                attr,
+                "a part of a workflow cannot be conditional, since its graph is the same wherever a run is resumed; put \
+                 `#[cfg(..)]` on one function for each case",
+            );
+            continue;
         } else {
-            return true;
+            given.others.push(before_statement(attr));
+            continue;
         }
-        ours.get_or_insert_with(|| attr.clone());
-        false
-    });
-    (policy, ours)
+        given.ours.get_or_insert(attr);
+    }
+    given
+}
+
+/// Takes the attributes off an expression that becomes a node: they may stand before all of it, or before what it awaits.
+pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
+    let (attrs, inner) = match expr {
+        Expr::Paren(paren) => (&mut paren.attrs, Some(&mut paren.expr)),
+        Expr::Group(group) => (&mut group.attrs, Some(&mut group.expr)),
+        Expr::Try(tried) => (&mut tried.attrs, Some(&mut tried.expr)),
+        Expr::Await(awaited) => (&mut awaited.attrs, Some(&mut awaited.base)),
+        Expr::Macro(mac) => (&mut mac.attrs, None),
+        Expr::If(test) => (&mut test.attrs, None),
+        Expr::Match(cases) => (&mut cases.attrs, None),
+        Expr::Call(call) => (&mut call.attrs, None),
+        Expr::MethodCall(call) => (&mut call.attrs, None),
+        Expr::Path(path) => (&mut path.attrs, None),
+        Expr::Block(block) => (&mut block.attrs, None),
+        Expr::Async(block) => (&mut block.attrs, None),
+        Expr::Closure(closure) => (&mut closure.attrs, None),
+        Expr::Lit(literal) => (&mut literal.attrs, None),
+        Expr::Field(field) => (&mut field.attrs, None),
+        Expr::Reference(reference) => (&mut reference.attrs, None),
+        Expr::Tuple(tuple) => (&mut tuple.attrs, None),
+        Expr::Struct(built) => (&mut built.attrs, None),
+        // Anything else is written as it stands, and the compiler judges what is before it.
+        _ => return Vec::new(),
+    };
+    let mut all = std::mem::take(attrs);
+    all.extend(inner.map(|inner| off(inner)).unwrap_or_default());
+    all
+}
+
+/// The attribute as it can stand before a statement that holds what it stood before, perhaps more than once.
+pub(super) fn before_statement(mut attr: Attribute) -> Attribute {
+    attr.style = AttrStyle::Outer;
+    // What is expected of the whole may come in one of the places, and not in the others.
+    if attr.path().is_ident("expect")
+        && let Meta::List(list) = &mut attr.meta
+    {
+        list.path = Path::from(Ident::new("allow", list.path.span()));
+    }
+    attr
+}
+
+/// Whether it sets the level of a lint.
+pub(super) fn is_lint(attr: &Attribute) -> bool {
+    ["allow", "warn", "deny", "forbid", "expect"].iter().any(|level| attr.path().is_ident(level))
+        && matches!(attr.meta, Meta::List(_))
 }
 
 fn after(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
@@ -159,10 +223,15 @@ fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
 fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         Some("a node needs a name; leave `id` out for the name it is bound to")
-    } else if id.contains(['/', '[', ']', '%', '"', '\\']) || id.starts_with("model#") || id.starts_with("tool#") {
+    } else if id.contains(['/', '[', ']', '%', '"', '\\']) {
         Some(
             "this cannot be the name of a node: it is a part of paths such as `notes[3]`, so leave `/`, `[`, `]`, `%`, \
              quotes and `\\` out",
+        )
+    } else if ["model#", "tool#", "call#", "attempt#"].iter().any(|reserved| id.starts_with(reserved)) {
+        Some(
+            "this cannot be the name of a node: a run writes `model#`, `tool#`, `call#` and `attempt#` with a number into \
+             its paths, so begin it with another word",
         )
     } else {
         None

@@ -7,7 +7,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
+use syn::{Attribute, Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
 
 use super::model::{Arm, Branch, Head, Input, Node, Policy, Route, Seq, Statement, Work};
 use super::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
         let mut tail = tail.map_or_else(
             || Node::tail(Work::Value(syn::parse_quote!(())), end, wrapped),
-            |expr| self.tail(expr, wrapped),
+            |expr| self.tail(expr, wrapped, Vec::new(), &mut names),
         );
         // Names that the user gave go before those that follow from what is called.
         for statement in &mut all {
@@ -139,12 +139,14 @@ impl Reader<'_> {
                 node.name = names.free(&as_name(&default_name(&node.work)));
             }
         }
-        let wanted = match &tail.work {
-            Work::Value(_) if top => "output".to_owned(),
-            Work::Value(_) => "yield".to_owned(),
-            work => default_name(work),
-        };
-        tail.name = names.free(&as_name(&wanted));
+        if tail.name.is_empty() {
+            let wanted = match &tail.work {
+                Work::Value(_) if top => "output".to_owned(),
+                Work::Value(_) => "yield".to_owned(),
+                work => default_name(work),
+            };
+            tail.name = names.free(&as_name(&wanted));
+        }
         self.scope.truncate(outside);
         Seq { statements: all, tail: Box::new(tail) }
     }
@@ -166,7 +168,7 @@ impl Reader<'_> {
     }
 
     fn binding(&mut self, mut local: Local, names: &mut Names) -> Option<Statement> {
-        let (mut policy, attribute) = attrs::take(&mut local.attrs, self.errors);
+        let mut before = std::mem::take(&mut local.attrs);
         let Some(init) = &mut local.init else {
             self.errors.at(&local, "a `let` of a workflow has a value; write it here");
             return None;
@@ -177,22 +179,28 @@ impl Reader<'_> {
                 "`let .. else` would end the workflow in the middle of its graph; use `match` with an arm for each case",
             );
         }
-        self.check_after(&policy);
-        let expr = (*init.expr).clone();
+        let mut expr = (*init.expr).clone();
         let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
-        if awaits(&expr).is_none() && !is_form {
-            if let Some(attribute) = attribute {
+        let is_node = awaits(&expr).is_some() || is_form;
+        if is_node {
+            before.extend(attrs::off(&mut expr));
+        }
+        let attrs::Given { mut policy, ours, others } = attrs::read(before, self.errors);
+        self.check_after(&policy);
+        if !is_node {
+            if let Some(attribute) = ours {
                 let message = "this `let` has no step, so there is no node; it is worked out anew in each node that \
                                reads it";
                 self.errors.at(attribute, message);
             }
+            local.attrs = others;
             refuse::question_marks(&expr, self.errors);
             self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
             return Some(Statement::Glue(local));
         }
         let span = expr.span();
         let (work, calls) = self.work(expr, false, &mut policy)?;
-        self.check_policy(&policy, &work, attribute.as_ref());
+        self.check_policy(&policy, &work, ours.as_ref());
         let (pat, ty) = typed(local.pat);
         if let Pat::Ident(ident) = &pat
             && let Some(token) = ident.mutability.map(|token| token.span).or(ident.by_ref.map(|token| token.span))
@@ -200,13 +208,6 @@ impl Reader<'_> {
             self.errors.at_span(token, "the output of a node does not change; bind it by its name alone");
         }
         let bound = binds(&pat);
-        let name = self.name(&policy, &pat, &bound, names);
-        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
-        Some(Statement::Node(Node { name, pat: Some(pat), ty, calls, policy, span, wrapped: false, work }))
-    }
-
-    /// The name that the user gave, which must be the only one; empty when he gave none.
-    fn name(&mut self, policy: &Policy, pat: &Pat, bound: &[Ident], names: &mut Names) -> String {
         let name = match &policy.id {
             Some(id) => id.clone(),
             None => {
@@ -214,15 +215,24 @@ impl Reader<'_> {
                 words.join("_").trim_start_matches('_').to_owned()
             }
         };
-        if !name.is_empty() && !names.taken.insert(name.clone()) {
-            let message =
-                format!("two nodes are named `{name}`; rename one of them, or name it with `#[node(id = \"..\")]`");
-            self.errors.at(pat, message);
-        }
-        name
+        self.take_name(&name, &pat, names);
+        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
+        let node = Node { name, pat: Some(pat), ty, attrs: others, calls, policy, span, wrapped: false, work };
+        Some(Statement::Node(node))
     }
 
-    fn tail(&mut self, expr: Expr, wrapped: bool) -> Node {
+    /// A name that the user gave must be the only one; it is empty when he gave none.
+    fn take_name(&mut self, name: &str, at: impl ToTokens, names: &mut Names) {
+        if !name.is_empty() && !names.taken.insert(name.to_owned()) {
+            let message =
+                format!("two nodes are named `{name}`; rename one of them, or name it with `#[node(id = \"..\")]`");
+            self.errors.at(at, message);
+        }
+    }
+
+    /// What the body or an arm ends with; `before` is what stands before something around it.
+    fn tail(&mut self, mut expr: Expr, wrapped: bool, mut before: Vec<Attribute>, names: &mut Names) -> Node {
+        before.extend(attrs::off(&mut expr));
         let span = expr.span();
         // Behind `Ok(..)` there is what an inner tail would be.
         if wrapped
@@ -230,15 +240,24 @@ impl Reader<'_> {
             && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if forms::form(&mac.mac).is_some()))
             && awaits(inner).is_some()
         {
-            return self.tail(inner.clone(), false);
+            return self.tail(inner.clone(), false, before, names);
         }
-        let mut policy = Policy::default();
+        let attrs::Given { mut policy, ours, others } = attrs::read(before, self.errors);
+        self.check_after(&policy);
         let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
         if awaits(&expr).is_none() && !is_form {
-            return Node::tail(Work::Value(expr), span, wrapped);
+            if let Some(attribute) = ours {
+                self.errors.at(attribute, "this has no step, so there is no node that could have options; remove it");
+            }
+            return Node { attrs: others, ..Node::tail(Work::Value(expr), span, wrapped) };
         }
         match self.work(expr, wrapped, &mut policy) {
-            Some((work, calls)) => Node { policy, calls, ..Node::tail(work, span, wrapped) },
+            Some((work, calls)) => {
+                self.check_policy(&policy, &work, ours.as_ref());
+                let name = policy.id.clone().unwrap_or_default();
+                self.take_name(&name, &ours, names);
+                Node { name, attrs: others, policy, calls, ..Node::tail(work, span, wrapped) }
+            }
             None => Node::tail(Work::Value(syn::parse_quote!(())), span, wrapped),
         }
     }
@@ -268,7 +287,19 @@ impl Reader<'_> {
         }
         let calls = calls(&expr);
         if let Some(instead) = policy.route.take() {
-            let first = Branch { name: as_name(&called(&expr)), step: expr, awaited: true };
+            let name = as_name(&called(&expr));
+            // A branch gives the value, and what ends the workflow gives it in a `Result`.
+            let (step, awaited) = match (plain(&expr), in_ok(&expr)) {
+                (_, Some(inner)) if wrapped => (inner.clone(), true),
+                (Expr::Await(awaited), _) if wrapped => ((*awaited.base).clone(), false),
+                _ if wrapped => {
+                    self.errors
+                        .at(&expr, "`on_error = route(..)` is for a single step; bind this one to a `let` first");
+                    return None;
+                }
+                _ => (expr, true),
+            };
+            let first = Branch { name, step, awaited };
             return Some((Work::Fallback(vec![first, forms::branch(instead, self.errors)]), calls));
         }
         Some((Work::Step(expr), calls))
@@ -305,7 +336,7 @@ impl Reader<'_> {
         }
     }
 
-    fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&syn::Attribute>) {
+    fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&Attribute>) {
         let Some(attribute) = attribute else { return };
         let many = matches!(work, Work::Map { .. } | Work::Race(_));
         if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
@@ -327,9 +358,9 @@ impl Reader<'_> {
             self.errors.at(attribute, message);
         }
         if let Work::Gate { .. } = work
-            && (policy.retry.is_some() || policy.approve.is_some())
+            && (policy.retry.is_some() || policy.approve.is_some() || policy.repeatable.is_some())
         {
-            self.errors.at(attribute, "a gate asks a person once; it has no `retry` and no `approve`");
+            self.errors.at(attribute, "a gate asks a person once; it has no `retry`, `approve` or `repeatable`");
         }
         if policy.route.is_some() {
             self.errors
@@ -345,12 +376,12 @@ impl Reader<'_> {
             refuse_await_in_choice(&next.cond, self.errors);
             let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
             let binds = binds_of_condition(&next.cond);
-            arms.push(self.arm(name, binds, next.then_branch, wrapped));
+            arms.push(self.arm(name, binds, Vec::new(), next.then_branch, wrapped));
             conditions.push(*next.cond);
             match next.else_branch.map(|(_, other)| *other) {
                 Some(Expr::If(other)) => next = other,
                 Some(Expr::Block(other)) => {
-                    arms.push(self.arm("else".to_owned(), Vec::new(), other.block, wrapped));
+                    arms.push(self.arm("else".to_owned(), Vec::new(), Vec::new(), other.block, wrapped));
                     return Some(Route { head: Head::If(conditions), arms });
                 }
                 _ => {
@@ -361,7 +392,7 @@ impl Reader<'_> {
         }
     }
 
-    fn route_match(&mut self, cases: ExprMatch, wrapped: bool) -> Option<Route> {
+    fn route_match(&mut self, mut cases: ExprMatch, wrapped: bool) -> Option<Route> {
         refuse_await_in_choice(&cases.expr, self.errors);
         if cases.arms.is_empty() {
             self.errors.at(cases.match_token, "a `match` of a workflow needs an arm");
@@ -369,38 +400,49 @@ impl Reader<'_> {
         }
         let mut names = Names::default();
         let mut arms = Vec::new();
-        for arm in &cases.arms {
+        for arm in &mut cases.arms {
             if let Pat::Guard(guard) = &arm.pat {
                 refuse_await_in_choice(&guard.guard, self.errors);
             }
             let name = names.free(&arm_name(&arm.pat));
             let binds = binds(unguarded(&arm.pat));
+            let mut before = std::mem::take(&mut arm.attrs);
             let block = match &*arm.body {
-                Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block.clone(),
+                Expr::Block(block) if block.label.is_none() => {
+                    before.extend(block.attrs.clone());
+                    block.block.clone()
+                }
                 body => {
                     let brace = syn::token::Brace(body.span());
                     Block { brace_token: brace, stmts: vec![Stmt::Expr(body.clone(), None)] }
                 }
             };
-            arms.push(self.arm(name, binds, block, wrapped));
+            let attrs::Given { ours, others, .. } = attrs::read(before, self.errors);
+            if let Some(attribute) = ours {
+                self.errors.at(attribute, "an arm is not a node; put this before a step within the arm");
+            }
+            arm.attrs.clone_from(&others);
+            let lints = others.into_iter().filter(attrs::is_lint).collect();
+            arms.push(self.arm(name, binds, lints, block, wrapped));
         }
         Some(Route { head: Head::Match(cases), arms })
     }
 
-    fn arm(&mut self, name: String, binds: Vec<Ident>, block: Block, wrapped: bool) -> Arm {
+    fn arm(&mut self, name: String, binds: Vec<Ident>, lints: Vec<Attribute>, block: Block, wrapped: bool) -> Arm {
         let outside = self.scope.len();
         self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
         let end = block.brace_token.span.close();
         let body = self.seq(block.stmts, end, wrapped, Names::default());
         self.scope.truncate(outside);
-        Arm { name, binds, body }
+        Arm { name, binds, lints, body }
     }
 }
 
 impl Node {
     fn tail(work: Work, span: Span, wrapped: bool) -> Self {
         let (name, calls) = (String::new(), String::new());
-        Self { name, pat: None, ty: None, calls, policy: Policy::default(), span, wrapped, work }
+        let (policy, attrs) = (Policy::default(), Vec::new());
+        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, work }
     }
 }
 

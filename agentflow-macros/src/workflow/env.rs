@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Local, Pat};
+use syn::{Attribute, Local, Pat};
 
 use super::patterns::binds;
 use super::scope;
@@ -72,9 +72,9 @@ impl Env {
     }
 
     /// A pattern on the output that was bound last.
-    pub(super) fn pattern(&mut self, pat: &Pat, handle: &Ident) {
+    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident) {
         let needs = vec![self.bindings.len() - 1];
-        self.push(Kind::Glue { binds: binds(pat), statement: quote!(let #pat = #handle;), needs });
+        self.push(Kind::Glue { binds: binds(pat), statement: quote!(#(#attrs)* let #pat = #handle;), needs });
     }
 
     /// What an arm's pattern binds: `statement` takes the router's value apart again.

@@ -3,9 +3,10 @@
 //! Every path is absolute. Each node is one call of the builder whose closure holds the user's expression as it is.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
+use super::attrs::{before_statement, is_lint};
 use super::env::Env;
 use super::model::{Input, Workflow};
 use super::nodes::Writer;
@@ -43,6 +44,11 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
         env.output(Some(input.ident.clone()), input.ident.clone());
     }
     let body = writer.seq(&workflow.body, &mut env, 0);
+    let quiet = workflow
+        .inputs
+        .iter()
+        .filter(|input| !input.lints.is_empty())
+        .map(|Input { ident, lints, .. }| quote!(#(#lints)* let #ident = #ident;));
     let lints = lints(attrs);
     quote! {
         #(#attrs)*
@@ -89,6 +95,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     (#(#names,)*): (#(#private::Handle<#types>,)*),
                 ) -> #private::Handle<#ok_of> {
                     type __AgentflowError = #error_of;
+                    #(#quiet)*
                     #settings
                     #body
                 }
@@ -128,19 +135,7 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
 
 /// The lint levels of the function hold for its steps too.
 fn lints(attrs: &[syn::Attribute]) -> TokenStream {
-    let mut lints = TokenStream::new();
-    for attr in attrs {
-        let Some(level) = attr.path().get_ident() else { continue };
-        let syn::Meta::List(list) = &attr.meta else { continue };
-        let tokens = &list.tokens;
-        match level.to_string().as_str() {
-            "allow" | "warn" | "deny" | "forbid" => lints.extend(quote!(#attr)),
-            // What is expected of the function may not come in its steps, and the other way round.
-            "expect" => lints.extend(quote!(#[allow(#tokens)])),
-            _ => {}
-        }
-    }
-    lints
+    attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).map(ToTokens::into_token_stream).collect()
 }
 
 /// A variable of the expansion; what is wrong with it is told at the span.

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprClosure, LitStr, Macro, Token, Type};
+use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 
 use super::attrs;
 use super::body::{awaits, called, plain};
@@ -93,6 +93,12 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
         }
     };
     let mut fine = true;
+    for place in &arguments.places {
+        for attr in before(place) {
+            errors.at(attr, format!("nothing within `{name}!` has attributes; put it before the whole step"));
+            fine = false;
+        }
+    }
     for (at, (given, _)) in arguments.named.iter().enumerate() {
         if !known.iter().any(|known| given == known) {
             let hint = match (nearest(&given.to_string(), known.iter().copied()), known) {
@@ -108,6 +114,16 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
         }
     }
     fine.then_some(arguments)
+}
+
+/// What stands before an argument, or before the step of a closure.
+fn before(argument: &Expr) -> Vec<Attribute> {
+    let mut argument = argument.clone();
+    let mut attrs = attrs::off(&mut argument);
+    if let Expr::Closure(closure) = &mut argument {
+        attrs.extend(attrs::off(&mut closure.body));
+    }
+    attrs
 }
 
 impl Arguments {
@@ -217,7 +233,14 @@ fn timeout(mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work
 
 fn lambda(expr: Option<Expr>, form: &str, at: &syn::Path, errors: &mut Errors) -> Option<Lambda> {
     match expr {
-        Some(Expr::Closure(ExprClosure { inputs, body, .. })) if inputs.len() == 1 => {
+        Some(Expr::Closure(ExprClosure { inputs, body, asyncness, output, .. })) if inputs.len() == 1 => {
+            if let Some(token) = asyncness {
+                errors.at(token, "the form awaits this step by itself; remove `async`");
+            }
+            if let ReturnType::Type(_, ty) = output {
+                errors
+                    .at(ty, "the type is that of the step; remove it here, or bind the form's output to a typed `let`");
+            }
             refuse_await_of_form(&body, errors);
             let pat = Punctuated::into_iter(inputs).next()?;
             Some(Lambda { pat, step: *body })

@@ -11,7 +11,7 @@ mod nodes;
 mod patterns;
 mod refuse;
 mod route;
-mod scope;
+pub(crate) mod scope;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use quote::{ToTokens, quote};
 use syn::{Block, Type};
 
 use crate::errors::Errors;
-use crate::{docs, fallback, function};
+use crate::{docs, fallback, function, place};
 
 const EXPECTED: &str = "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
 
@@ -39,6 +39,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
+    let associated = place::refuse_associated(&function, "a workflow", &mut errors);
     let (context, inputs) = signature::parameters(&function, &mut errors);
     let output = signature::output(&function, &mut errors);
     let block = match function.semicolon {
@@ -47,14 +48,19 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             Ok(block) => Some(block),
             Err(error) => {
                 errors.push(error);
-                return refused(&krate, &function, &errors, true, None);
+                return refused(&krate, (&function, associated), &errors, true, None);
             }
         },
     };
     let (Some(output), Some(block)) = (output, block) else {
-        return refused(&krate, &function, &errors, false, None);
+        return refused(&krate, (&function, associated), &errors, false, None);
     };
     let signature_is_fine = errors.is_empty();
+    if function::context_not_taken(&function, "workflow", &mut errors) {
+        let inputs: Vec<_> = inputs.iter().map(|input| &input.ty).collect();
+        let types = signature_is_fine.then_some((&inputs[..], &output));
+        return refused(&krate, (&function, associated), &errors, false, types);
+    }
     let (body, flow) = body::body(block, &inputs, &mut errors);
     // Statements that a workflow cannot have are good Rust all the same, and editors complete them better as such.
     let is_rust = signature_is_fine && errors.len() == flow;
@@ -72,7 +78,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         false => {
             let inputs: Vec<_> = workflow.inputs.iter().map(|input| &input.ty).collect();
             let types = signature_is_fine.then_some((&inputs[..], &workflow.output));
-            refused(&workflow.krate, &function, &errors, is_rust, types)
+            refused(&workflow.krate, (&function, associated), &errors, is_rust, types)
         }
     }
 }
@@ -80,16 +86,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
 /// The function as it was, without what only the macro understands, and all that is wrong with it.
 fn refused(
     krate: &syn::Path,
-    function: &function::Function,
+    (function, associated): (&function::Function, bool),
     errors: &Errors,
     is_rust: bool,
     types: Option<(&[&Type], &Type)>,
 ) -> TokenStream {
     // Within an `impl` there cannot be a struct.
-    let stub = function
-        .signature
-        .receiver()
-        .is_none()
+    let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident, types));
     let function = fallback::quiet(function, is_rust);
     quote!(#function #errors #stub)

@@ -1,7 +1,7 @@
 //! What the workflow is: inputs, nodes in the order of the source, the output.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use syn::{Expr, Local, Pat, Path, Type};
+use syn::{Attribute, Expr, Local, Pat, Path, Type};
 
 pub(super) struct Workflow {
     pub(super) krate: Path,
@@ -27,6 +27,8 @@ pub(super) struct Context {
 pub(super) struct Input {
     pub(super) ident: Ident,
     pub(super) ty: Type,
+    /// The levels of lints that stand before it.
+    pub(super) lints: Vec<Attribute>,
 }
 
 /// Straight-line code: the body, or an arm of it.
@@ -48,6 +50,8 @@ pub(super) struct Node {
     /// What the user binds it to; `None` for a tail.
     pub(super) pat: Option<Pat>,
     pub(super) ty: Option<Type>,
+    /// What stands before it for the compiler.
+    pub(super) attrs: Vec<Attribute>,
     /// What it calls, as written.
     pub(super) calls: String,
     pub(super) policy: Policy,
@@ -111,6 +115,8 @@ pub(super) struct Arm {
     pub(super) name: String,
     /// What its pattern binds.
     pub(super) binds: Vec<Ident>,
+    /// The levels of lints that stand before it.
+    pub(super) lints: Vec<Attribute>,
     pub(super) body: Seq,
 }
 

@@ -12,6 +12,7 @@ use super::expand::{located, own};
 use super::model::{Approve, Branch, Lambda, Node, Seq, Statement, Work, Workflow};
 use super::{patterns, scope};
 use crate::errors::Errors;
+use crate::function::{ends, named_context};
 
 /// As many handles as there are in the longest `Reads`.
 const MAX_READS: usize = 16;
@@ -22,6 +23,8 @@ const NO_CONTEXT: &str = "what is worked out here has no step, and so no context
 pub(super) struct Writer<'a> {
     private: &'a TokenStream,
     output: &'a Type,
+    /// The context's type, when it is called otherwise.
+    context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
 }
 
@@ -37,7 +40,8 @@ pub(super) struct Opened {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, errors: &'a mut Errors) -> Self {
-        Self { private, output: &of.output, errors }
+        let context = of.context.as_ref().map(|context| &context.ty).filter(|ty| !named_context(ty));
+        Self { private, output: &of.output, context, errors }
     }
 
     /// The library and the variable with the builder, at a place.
@@ -56,23 +60,30 @@ impl<'a> Writer<'a> {
         }
         let unread = env.unread(since);
         let tail = self.node(&seq.tail, env, &unread);
-        quote!(#written #tail)
+        match &seq.tail.attrs[..] {
+            [] => quote!(#written #tail),
+            attrs => {
+                let last = own("last", seq.tail.span);
+                quote!(#written #(#attrs)* let #last = #tail; #last)
+            }
+        }
     }
 
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let handle = self.node(node, env, &[]);
+        let attrs = &node.attrs;
         match &node.pat {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident);
                 env.output(Some(pat.ident.clone()), variable.clone());
-                quote!(let #variable = #handle;)
+                quote!(#(#attrs)* let #variable = #handle;)
             }
-            Some(Pat::Wild(_)) | None => quote!(let _ = #handle;),
+            Some(Pat::Wild(_)) | None => quote!(#(#attrs)* let _ = #handle;),
             Some(pat) => {
                 let variable = env.hidden(&patterns::as_name("output"));
                 env.output(None, variable.clone());
-                env.pattern(pat, &variable);
-                quote!(let #variable = #handle;)
+                env.pattern(attrs, pat, &variable);
+                quote!(#(#attrs)* let #variable = #handle;)
             }
         }
     }
@@ -213,7 +224,15 @@ impl<'a> Writer<'a> {
         let (open, cx, one) = (own("open", at), own("cx", at), own("item", at));
         // Where the user's path was, as if it still were there.
         let function = Ident::new("agentflow_step", at);
-        let context = context.as_ref().map(|ident| quote!(#[allow(unused_variables)] let #ident = &#cx;));
+        let private = self.private;
+        let context = context.as_ref().map(|ident| {
+            // As the user's own type, so that what is wrong with it is told there alone.
+            let given = self.context.map_or_else(
+                || quote!(&#cx),
+                |ty| located(&quote!(<#ty as #private::WorkflowContext>::of(&#cx)), ends(ty).0),
+            );
+            quote!(#[allow(unused_variables)] let #ident = #given;)
+        });
         let item = item.map(|pat| quote!(let #pat = #one;));
         let quiet = quote!(#[allow(unused_variables, unused_mut)]);
         if let Some((path, call)) = with_function(expr, &function, env) {

@@ -44,11 +44,12 @@ impl Writer<'_> {
             let #arms = #private::arms::<#ty>();
         };
         for (index, arm) in route.arms.iter().enumerate() {
-            let nodes = self.arm(route, index, arm, &reads_of_head, env);
+            let (nodes, lints) = (self.arm(route, index, arm, &reads_of_head, env), &arm.lints);
             let span = arm.body.tail.span.resolved_at(Span::mixed_site());
             let ((private, steps), one) = (self.at(span), own("arm", span));
             let (arms, router) = (own("arms", span), own("router", span));
             written.extend(quote_spanned! {span=>
+                #(#lints)*
                 let #one = #steps.arm(#router, #index, |#steps| { #nodes });
                 let #arms = #private::Arms::arm(#arms, #one);
             });

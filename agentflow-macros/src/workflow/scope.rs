@@ -4,11 +4,15 @@
 //! macro every word is taken for a name, and so is a `{name}` in a string: one too many costs an edge that is not
 //! needed, one too few would not compile.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Arm, Block, Expr, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt};
+use syn::{
+    Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt, Token,
+};
 
 use super::patterns::{binds, binds_of_condition};
 
@@ -26,11 +30,50 @@ pub(super) fn of_let(local: &Local) -> Vec<String> {
     reads.free
 }
 
+/// Where a block reads a name from around it, when that is certain: a macro whose arguments may be anything is not looked
+/// into, and what is called may be a function.
+pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
+    let mut reads = Reads { certain: Some(Certain { name: name.to_owned(), found: None }), ..Reads::default() };
+    reads.visit_block(block);
+    reads.certain.and_then(|certain| certain.found)
+}
+
 #[derive(Default)]
 struct Reads {
     free: Vec<String>,
     bound: Vec<String>,
+    certain: Option<Certain>,
 }
+
+/// One name that is looked for.
+struct Certain {
+    name: String,
+    found: Option<Span>,
+}
+
+/// Macros whose arguments are expressions.
+const OF_EXPRESSIONS: [&str; 20] = [
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "eprint",
+    "eprintln",
+    "fallback",
+    "format",
+    "gate",
+    "map",
+    "panic",
+    "print",
+    "println",
+    "race",
+    "repeat",
+    "timeout",
+    "vec",
+    "write",
+    "writeln",
+    "dbg",
+];
 
 impl Reads {
     fn read(&mut self, name: String) {
@@ -95,12 +138,35 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 impl<'a> Visit<'a> for Reads {
     fn visit_expr_path(&mut self, path: &'a ExprPath) {
         if let Some(ident) = path.path.get_ident().filter(|_| path.qself.is_none()) {
+            if let Some(certain) = self.certain.as_mut().filter(|certain| *ident == certain.name)
+                && !self.bound.contains(&certain.name)
+            {
+                certain.found.get_or_insert(ident.span());
+            }
             self.read(ident.unraw().to_string());
         }
         visit::visit_expr_path(self, path);
     }
 
+    fn visit_expr_call(&mut self, call: &'a ExprCall) {
+        if self.certain.is_none() || !matches!(&*call.func, Expr::Path(_)) {
+            self.visit_expr(&call.func);
+        }
+        call.args.iter().for_each(|argument| self.visit_expr(argument));
+    }
+
     fn visit_macro(&mut self, mac: &'a Macro) {
+        if self.certain.is_some() {
+            let known =
+                mac.path.segments.last().is_some_and(|last| OF_EXPRESSIONS.iter().any(|name| last.ident == name));
+            let arguments = Punctuated::<Expr, Token![,]>::parse_terminated;
+            if let Some(arguments) = known.then(|| arguments.parse2(mac.tokens.clone()).ok()).flatten() {
+                let mut inner = Reads { bound: self.bound.clone(), certain: self.certain.take(), ..Self::default() };
+                arguments.iter().for_each(|argument| inner.visit_expr(argument));
+                self.certain = inner.certain;
+            }
+            return;
+        }
         self.tokens(mac.tokens.clone());
     }
 
@@ -191,7 +257,7 @@ impl Reads {
 
 #[cfg(test)]
 mod tests {
-    use super::{of_expr, of_let};
+    use super::{of_expr, of_let, surely_reads};
 
     fn reads(text: &str) -> String {
         of_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).join(" ")
@@ -219,6 +285,36 @@ mod tests {
             ("r#type + 1", "type"),
         ] {
             assert_eq!(reads(expr), expected, "{expr}");
+        }
+    }
+
+    #[test]
+    fn what_is_surely_read() {
+        let reads = |text: &str| surely_reads(&syn::parse_str(text).expect(text), "cx").is_some();
+        for text in [
+            "{ cx.now() }",
+            "{ f(&cx); }",
+            "{ format!(\"{}\", cx.now()) }",
+            "{ let x = map!(xs, |x| f(cx, x)).await?; }",
+            "{ f({ let cx = 1; cx }, cx) }",
+            "{ let cx = cx.clone(); }",
+        ] {
+            assert!(reads(text), "{text}");
+        }
+        for text in [
+            "{ let cx = f(); cx.now() }",
+            "{ f(|cx| cx.now()) }",
+            "{ cx(); }",
+            "{ a.cx }",
+            "{ cx::now() }",
+            "{ S { cx: 1 } }",
+            "{ select! { cx = f() => cx } }",
+            "{ for cx in all { f(cx); } }",
+            "{ match a { Some(cx) => f(cx), None => g() } }",
+            "{ poll_fn(|cx: &mut Context| f(cx)).await }",
+            "{ fn g(cx: u8) -> u8 { cx } }",
+        ] {
+            assert!(!reads(text), "{text}");
         }
     }
 

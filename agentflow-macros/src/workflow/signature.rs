@@ -3,9 +3,10 @@
 use quote::ToTokens;
 use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 
+use super::attrs::{before_statement, is_lint};
 use super::model::{Context, Input};
 use crate::errors::Errors;
-use crate::function::{Function, bare, borrows, mutable_context, named_context};
+use crate::function::{Function, bare, borrows, is_plain, mutable_context, named_context};
 
 /// As many inputs as there are in the longest `Inputs`.
 const MAX_INPUTS: usize = 12;
@@ -24,7 +25,7 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
                 .at(attr, "a workflow's inputs cannot be conditional; put `#[cfg(..)]` on one function for each case");
         }
         match bare(&typed.ty) {
-            Type::Reference(reference) if index == 0 => {
+            Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 mutable_context(input, errors);
                 let ident = match &*typed.pat {
                     Pat::Ident(pat) => Some(pat.ident.clone()),
@@ -50,7 +51,8 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
             if let Some(token) = &pat.mutability {
                 errors.at(token, "an input does not change; remove `mut`");
             }
-            Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone() })
+            let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).collect();
+            Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints })
         }
         pattern => {
             errors.at(pattern, "an input is recorded by its name; name the parameter and take it apart in a `let`");
@@ -117,7 +119,7 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(opaque, "the output needs one type, since it is recorded; write the type's name");
                 return None;
             }
-            if is_no_result(bare(ty)) {
+            if is_plain(ty) {
                 let written = ty.to_token_stream().to_string().replace(" :: ", "::");
                 errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
                 return None;
@@ -132,18 +134,5 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             );
             None
         }
-    }
-}
-
-/// Whether it is certain without the compiler that this is no `Result`; an alias of one may have any other name.
-fn is_no_result(ty: &Type) -> bool {
-    const PLAIN: [&str; 18] = [
-        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
-        "i64", "i128", "isize",
-    ];
-    match ty {
-        Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
-        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
-        _ => false,
     }
 }

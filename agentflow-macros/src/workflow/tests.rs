@@ -219,3 +219,142 @@ fn a_local_function_is_no_item() {
     let method = nodes("let x = a.fetch(b).await?; Ok(x)");
     assert!(method.contains(". step ::"), "{method}");
 }
+
+/// Each `MARK` is a place where an attribute may be written. None is dropped without a word: it is in the expansion, or
+/// it is an error.
+#[test]
+fn no_attribute_is_dropped() {
+    let places = [
+        "MARK let x = step(a).await?; Ok(x)",
+        "let x = MARK step(a).await?; Ok(x)",
+        "let x = (MARK step(a)).await?; Ok(x)",
+        "MARK let x: u32 = step(a).await?; Ok(x)",
+        "MARK let (x, y) = step(a).await?; Ok(x + y)",
+        "MARK let _ = step(a).await?; Ok(a)",
+        "MARK let x = 5; Ok(x)",
+        "MARK let x = gate!(\"a\").await?; Ok(x)",
+        "let x = MARK gate!(\"a\").await?; Ok(x)",
+        "let x = (MARK gate!(\"a\")).await?; Ok(x)",
+        "let x = gate!(MARK \"a\", b).await?; Ok(x)",
+        "let x = gate!(\"a\", MARK b).await?; Ok(x)",
+        "let x = map!(MARK a, |x| step(x)).await?; Ok(x)",
+        "let x = map!(a, MARK |x| step(x)).await?; Ok(x)",
+        "let x = map!(a, |MARK x| step(x)).await?; Ok(x)",
+        "let x = map!(a, |x| MARK step(x)).await?; Ok(x)",
+        "let x = race!(MARK one(a), two(a)).await?; Ok(x)",
+        "let x = repeat!(MARK a, |x| step(x), max = 5).await?; Ok(x)",
+        "let x = repeat!(a, |x| step(x), until = MARK |x| x, max = 5).await?; Ok(x)",
+        "let x = repeat!(a, |x| step(x), max = MARK 5).await?; Ok(x)",
+        "let x = timeout!(MARK \"5s\", step(a)).await?; Ok(x)",
+        "let x = timeout!(\"5s\", MARK step(a)).await?; Ok(x)",
+        "let x = timeout!(\"5s\", MARK gate!(\"a\")).await?; Ok(x)",
+        "MARK let x = if a { step(b).await? } else { b }; Ok(x)",
+        "let x = MARK if a { step(b).await? } else { b }; Ok(x)",
+        "let x = if a { MARK step(b).await? } else { b }; Ok(x)",
+        "let x = if a { step(b).await? } else { MARK b }; Ok(x)",
+        "let x = match MARK a { 1 => step(b).await?, _ => b }; Ok(x)",
+        "let x = MARK match a { 1 => step(b).await?, _ => b }; Ok(x)",
+        "let x = match a { MARK 1 => step(b).await?, _ => b }; Ok(x)",
+        "let x = match a { MARK 1 => { step(b).await? } _ => b }; Ok(x)",
+        "let x = match a { 1 => MARK step(b).await?, _ => b }; Ok(x)",
+        "let x = match a { 1 => MARK { step(b).await? } _ => b }; Ok(x)",
+        "let x = match a { 1 => MARK gate!(\"a\").await?, _ => b }; Ok(x)",
+        "let x = match a { 1 => MARK match b { 1 => step(b).await?, _ => b }, _ => b }; Ok(x)",
+        "let x = match a { 1 => { MARK let y = step(b).await?; y } _ => b }; Ok(x)",
+        "MARK Ok(a)",
+        "Ok(MARK a)",
+        "MARK step(a).await",
+        "MARK Ok(step(a).await?)",
+        "Ok(MARK step(a).await?)",
+        "MARK gate!(\"a\").await",
+        "MARK gate!(\"a\")",
+        "Ok(MARK gate!(\"a\").await?)",
+        "MARK Ok(gate!(\"a\").await?)",
+        "MARK match a { 1 => step(b).await, _ => Ok(b) }",
+        "MARK if a { step(b).await } else { Ok(b) }",
+        "Ok(MARK if a { step(b).await? } else { b })",
+        "MARK { step(a).await }",
+        "MARK async { step(a).await }.await",
+        "MARK a.step(b).await",
+        "MARK (step(a).await)",
+        "MARK step(a).await?;",
+        "MARK fn inner() {} Ok(a)",
+        "MARK step!(); Ok(a)",
+    ];
+    for place in places {
+        for attribute in
+            ["#[zebra]", "#[cfg(zebra)]", "#[allow(zebra)]", "/** zebra */", "#[node(zebra = 1)]", "#[after(zebra)]"]
+        {
+            let text = place.replace("MARK", attribute);
+            let refused = !errors(&text).is_empty();
+            // What the compiler does not know, it refuses itself.
+            let written = || expand("", &body(&text)).to_string().contains("zebra");
+            assert!(refused || written(), "{text}");
+        }
+    }
+    for inner in [
+        "if a { #![zebra] step(b).await } else { Ok(b) }",
+        "match a { #![zebra] _ => step(b).await }",
+        "#![zebra] Ok(a)",
+    ] {
+        let written = expand("", &body(inner)).to_string();
+        assert!(written.contains("zebra") || written.contains("compile_error"), "{inner}");
+    }
+}
+
+#[test]
+fn attributes_before_parts_of_a_body() {
+    for conditional in [
+        "#[cfg(unix)] let x = step(a).await?; Ok(x)",
+        "#[cfg_attr(unix, node(retry = 1))] let x = step(a).await?; Ok(x)",
+        "#[cfg(unix)] let x = 5; Ok(x)",
+        "let x = match a { #[cfg(unix)] 1 => step(b).await?, _ => b }; Ok(x)",
+        "#[cfg(unix)] step(a).await",
+    ] {
+        let all = errors(conditional);
+        assert!(all[0].starts_with("a part of a workflow cannot be conditional"), "{conditional}: {all:?}");
+    }
+    // What is for the compiler stands before the statements that hold the user's expression.
+    let lints = nodes("#[expect(deprecated)] let (x, y) = step(a).await?; let z = step(x, y).await?; Ok(z)");
+    assert_eq!(lints.matches("# [allow (deprecated)] let").count(), 2, "the output and the pattern: {lints}");
+    let arm = nodes("let x = match a { #[allow(deprecated)] 1 => step(b).await?, _ => b }; Ok(x)");
+    assert_eq!(arm.matches("# [allow (deprecated)]").count(), 2, "the choice and the arm: {arm}");
+    let tail = nodes("#[allow(deprecated)] #[node(id = \"end\", retry = 2)] step(a).await");
+    assert!(tail.contains("# [allow (deprecated)] let last") && tail.contains("new (\"end\")"), "{tail}");
+    assert!(tail.contains("retry (2)"), "{tail}");
+}
+
+#[test]
+fn options_of_what_a_body_ends_with() {
+    for (text, expected) in [
+        ("#[node(retri = 1)] gate!(\"a\").await", "`#[node]` has no option `retri`"),
+        ("#[node(retry = 1)] gate!(\"a\").await", "a gate asks a person once"),
+        ("Ok(#[node(retry = 1)] gate!(\"a\").await?)", "a gate asks a person once"),
+        ("#[node(retry = 1)] Ok(a)", "this has no step"),
+        ("#[node(retry = 1)] if b { step(a).await } else { Ok(a) }", "an `if` or `match` is no step"),
+        ("match b { 1 => #[node(concurrency = 2)] step(a).await, _ => Ok(a) }", "`concurrency` is for `map!`"),
+        ("match b { #[node(retry = 2)] 1 => step(a).await, _ => Ok(a) }", "an arm is not a node"),
+        ("match b { 1 => #[node(retry = 2)] { step(a).await } _ => Ok(a) }", "an arm is not a node"),
+        ("let x = step(a).await?; #[node(id = \"x\")] step(x).await", "two nodes are named `x`"),
+        ("#[after(x)] step(a).await", "there is no node `x` before this one"),
+        ("#[node(timeout = \"1s\")] timeout!(\"2s\", step(a)).await", "this node has a time limit already"),
+        ("#[node(repeatable = false)] gate!(\"a\").await", "a gate asks a person once"),
+        ("#[node(on_error = route(other(a)))] step(a).await.context(1)", "`on_error = route(..)` is for"),
+    ] {
+        let all = errors(text);
+        assert!(all.len() == 1 && all[0].starts_with(expected), "{text}: {all:#?}");
+    }
+    for text in [
+        "#[node(retry = 1, id = \"last\")] step(a).await",
+        "#[node(concurrency = 1)] map!(a, |x| step(x)).await",
+        "Ok(#[node(concurrency = 1)] map!(a, |x| step(x)).await?)",
+        "#[node(timeout = \"7d\")] Ok(gate!(\"a\").await?)",
+        "let x = step(a).await?; #[after(x)] step(b).await",
+        "match b { 1 => #[node(retry = 2)] step(a).await, _ => { #[node(retry = 2)] step(b).await } }",
+        "#[node(id = \"choice\")] match b { 1 => step(a).await, _ => Ok(a) }",
+        "#[node(on_error = route(other(a)))] step(a).await",
+        "#[node(on_error = route(other(a)))] Ok(step(a).await?)",
+    ] {
+        assert_eq!(errors(text), Vec::<String>::new(), "{text}");
+    }
+}

@@ -34,6 +34,8 @@ pub(super) type Decide = Arc<dyn Fn(&StepPath) -> Interruption + Send + Sync>;
 pub(super) struct World {
     pub(super) describe: Describe,
     pub(super) answers: BTreeMap<String, Value>,
+    /// The questions whose time-out is to pass.
+    pub(super) unanswered: BTreeSet<String>,
     pub(super) decide: Decide,
     pub(super) patience: Duration,
 }
@@ -89,8 +91,15 @@ pub(super) async fn live(
         })?,
         () = tokio::time::sleep(world.patience) => return Err("beginning the run hangs".to_owned()),
     };
-    let mut driven =
-        Driven { world, runtime: &runtime, run, asking: BTreeMap::new(), cut_short: BTreeSet::new(), waits: false };
+    let mut driven = Driven {
+        world,
+        runtime: &runtime,
+        run,
+        asking: BTreeMap::new(),
+        asked: BTreeSet::new(),
+        cut_short: BTreeSet::new(),
+        waits: false,
+    };
     let mut events = alive.events();
     let ended = tokio::select! {
         biased;
@@ -138,6 +147,8 @@ struct Driven<'a> {
     run: &'a RunId,
     /// Questions without an answer, with how long the answer is waited for.
     asking: BTreeMap<String, Option<Duration>>,
+    /// All that have asked.
+    asked: BTreeSet<String>,
     /// Steps that a crash cut short.
     cut_short: BTreeSet<String>,
     /// The run waits for a decision about those.
@@ -160,9 +171,8 @@ impl Driven<'_> {
                     let acted = tokio::time::timeout(self.world.patience, self.act()).await;
                     acted.map_err(|_| "what an operator asks for is not answered".to_owned())??;
                 }
-                () = std::future::ready(()), if !todo && self.unanswerable().is_some() => {
-                    let node = self.unanswerable().unwrap_or_default();
-                    return Err(format!("`{node}` asks for an answer and the test has none; give it with `answer(\"{node}\", ..)`"));
+                problem = std::future::ready(self.unanswerable()), if !todo && self.unanswerable().is_some() => {
+                    return Err(problem.unwrap_or_default());
                 }
                 () = tokio::time::sleep(self.world.patience + longest) => {
                     return Err(format!("the run hangs: nothing was recorded for {:?}", self.world.patience + longest));
@@ -171,17 +181,39 @@ impl Driven<'_> {
         }
     }
 
+    /// Why a question that is asked will not be answered, and its time-out not be waited for.
     fn unanswerable(&self) -> Option<String> {
-        let unanswered = |(node, limit): (&String, &Option<Duration>)| {
-            (limit.is_none() && !self.world.answers.contains_key(node)).then(|| node.clone())
+        let World { answers, unanswered, .. } = self.world;
+        let (node, limit) = self
+            .asking
+            .iter()
+            .find(|(node, limit)| !answers.contains_key(*node) && !(limit.is_some() && unanswered.contains(*node)))?;
+        if unanswered.contains(node) {
+            return Some(format!(
+                "`{node}` asks without a time-out, so `unanswered(\"{node}\")` would leave it asking for ever"
+            ));
+        }
+        let given = answers.keys().filter(|given| !self.asked.contains(*given));
+        let given: Vec<String> = given.map(|given| format!("`{given}`")).collect();
+        let others = match given.is_empty() {
+            true => String::new(),
+            false => format!(" (there are answers for {}, which did not ask so far)", given.join(", ")),
         };
-        self.asking.iter().find_map(unanswered)
+        let or = if limit.is_some() {
+            format!(", or let its time-out pass with `unanswered(\"{node}\")`")
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "`{node}` asks for an answer and the test has none; give it with `answer(\"{node}\", ..)`{or}{others}"
+        ))
     }
 
     fn apply(&mut self, event: &Event) {
         let path = event.path.to_string();
         match &event.kind {
             EventKind::ApprovalRequested(request) => {
+                self.asked.insert(path.clone());
                 self.asking.insert(path, request.timeout_ms.map(Duration::from_millis));
             }
             EventKind::ApprovalResolved { .. } => drop(self.asking.remove(&path)),

@@ -10,14 +10,14 @@ mod store;
 mod subject;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::{
-    Agent, Event, Inputs, IntoInputs, MemoryStore, NodeValue, RunId, RunRequest, RuntimeBuilder, StepPath, Store,
-    Workflow,
+    Agent, Event, EventKind, Inputs, IntoInputs, MemoryStore, NodeValue, RunId, RunRequest, RuntimeBuilder, StepPath,
+    Store, Workflow,
 };
 
 pub use self::effects::EffectLog;
@@ -94,6 +94,7 @@ impl CrashTest {
         let world = World {
             describe: Arc::new(|builder| builder),
             answers: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
             decide: Arc::new(|_| Interruption::Retry),
             patience: Duration::from_secs(60 * 60),
         };
@@ -106,8 +107,9 @@ impl CrashTest {
         self
     }
 
-    /// How a person answers the question of a gate, or of a node that needs approval. A question without an answer fails
-    /// the test, unless it has a time-out: then that passes.
+    /// How a person answers the question of a gate, or of a node that needs approval, by the node's path. A question
+    /// without an answer fails the test, unless its time-out is to pass ([`unanswered`](Self::unanswered)), and so does an
+    /// answer whose question is never asked.
     ///
     /// # Panics
     /// When the answer has no JSON form.
@@ -118,6 +120,12 @@ impl CrashTest {
             Ok(answer) => drop(self.world.answers.insert(node, answer)),
             Err(error) => panic!("the answer for `{node}` has no JSON form: {error}"),
         }
+        self
+    }
+
+    /// Nobody answers this question of a gate: its time-out passes, each time it is asked.
+    pub fn unanswered(mut self, node: impl Into<String>) -> Self {
+        self.world.unanswered.insert(node.into());
         self
     }
 
@@ -177,15 +185,26 @@ impl CrashTest {
             steps: BTreeMap::new(),
         };
         let expected = undisturbed.verdict.outcome.clone();
+        let mut asked = BTreeSet::new();
+        asked.extend(undisturbed.questions());
         self.judge(&mut report, &[], &undisturbed, &expected);
         for cut in cuts(undisturbed.writes) {
             let once = self.lives(&[cut]).await;
+            asked.extend(once.questions());
             self.judge(&mut report, &[cut], &once, &expected);
             // A crash at the last write may leave nothing to take up.
             for second in cuts(if self.twice && once.crashes > 0 { once.writes } else { 0 }) {
                 let twice = self.lives(&[cut, second]).await;
+                asked.extend(twice.questions());
                 self.judge(&mut report, &[cut, second], &twice, &expected);
             }
+        }
+        let given = self.world.answers.keys().chain(&self.world.unanswered);
+        let never: Vec<String> = given.filter(|node| !asked.contains(*node)).map(|node| format!("`{node}`")).collect();
+        if !never.is_empty() {
+            let asked: Vec<String> = asked.iter().map(|node| format!("`{node}`")).collect();
+            let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") };
+            panic!("{} never asks {}; what it asks is {asked}", report.subject, never.join(", "));
         }
         report
     }
@@ -282,6 +301,12 @@ struct Run {
 }
 
 impl Run {
+    /// The paths of the nodes that asked a person.
+    fn questions(&self) -> impl Iterator<Item = String> + '_ {
+        let asks = |event: &&Event| matches!(event.kind, EventKind::ApprovalRequested(_));
+        self.events.iter().filter(asks).map(|event| event.path.to_string())
+    }
+
     fn journal(&self) -> String {
         let mut lines = vec!["the journal:".to_owned()];
         for (at, event) in self.events.iter().enumerate() {

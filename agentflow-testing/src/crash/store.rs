@@ -6,7 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::{BoxFuture, Epoch, Event, MemoryStore, RunFilter, RunId, RunRecord, Snapshot, Store, StoreError};
+use agentflow::{
+    Append, BoxFuture, Epoch, Event, MemoryStore, MessageId, RunFilter, RunId, RunRecord, Snapshot, Store, StoreError,
+    StoreMessage,
+};
 use tokio::sync::watch;
 
 /// On which side of a write the process ends.
@@ -118,14 +121,12 @@ impl Store for CrashStore {
         self.other(|kept| kept.close(run, epoch))
     }
 
-    fn append(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        after: u64,
-        events: Vec<Event>,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.write(|kept| kept.append(run, epoch, after, events))
+    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.write(|kept| kept.append(run, epoch, append))
+    }
+
+    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.write(|kept| kept.amend(run, after, events))
     }
 
     fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
@@ -161,15 +162,27 @@ impl Store for CrashStore {
         self.other(|kept| kept.definition(hash))
     }
 
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.other(|kept| kept.send(run, message))
-    }
-
     fn is_shared(&self) -> bool {
         false
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
+        self.other(|kept| kept.send(run, message))
+    }
+
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
         self.other(|kept| kept.receive(run, epoch))
+    }
+
+    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        self.other(|kept| kept.inbox())
+    }
+
+    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.other(|kept| kept.outcome(message))
+    }
+
+    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.other(|kept| kept.withdraw(message))
     }
 }

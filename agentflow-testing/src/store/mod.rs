@@ -51,7 +51,10 @@ where
         lists_are_filtered_and_the_newest_is_first,
         the_last_snapshot_is_kept,
         definitions_are_kept_under_their_hash,
-        messages_are_taken_once_and_in_order,
+        messages_wait_in_order_until_they_have_an_outcome,
+        a_message_that_is_taken_back_has_no_effect,
+        a_run_that_has_ended_is_left_alone,
+        amending_is_one_commit_at_the_end_of_a_journal,
         every_kind_of_text_is_kept,
         many_runs_at_the_same_time,
     );

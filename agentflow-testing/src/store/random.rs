@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use agentflow::{Epoch, Event, EventKind, StoreErrorKind};
+use agentflow::{Append, Epoch, Event, EventKind, StoreErrorKind};
 use fastrand::Rng;
 use futures_util::future::join_all;
 
@@ -43,7 +43,7 @@ pub(super) async fn requests(t: &Tested, seed: u64) {
             4 => t.same(t.record(&id).await.events, journal.len() as u64, &what),
             _ => {
                 let events: Vec<_> = (1..=rng.u64(1..4)).map(|n| noted(&id, after + n, &what)).collect();
-                let appended = t.store.append(&id, believed, after, events.clone()).await;
+                let appended = t.store.append(&id, believed, Append::new(after, events.clone())).await;
                 if believed == epoch && after == journal.len() as u64 {
                     t.ok(appended, &what);
                     journal.extend(events);
@@ -90,7 +90,7 @@ async fn write(t: &Tested, who: u64, seed: u64, done: &RefCell<Vec<Done>>) {
             let texts: Vec<String> = (0..rng.u8(1..4)).map(|n| format!("{who} {round} {after} {n}")).collect();
             let events: Vec<_> = (after + 1..).zip(&texts).map(|(seq, text)| noted(&id, seq, text)).collect();
             let written = events.len() as u64;
-            match t.store.append(&id, epoch, after, events).await {
+            match t.store.append(&id, epoch, Append::new(after, events)).await {
                 Ok(()) => done.borrow_mut().push(Done { epoch, first: after + 1, texts }),
                 Err(error) if error.kind() == StoreErrorKind::Fenced => break,
                 Err(error) => panic!("{}: appending failed with: {error}", t.rule),

@@ -1,7 +1,7 @@
 //! The rules of the `Store` trait, one function each, in the order of its methods.
 
 use agentflow::serde_json::json;
-use agentflow::{Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind};
+use agentflow::{Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind, StoreMessage};
 use futures_util::future::join_all;
 
 use super::{Tested, event, noted, run, started};
@@ -13,7 +13,7 @@ pub(super) async fn a_run_is_created_once(t: &Tested) {
     t.fails(t.store.create(&id, vec![started(&id, "other", 1)]).await, StoreErrorKind::Exists, "creating it again");
     t.same(t.journal(&id).await, events, "the run is as it was created first");
     t.ok(
-        t.store.append(&id, epoch, 2, vec![noted(&id, 3, "second")]).await,
+        t.store.append(&id, epoch, Append::new(2, vec![noted(&id, 3, "second")])).await,
         "appending with the epoch of its creation",
     );
 }
@@ -21,7 +21,7 @@ pub(super) async fn a_run_is_created_once(t: &Tested) {
 pub(super) async fn an_unknown_run_is_not_found(t: &Tested) {
     let (id, missing) = (run("none"), StoreErrorKind::NotFound);
     t.fails(t.store.open(&id).await, missing, "opening an unknown run");
-    t.fails(t.store.append(&id, Epoch(1), 0, vec![noted(&id, 1, "x")]).await, missing, "appending to it");
+    t.fails(t.store.append(&id, Epoch(1), Append::new(0, vec![noted(&id, 1, "x")])).await, missing, "appending to it");
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
@@ -36,7 +36,7 @@ pub(super) async fn what_was_appended_is_read_as_it_was(t: &Tested) {
     for size in [1, 3, 0, 2] {
         let after = expected.len() as u64;
         let events: Vec<_> = (1..=size).map(|n| noted(&id, after + n, "more")).collect();
-        t.ok(t.store.append(&id, epoch, after, events.clone()).await, "appending");
+        t.ok(t.store.append(&id, epoch, Append::new(after, events.clone())).await, "appending");
         expected.extend(events);
         t.same(t.journal(&id).await, expected.clone(), "all events are there, in order");
     }
@@ -46,7 +46,7 @@ pub(super) async fn reading_is_done_in_pages(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let events: Vec<_> = (2..=10).map(|seq| noted(&id, seq, "n")).collect();
-    t.ok(t.store.append(&id, epoch, 1, events).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(1, events)).await, "appending");
     for (after, limit, expected) in
         [(0, 3, 1..4), (3, 3, 4..7), (9, 3, 10..11), (10, 3, 0..0), (99, 3, 0..0), (0, 0, 0..0)]
     {
@@ -62,13 +62,21 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
     let second = t.ok(t.store.open(&id).await, "opening a run");
     assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
     let fenced = StoreErrorKind::Fenced;
-    t.fails(t.store.append(&id, first, 1, vec![noted(&id, 2, "late")]).await, fenced, "appending with an old epoch");
+    t.fails(
+        t.store.append(&id, first, Append::new(1, vec![noted(&id, 2, "late")])).await,
+        fenced,
+        "appending with an old epoch",
+    );
     let snapshot = Snapshot::new(1, vec![started(&id, "job", 1)]);
     t.fails(t.store.put_snapshot(&id, first, snapshot).await, fenced, "a snapshot with an old epoch");
     t.fails(t.store.receive(&id, first).await, fenced, "taking messages with an old epoch");
-    t.fails(t.store.append(&id, Epoch(second.0 + 1), 1, vec![]).await, fenced, "an epoch that nobody was given");
+    t.fails(
+        t.store.append(&id, Epoch(second.0 + 1), Append::new(1, vec![])).await,
+        fenced,
+        "an epoch that nobody was given",
+    );
     t.same(t.journal(&id).await.len(), 1, "nothing of it is written");
-    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "new")]).await, "appending with the new epoch");
+    t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "new")])).await, "appending with the new epoch");
 }
 
 pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
@@ -76,10 +84,14 @@ pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
     let epoch = t.created(&id).await;
     for after in [0, 2, 7] {
         let events = vec![noted(&id, after + 1, "misplaced")];
-        t.fails(t.store.append(&id, epoch, after, events).await, StoreErrorKind::Fenced, "appending elsewhere");
+        t.fails(
+            t.store.append(&id, epoch, Append::new(after, events)).await,
+            StoreErrorKind::Fenced,
+            "appending elsewhere",
+        );
     }
     t.same(t.journal(&id).await, vec![started(&id, "job", 1)], "nothing of it is written");
-    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "placed")]).await, "appending at the end");
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "placed")])).await, "appending at the end");
 }
 
 pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {
@@ -87,7 +99,7 @@ pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {
     let first = t.created(&id).await;
     let second = t.ok(t.store.open(&id).await, "opening a run");
     t.ok(t.store.close(&id, first).await, "closing with an old epoch");
-    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "on")]).await, "appending with the new one");
+    t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending with the new one");
 }
 
 pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
@@ -96,7 +108,7 @@ pub(super) async fn a_closed_run_can_be_opened(t: &Tested) {
     t.ok(t.store.close(&id, first).await, "closing a run");
     let second = t.ok(t.store.open(&id).await, "opening a closed run");
     assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
-    t.ok(t.store.append(&id, second, 1, vec![noted(&id, 2, "on")]).await, "appending");
+    t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending");
 }
 
 pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
@@ -107,6 +119,7 @@ pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
         (RunStatus::Running, "run.step", json!({"step": 1})),
         (RunStatus::Paused, "run.paused", json!({"reason": "approval"})),
         (RunStatus::Paused, "run.step", json!({"step": 2})),
+        (RunStatus::Paused, "run.resumed", json!({"waiting": "approval"})),
         (RunStatus::Running, "run.resumed", json!({})),
         (RunStatus::Failed, "run.failed", failure),
         (RunStatus::Running, "run.resumed", json!({})),
@@ -119,7 +132,7 @@ pub(super) async fn the_record_follows_from_the_events(t: &Tested) {
     for (after, (status, name, payload)) in (1..).zip(steps) {
         let next = event(&id, after + 1, "", name, &payload);
         folded.apply(&next);
-        t.ok(t.store.append(&id, epoch, after, vec![next]).await, "appending");
+        t.ok(t.store.append(&id, epoch, Append::new(after, vec![next])).await, "appending");
         let record = t.record(&id).await;
         t.same(record.clone(), folded.clone(), &format!("the record after {name}"));
         t.same(record.status, status, &format!("the status after {name}"));
@@ -160,7 +173,7 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
 pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;
-    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")]).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")])).await, "appending");
     let mut kept = None;
     for snapshot in [Snapshot::new(2, vec![started(&id, "job", 1)]), Snapshot::new(3, t.journal(&id).await)] {
         t.ok(t.store.put_snapshot(&id, epoch, snapshot.clone()).await, "keeping a snapshot");
@@ -182,24 +195,88 @@ pub(super) async fn definitions_are_kept_under_their_hash(t: &Tested) {
     t.same(found, Some("{\"nodes\": 1}".to_owned()), "keeping one again changes nothing");
 }
 
-pub(super) async fn messages_are_taken_once_and_in_order(t: &Tested) {
+/// What messages say.
+fn bodies(messages: &[StoreMessage]) -> String {
+    messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &Tested) {
     let (id, other) = (run("a"), run("b"));
     let epoch = t.created(&id).await;
     t.created(&other).await;
-    for message in ["1", "2"] {
-        t.ok(t.store.send(&id, message.to_owned()).await, "leaving a message");
+    let first = t.ok(t.store.send(&id, "1".to_owned()).await, "leaving a message");
+    t.ok(t.store.send(&id, "2".to_owned()).await, "leaving a message");
+    t.ok(t.store.send(&other, "other".to_owned()).await, "leaving a message for another run");
+    let strange = t.store.receive(&id, Epoch(epoch.0 + 7)).await;
+    t.fails(strange, StoreErrorKind::Fenced, "taking messages with an epoch that nobody was given");
+    let epoch = t.ok(t.store.open(&id).await, "opening a run");
+    let third = t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
+    for _ in 0..2 {
+        let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
+        t.same(bodies(&messages), "1 2 3".to_owned(), "they wait, the oldest first, until they have an outcome");
     }
-    t.ok(t.store.send(&other, "not for a".to_owned()).await, "leaving a message for another run");
-    let epoch = match t.store.receive(&id, Epoch(epoch.0 + 7)).await {
-        Err(_) => t.ok(t.store.open(&id).await, "opening a run"),
-        Ok(_) => panic!("{}: messages were given to an epoch that nobody was given", t.rule),
-    };
-    t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
-    let taken = t.ok(t.store.receive(&id, epoch).await, "taking messages");
-    t.same(taken.join(" "), "1 2 3".to_owned(), "the oldest is first, and a new writer gets what waited");
-    let again = t.ok(t.store.receive(&id, epoch).await, "taking messages again");
-    t.same(again, Vec::new(), "they are taken once");
-    t.same(t.journal(&id).await.len(), 1, "messages are no events");
+    let inbox = t.ok(t.store.inbox().await, "asking for all messages");
+    t.same(bodies(&inbox), "1 2 other 3".to_owned(), "the messages of all runs that are open here, the oldest first");
+    t.same(t.ok(t.store.outcome(first).await, "asking for an outcome"), None, "there is none yet");
+    // With the events that follow from it, and without any.
+    let append = Append::new(1, vec![noted(&id, 2, "done")]).answering(first, "ok");
+    t.ok(t.store.append(&id, epoch, append).await, "appending with an outcome");
+    let refused = Append::new(9, vec![noted(&id, 10, "x")]).answering(third, "never");
+    t.fails(t.store.append(&id, epoch, refused).await, StoreErrorKind::Fenced, "appending elsewhere");
+    t.same(t.ok(t.store.outcome(third).await, "asking for an outcome"), None, "what is refused answers nothing");
+    t.ok(t.store.append(&id, epoch, Append::new(2, vec![]).answering(third, "no")).await, "answering alone");
+    let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
+    t.same(bodies(&messages), "2".to_owned(), "what has an outcome is not taken again");
+    for (message, outcome) in [(first, "ok"), (third, "no")] {
+        let outcome = Some(outcome.to_owned());
+        t.same(t.ok(t.store.outcome(message).await, "asking for an outcome"), outcome.clone(), "it is there");
+        t.same(t.ok(t.store.withdraw(message).await, "taking a message back"), outcome, "its outcome is given");
+        t.same(t.ok(t.store.outcome(message).await, "asking again"), None, "and forgotten");
+    }
+    t.same(t.journal(&id).await.len(), 2, "messages are no events");
+}
+
+pub(super) async fn a_message_that_is_taken_back_has_no_effect(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    let message = t.ok(t.store.send(&id, "1".to_owned()).await, "leaving a message");
+    t.same(t.ok(t.store.withdraw(message).await, "taking it back"), None, "it has no outcome");
+    let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
+    t.same(bodies(&messages), String::new(), "it is gone");
+    let next = t.ok(t.store.send(&id, "2".to_owned()).await, "leaving another one");
+    assert!(next > message, "{}: a number is never used again: {message:?}, {next:?}", t.rule);
+}
+
+pub(super) async fn a_run_that_has_ended_is_left_alone(t: &Tested) {
+    let id = run("a");
+    let epoch = t.created(&id).await;
+    let message = t.ok(t.store.send(&id, "late".to_owned()).await, "leaving a message");
+    let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending a run");
+    t.fails(t.store.open(&id).await, StoreErrorKind::Ended, "opening a run that has ended");
+    t.fails(t.store.send(&id, "x".to_owned()).await, StoreErrorKind::Ended, "leaving it a message");
+    let inbox = t.ok(t.store.inbox().await, "asking for all messages");
+    t.same(bodies(&inbox), String::new(), "its messages are gone");
+    t.same(t.ok(t.store.outcome(message).await, "asking for an outcome"), None, "without an outcome");
+}
+
+pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &Tested) {
+    let id = run("a");
+    t.fails(t.store.amend(&id, 0, vec![]).await, StoreErrorKind::NotFound, "amending an unknown run");
+    let epoch = t.created(&id).await;
+    t.ok(t.store.close(&id, epoch).await, "closing a run");
+    let misplaced = t.store.amend(&id, 7, vec![noted(&id, 8, "x")]).await;
+    t.fails(misplaced, StoreErrorKind::Fenced, "amending elsewhere");
+    let failed = json!({"error": {"kind": "tool", "message": "it broke", "retryable": false}});
+    t.ok(t.store.amend(&id, 1, vec![event(&id, 2, "", "run.failed", &failed)]).await, "amending");
+    let late = t.store.append(&id, epoch, Append::new(2, vec![noted(&id, 3, "late")])).await;
+    t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
+    let resumed = event(&id, 3, "", "run.resumed", &json!({"queued": true}));
+    t.ok(t.store.amend(&id, 2, vec![resumed]).await, "amending a run that has ended");
+    t.same(t.record(&id).await.status, RunStatus::Queued, "its record follows");
+    let epoch = t.ok(t.store.open(&id).await, "opening it");
+    t.ok(t.store.append(&id, epoch, Append::new(3, vec![noted(&id, 4, "on")])).await, "appending");
+    t.same(t.journal(&id).await.len(), 4, "all events are there");
 }
 
 pub(super) async fn every_kind_of_text_is_kept(t: &Tested) {
@@ -215,10 +292,10 @@ pub(super) async fn every_kind_of_text_is_kept(t: &Tested) {
         &"x".repeat(200_000),
     ];
     let events: Vec<_> = (2..).zip(texts).map(|(seq, text)| noted(&id, seq, text)).collect();
-    t.ok(t.store.append(&id, epoch, 1, events.clone()).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(1, events.clone())).await, "appending");
     t.same(t.ok(t.store.read(&id, 1, 100).await, "reading"), events, "texts are as they were");
     let odd = event(&id, 9, "tool#1.a%2Fb[1]/inner/model#3", "run.step", &json!({"step": 1}));
-    t.ok(t.store.append(&id, epoch, 8, vec![odd.clone()]).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(8, vec![odd.clone()])).await, "appending");
     t.same(t.ok(t.store.read(&id, 8, 100).await, "reading"), vec![odd], "a path is as it was");
 }
 
@@ -227,9 +304,12 @@ pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
     join_all(ids.iter().map(|id| async move {
         let epoch = t.created(id).await;
         for after in 1..6 {
-            t.ok(t.store.append(id, epoch, after, vec![noted(id, after + 1, id.as_str())]).await, "appending");
+            t.ok(
+                t.store.append(id, epoch, Append::new(after, vec![noted(id, after + 1, id.as_str())])).await,
+                "appending",
+            );
             // What is refused must not take what others write with it.
-            let misplaced = t.store.append(id, epoch, 99, vec![noted(id, 100, "x")]).await;
+            let misplaced = t.store.append(id, epoch, Append::new(99, vec![noted(id, 100, "x")])).await;
             t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
         }
     }))
@@ -244,9 +324,9 @@ pub(super) async fn many_runs_at_the_same_time(t: &Tested) {
 pub(super) async fn fill(t: &Tested) -> Epoch {
     let id = run("kept");
     let epoch = t.created(&id).await;
-    t.ok(t.store.append(&id, epoch, 1, vec![noted(&id, 2, "kept")]).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "kept")])).await, "appending");
     let paused = event(&id, 3, "", "run.paused", &json!({"reason": "interrupted"}));
-    t.ok(t.store.append(&id, epoch, 2, vec![paused]).await, "appending");
+    t.ok(t.store.append(&id, epoch, Append::new(2, vec![paused])).await, "appending");
     t.ok(t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await, "keeping a snapshot");
     t.ok(t.store.put_definition("d1", "{}".to_owned()).await, "keeping a definition");
     t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
@@ -266,7 +346,7 @@ pub(super) async fn is_filled(t: &Tested, before: Epoch) {
     t.same(t.ok(t.store.definition("d1").await, "asking for a definition"), Some("{}".to_owned()), "it is there");
     let epoch = t.ok(t.store.open(&id).await, "opening a run of a store that was dropped");
     assert!(epoch > before, "{}: the epoch goes on growing: {before:?}, {epoch:?}", t.rule);
-    let late = t.store.append(&id, before, 3, vec![noted(&id, 4, "late")]).await;
+    let late = t.store.append(&id, before, Append::new(3, vec![noted(&id, 4, "late")])).await;
     t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
-    t.same(t.ok(t.store.receive(&id, epoch).await, "taking messages"), vec!["later".to_owned()], "it is there");
+    t.same(bodies(&t.ok(t.store.receive(&id, epoch).await, "taking messages")), "later".to_owned(), "it is there");
 }

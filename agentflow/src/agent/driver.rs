@@ -4,25 +4,32 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tracing::Instrument;
 
-use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, closed, interrupted};
+use super::deadline::within;
+use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, Refused, closed};
 use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted};
+use crate::event::{
+    AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms,
+};
 use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Middleware;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
-use crate::tool::{Effects, invoke, not_found};
+use crate::tool::{Effects, invoke, not_found, panic_text};
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -35,7 +42,9 @@ pub(super) struct Run {
     pub(super) base: StepPath,
     scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
-    timeout: std::time::Duration,
+    timeout: Duration,
+    /// How much of the time limit is used up, by earlier processes.
+    spent: Duration,
     open: bool,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
@@ -58,21 +67,42 @@ impl Run {
         Self::begin(plan, RunRequest::default(), shared, StepPath::root())
     }
 
+    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    pub(super) fn start(
+        plan: &Arc<Plan>,
+        request: RunRequest,
+        step: Option<&Context>,
+    ) -> BoxFuture<'static, Result<RunEnd>> {
+        let run = match step {
+            Some(cx) => Self::within(plan, request, cx),
+            None => Self::new(plan, request),
+        };
+        Box::pin(run.run_through())
+    }
+
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
-    pub(super) fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
+    fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
     }
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
         let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
+        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
+        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| *path == base));
+        // What the run began with counts, however it is resumed.
+        let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
         let mut limits = plan.limits.clone();
-        limits.max_steps = max_steps.unwrap_or(limits.max_steps);
-        limits.timeout = timeout.unwrap_or(limits.timeout);
-        let scopes = match scopes.is_empty() {
+        limits.max_steps = terms.max_steps.unwrap_or(limits.max_steps);
+        limits.timeout = terms.timeout_ms.map_or(limits.timeout, Duration::from_millis);
+        let scopes = match terms.scopes.is_empty() {
             true => Arc::clone(&plan.scopes),
-            false => plan.scopes.iter().cloned().chain(scopes).collect(),
+            false => plan.scopes.iter().chain(&terms.scopes).cloned().collect(),
         };
         let timeout = limits.timeout;
+        let spent = match began {
+            Some(_) => shared.log.time_spent(&base, shared.clock.now()),
+            None => Duration::ZERO,
+        };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
         let machine = AgentMachine::new(base.clone(), limits, output);
         if base.is_root() {
@@ -80,22 +110,36 @@ impl Run {
         }
         let hooks = super::hooked::hooks_of(plan, &shared);
         let hooked = hooks.is_some();
-        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
-        let mut run =
-            Self { plan: Arc::clone(plan), shared, base, scopes, machine, timeout, open: true, pending: None, hooks };
-        if recorded.iter().any(|(_, path, kind)| *path == run.base && kind.begins_agent()) {
+        let mut run = Self {
+            plan: Arc::clone(plan),
+            shared,
+            base,
+            scopes,
+            machine,
+            timeout,
+            spent,
+            open: true,
+            pending: None,
+            hooks,
+        };
+        if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
             }
+            if let Some(instructions) = &plan.instructions {
+                run.machine.recognise(instructions);
+            }
             return run;
         }
+        if run.base.is_root() {
+            run.shared.runtime.remember(&run.shared);
+        }
         let input = match &plan.instructions {
+            Some(instructions) => conversation.without_leading(instructions),
             None => conversation,
-            Some(instructions) => {
-                std::iter::once(instructions).chain(conversation.messages()).map(Arc::clone).collect()
-            }
         };
-        let started = AgentStarted::new(Arc::clone(&plan.name), input);
+        let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
+        started.terms = terms;
         run.pending = Some(Box::new(started));
         if !hooked {
             run.record_start();
@@ -126,19 +170,34 @@ impl Run {
         let span = telemetry::agent_span(&self.plan.name, &self.shared.id, self.plan.model.info());
         let shared = self.shared();
         let limit = self.timeout;
+        let left = limit.saturating_sub(self.spent);
+        let is_step = !self.base.is_root();
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
             let ended = {
-                let driven = tokio::time::timeout(limit, self.drive()).instrument(span.clone());
-                tokio::select! {
-                    biased;
-                    () = shared.cancellation.cancelled() => None,
-                    ended = driven => Some(ended),
-                }
+                let driven = async {
+                    match is_step {
+                        true => within(&shared, left, Box::pin(self.drive())).await,
+                        false => tokio::time::timeout(left, self.drive()).await.ok(),
+                    }
+                };
+                let driven = async {
+                    tokio::select! {
+                        biased;
+                        () = shared.cancellation.cancelled() => None,
+                        ended = driven.instrument(span.clone()) => Some(ended),
+                    }
+                };
+                // A tool can panic as it is dropped.
+                AssertUnwindSafe(driven).catch_unwind().await
             };
+            let ended = ended.unwrap_or_else(|panic| {
+                let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
+                (!shared.cancellation.is_cancelled()).then_some(Some(Err(Error::Lost { reason })))
+            });
             let result = match ended {
-                Some(Ok(result)) => result,
-                Some(Err(_)) => {
+                Some(Some(result)) => result,
+                Some(None) => {
                     self.close_steps("the run reached its time limit");
                     Err(Error::Timeout { limit })
                 }
@@ -192,7 +251,13 @@ impl Run {
             return Ok(ended);
         }
         loop {
-            match self.machine.command() {
+            let command = self.machine.command();
+            if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
+                // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
+                self.commit().await?;
+                self.shared.until_held(false).await;
+            }
+            match command {
                 // What hooks need is boxed, so that a run without any does not hold the room of it.
                 Command::CallModel { path } if self.hooks.is_some() => {
                     model_error = Box::pin(self.call_model_hooked(&path)).await?.err();
@@ -241,7 +306,7 @@ impl Run {
 
     fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
         self.open = false;
-        RunEnd { completed, conversation: self.machine.conversation().clone(), shared: self.shared() }
+        RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
     }
 
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {
@@ -298,7 +363,7 @@ impl Run {
 
     pub(super) fn model_request(&self) -> ModelRequest {
         ModelRequest {
-            messages: self.machine.conversation().clone(),
+            messages: self.machine.request().clone(),
             tools: self.plan.manifest.clone(),
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
@@ -359,22 +424,24 @@ impl Run {
                 if let Some(call) = self.start_tool(tool) {
                     // Boxed, so that a run that waits for its model does not hold the room of a tool call.
                     let ended = Box::pin(call.run()).await?;
-                    self.end_tool(ended);
+                    self.end_tool(ended)?;
                 }
             }
             return Ok(());
         }
         let mut running = FuturesUnordered::new();
+        let mut pace = Pace::default();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
+                pace.next().await;
                 if let Some(call) = self.start_tool(tool) {
                     running.push(call.run());
                 }
             }
             match running.next().await {
-                Some(ended) => self.end_tool(ended?),
+                Some(ended) => self.end_tool(ended?)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }
@@ -383,12 +450,18 @@ impl Run {
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
     pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
-        let PendingTool { path, call, interrupted: was_interrupted } = tool;
-        if was_interrupted {
-            let result = Arc::new(interrupted(&call));
-            self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
+        if let Some(result) = tool.refusal() {
+            if tool.refused != Some(Refused::Interrupted) {
+                let call = Arc::clone(&tool.call);
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
+                self.record(tool.path.clone(), started);
+            }
+            let result = Arc::new(result);
+            self.shared.close_below(&tool.path, "the tool was interrupted");
+            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
+        let PendingTool { path, call, refused: _ } = tool;
         let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
         let started = EventKind::ToolStarted {
             call: Arc::clone(&call),
@@ -404,13 +477,20 @@ impl Run {
         })
     }
 
-    pub(super) fn end_tool(&mut self, ended: ToolEnded) {
-        let ToolEnded { path, result, duration_ms, answered_by } = ended;
+    /// Records a tool's answer.
+    ///
+    /// # Errors
+    /// [`Error::NestingLimit`] when it failed for that: a model that is told so would call it again, at every level.
+    pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
+        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
+        self.shared.close_below(&path, "the tool has ended");
+        let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
+        if too_deep { Err(Error::NestingLimit { depth: self.shared.runtime.max_nesting() }) } else { Ok(()) }
     }
 
     /// Gives every step that was going on its end.
@@ -424,6 +504,7 @@ impl Run {
                 OpenStep::Tool { path, call } => {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
+                    self.shared.close_below(&path, reason);
                     self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
                 }
             }
@@ -463,8 +544,26 @@ impl Drop for Run {
             self.close_cancelled(&reason);
         }
         if self.base.is_root() {
-            self.shared.log.close();
-            self.shared.runtime.forget(&self.shared.id);
+            self.shared.close();
+        }
+    }
+}
+
+fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
+    let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    RunTerms { max_steps, timeout_ms, scopes }
+}
+
+/// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
+/// turn may be many and never wait.
+#[derive(Default)]
+pub(super) struct Pace(u8);
+
+impl Pace {
+    pub(super) async fn next(&mut self) {
+        self.0 = (self.0 + 1) % 16;
+        if self.0 == 0 {
+            tokio::task::yield_now().await;
         }
     }
 }
@@ -482,12 +581,14 @@ pub(super) struct ToolEnded {
     pub(super) result: Arc<ToolResult>,
     duration_ms: u64,
     pub(super) answered_by: Option<Arc<str>>,
+    /// Something in it was refused because it was nested too deep.
+    too_deep: bool,
 }
 
 impl ToolEnded {
     /// A call that its tool has nothing to do with.
     pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
-        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by) }
+        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
     }
 }
 
@@ -499,20 +600,33 @@ impl ToolRun {
         let tool = plan.tools.get(&*call.name);
         let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
-        let result = match tool {
-            Some(tool) => invoke(&**tool, &cx, &call, &scopes).instrument(span.clone()).await,
-            None => not_found(&call, plan.tool_names()),
+        let (result, too_deep) = match tool {
+            Some(tool) => {
+                // One that took too long can panic as it is dropped.
+                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes)).catch_unwind();
+                let called = || {
+                    let called = invoked.map(|invoked| {
+                        invoked.unwrap_or_else(|panic| {
+                            let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                            closed(&call, ToolStatus::Panicked, &problem)
+                        })
+                    });
+                    Box::pin(called.instrument(span.clone()))
+                };
+                Around::tool_call(cx.depth(), called()).await
+            }
+            None => (not_found(&call, plan.tool_names()), false),
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None })
+        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
     }
 }
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
-    let unique = ids.iter().enumerate().all(|(at, id)| !id.is_empty() && !ids[..at].contains(id));
+    let mut ids = HashSet::new();
+    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
     if unique {
         return response;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::driver::{Hooks, Run, ToolEnded, ToolRun, with_call_ids};
+use super::driver::{Hooks, Pace, Run, ToolEnded, ToolRun, with_call_ids};
 use super::machine::PendingTool;
 use super::output::ANSWER_TOOL;
 use super::plan::Plan;
@@ -17,7 +17,7 @@ use super::request::RunEnd;
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, EventKind, ModelDelta};
-use crate::message::{ToolCall, ToolResult};
+use crate::message::{Role, ToolCall, ToolResult};
 use crate::middleware::{AgentStep, Flow, ModelStep, Place, Recovery, RunInfo, ToolStep};
 use crate::model::{BoxFuture, Model, ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
@@ -58,7 +58,7 @@ impl Run {
         // Of an agent that is taken up the journal has what it began with.
         let Some(started) = &self.pending else { return Ok(None) };
         let mut step = AgentStep {
-            conversation: started.input.clone(),
+            conversation: started.request(),
             agent: Arc::clone(&self.plan.name),
             cx: self.step_context(&self.base),
         };
@@ -77,8 +77,15 @@ impl Run {
     }
 
     fn begin_with(&mut self, step: AgentStep) {
-        if let Some(started) = &mut self.pending {
-            started.input = step.conversation;
+        let Some(started) = &mut self.pending else { return };
+        // Hooks see the instructions in front; one may have changed them or taken them away.
+        let messages = step.conversation.messages();
+        match messages.split_first() {
+            Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
+                started.instructions = Some(Arc::clone(first));
+                started.input = rest.iter().map(Arc::clone).collect();
+            }
+            _ => (started.instructions, started.input) = (None, step.conversation),
         }
     }
 
@@ -89,7 +96,7 @@ impl Run {
         mut completed: Arc<AgentCompleted>,
     ) -> Result<Arc<AgentCompleted>> {
         let step = AgentStep {
-            conversation: self.machine.conversation().clone(),
+            conversation: self.machine.request().clone(),
             agent: Arc::clone(&self.plan.name),
             cx: self.step_context(&self.base),
         };
@@ -264,13 +271,15 @@ impl Run {
         let at_once = self.plan.limits.max_parallel_tools.max(1);
         let hooks = self.hooks();
         let mut waiting = tools.into_iter();
+        let mut pace = Pace::default();
         let mut running: FuturesUnordered<BoxFuture<'static, Result<Stage>>> = FuturesUnordered::new();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
                 let answers = self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-                if tool.interrupted || answers && tool.call.name == ANSWER_TOOL {
+                pace.next().await;
+                if tool.refused.is_some() || answers && tool.call.name == ANSWER_TOOL {
                     if let Some(call) = self.start_tool(tool) {
                         running.push(Box::pin(async move { Ok(Stage::Ended(call.run().await?)) }));
                     }
@@ -292,12 +301,12 @@ impl Run {
                         running.push(Box::pin(after_tool(hooks, depth, step, Called::Answered(ended))));
                         continue;
                     }
-                    let tool = PendingTool { path, call: Arc::new(changed(&step)), interrupted: false };
+                    let tool = PendingTool { path, call: Arc::new(changed(&step)), refused: None };
                     if let Some(call) = self.start_tool(tool) {
                         running.push(Box::pin(after_tool(hooks, depth, step, Called::Runs(call))));
                     }
                 }
-                Some(Stage::Ended(ended)) => self.end_tool(ended),
+                Some(Stage::Ended(ended)) => self.end_tool(ended)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }

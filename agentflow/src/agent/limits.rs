@@ -26,6 +26,9 @@ pub struct Limits {
     pub timeout: Duration,
     /// The most tool calls that may fail in a row before the run gives up. Default 8.
     pub max_tool_failures: u32,
+    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results tell the
+    /// model so. Default 128; 0 counts as 1.
+    pub max_tool_calls_per_turn: usize,
     /// The most tool calls of a turn that run at the same time. Default 8.
     pub max_parallel_tools: usize,
     /// How often a model is asked again whose answer does not fit the agent's output type. Default 2.
@@ -39,6 +42,7 @@ impl Default for Limits {
             max_llm_calls: 500,
             timeout: Duration::from_secs(60 * 60),
             max_tool_failures: 8,
+            max_tool_calls_per_turn: 128,
             max_parallel_tools: 8,
             output_retries: 2,
         }
@@ -71,6 +75,13 @@ impl Limits {
     #[must_use]
     pub fn max_tool_failures(mut self, failures: u32) -> Self {
         self.max_tool_failures = failures;
+        self
+    }
+
+    /// Sets the most tool calls of one turn; 0 counts as 1.
+    #[must_use]
+    pub fn max_tool_calls_per_turn(mut self, calls: usize) -> Self {
+        self.max_tool_calls_per_turn = calls;
         self
     }
 

@@ -3,8 +3,11 @@
 //! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
 //! What happens live and what happens when a run is taken up again are the same code.
 
+mod calls;
+
 use std::sync::Arc;
 
+use self::calls::Calls;
 use super::limits::Limits;
 use super::output::{ANSWER_TOOL, OutputRule, answer_text, repair_text};
 use crate::error::{Error, Failure};
@@ -12,7 +15,6 @@ use crate::event::{AgentCompleted, AgentStarted, Event, EventKind, RunCompleted}
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelInfo, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
-use crate::tool::Effects;
 
 /// What is to be done next.
 #[derive(Clone, Debug)]
@@ -34,8 +36,17 @@ pub(crate) enum Command {
 pub(crate) struct PendingTool {
     pub(crate) path: StepPath,
     pub(crate) call: Arc<ToolCall>,
-    /// It was started before and may have had its effect: it must not run again and gets a result that says so.
-    pub(crate) interrupted: bool,
+    /// Why it must not run; then it gets a result that says so.
+    pub(crate) refused: Option<Refused>,
+}
+
+/// Why a tool call must not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It was started before and may have had its effect.
+    Interrupted,
+    /// The turn has more calls than the agent's limit.
+    Surplus { calls: usize, limit: usize },
 }
 
 /// How a run ends.
@@ -65,7 +76,10 @@ pub(crate) struct AgentMachine {
     base: StepPath,
     limits: Limits,
     output: Option<OutputRule>,
-    conversation: Conversation,
+    /// What the model is given: the instructions and the conversation.
+    request: Conversation,
+    /// Whether the first message of the request is the agent's instructions.
+    instructed: bool,
     usage: Usage,
     /// The turn that is going on, from 1.
     turn: u32,
@@ -86,7 +100,7 @@ enum Phase {
         called: Option<ModelInfo>,
     },
     ModelFailed,
-    Tools(Vec<CallState>),
+    Tools(Calls),
     StepDone {
         answer: Option<Answer>,
     },
@@ -109,27 +123,14 @@ impl Answer {
     }
 }
 
-#[derive(Clone, Debug)]
-struct CallState {
-    path: StepPath,
-    call: Arc<ToolCall>,
-    progress: Progress,
-}
-
-#[derive(Clone, Debug)]
-enum Progress {
-    Waiting,
-    Started { repeatable: bool },
-    Done(Arc<ToolResult>),
-}
-
 impl AgentMachine {
     pub(crate) fn new(base: StepPath, limits: Limits, output: Option<OutputRule>) -> Self {
         Self {
             base,
             limits,
             output,
-            conversation: Conversation::new(),
+            request: Conversation::new(),
+            instructed: false,
             usage: Usage::default(),
             turn: 0,
             model_calls: 0,
@@ -153,8 +154,22 @@ impl AgentMachine {
         machine
     }
 
-    pub(crate) fn conversation(&self) -> &Conversation {
-        &self.conversation
+    /// What the model is given: the instructions and the conversation.
+    pub(crate) fn request(&self) -> &Conversation {
+        &self.request
+    }
+
+    /// The conversation: what another run can go on from.
+    pub(crate) fn history(&self) -> Conversation {
+        match self.instructed {
+            true => self.request.messages().iter().skip(1).map(Arc::clone).collect(),
+            false => self.request.clone(),
+        }
+    }
+
+    /// A journal that was written before instructions were kept apart has them in front of the conversation.
+    pub(crate) fn recognise(&mut self, instructions: &Message) {
+        self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
     pub(crate) fn turn(&self) -> u32 {
@@ -202,26 +217,21 @@ impl AgentMachine {
                 if response.answered_by.is_some() {
                     self.model_calls = self.model_calls.saturating_sub(1);
                 }
-                self.conversation.push(Arc::clone(&response.message));
-                let calls = self.calls_of(&response.message);
+                self.request.push(Arc::clone(&response.message));
+                let calls = Calls::of(&response.message, &self.base, self.turn);
                 self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(calls) };
             }
             (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {
                 self.misfits += 1;
-                self.conversation.push(Message::user(repair_text(problem)));
+                self.request.push(Message::user(repair_text(problem)));
                 self.phase = Phase::StepDone { answer: None };
             }
             (EventKind::ToolStarted { effects, idempotent, .. }, Phase::Tools(calls)) => {
-                let repeatable = *idempotent || *effects != Effects::Write;
-                if let Some(state) = calls.iter_mut().find(|state| state.path == *path) {
-                    state.progress = Progress::Started { repeatable };
-                }
+                calls.started(path, *effects, *idempotent);
             }
             (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
-                if let Some(state) = calls.iter_mut().find(|state| state.path == *path) {
-                    state.progress = Progress::Done(Arc::clone(result));
-                }
-                if calls.iter().all(|state| matches!(state.progress, Progress::Done(_))) {
+                calls.ended(path, result);
+                if calls.all_ended() {
                     self.end_tools();
                 }
             }
@@ -245,16 +255,17 @@ impl AgentMachine {
     }
 
     fn begin(&mut self, started: &AgentStarted) {
-        self.conversation = started.input.clone();
+        self.request = started.request();
+        self.instructed = started.instructions.is_some();
         self.begin_turn();
     }
 
     fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
-        self.close_calls();
+        self.end_tools();
         if let Some(Ok(completed)) = &outcome
             && completed.steps == 0
         {
-            self.conversation.push(Arc::clone(&completed.message));
+            self.request.push(Arc::clone(&completed.message));
         }
         self.phase = Phase::Ended(outcome);
     }
@@ -282,45 +293,34 @@ impl AgentMachine {
         self.phase = Phase::Model { called: None };
     }
 
-    fn calls_of(&self, message: &Message) -> Vec<CallState> {
-        let mut calls: Vec<CallState> = Vec::new();
-        for call in message.tool_calls() {
-            let repeat = calls.iter().filter(|earlier| earlier.call.name == call.name).count();
-            calls.push(CallState {
-                path: self.base.tool(self.turn, &*call.name, u32::try_from(repeat).unwrap_or(u32::MAX)),
-                call: Arc::clone(call),
-                progress: Progress::Waiting,
-            });
-        }
-        calls
-    }
-
-    /// All results of the turn are there: they go into the conversation in the order of the calls.
+    /// The results of the turn go into the conversation in the order of the calls; a call that has none gets one that
+    /// says what is known.
     fn end_tools(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
         let Phase::Tools(calls) = phase else { return };
-        let results = calls.into_iter().map(|state| match state.progress {
-            Progress::Done(result) => result,
-            _ => Arc::new(interrupted(&state.call)),
-        });
-        let message = Message::tool_results(results);
+        let message = Message::tool_results(calls.into_results());
         for result in message.results() {
-            self.failures_in_row = if result.status.is_success() { 0 } else { self.failures_in_row + 1 };
+            match result.status {
+                // The model could not know the limit; its next turn tells whether it has understood.
+                ToolStatus::TooManyCalls => {}
+                ToolStatus::Success => self.failures_in_row = 0,
+                _ => self.failures_in_row += 1,
+            }
         }
         let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
         if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
             if result.status.is_success() {
                 let answer = self
-                    .conversation
+                    .request
                     .messages()
                     .last()
                     .map(|message| Answer { message: Arc::clone(message), stop_reason: StopReason::Stop });
                 self.phase = Phase::StepDone { answer };
-            } else {
+            } else if result.status != ToolStatus::TooManyCalls {
                 self.misfits += 1;
             }
         }
-        self.conversation.push(message);
+        self.request.push(message);
     }
 
     /// What is to be done next, from where the machine is.
@@ -330,7 +330,7 @@ impl AgentMachine {
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
             Phase::Model { called } => self.call_model(called.is_some()),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
-            Phase::Tools(calls) => Command::CallTools(calls.iter().filter_map(CallState::pending).collect()),
+            Phase::Tools(calls) => Command::CallTools(calls.pending(self.limits.max_tool_calls_per_turn.max(1))),
             Phase::StepDone { .. } => Command::EndStep { step: self.turn },
             Phase::Misfit { problem } => {
                 Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
@@ -342,7 +342,8 @@ impl AgentMachine {
     fn call_model(&self, again: bool) -> Command {
         let limits = &self.limits;
         if self.failures_in_row >= limits.max_tool_failures.max(1)
-            && let Some(result) = self.conversation.last().and_then(|message| message.results().last())
+            && let Some(last) = self.request.last()
+            && let Some(result) = last.results().filter(|result| result.status != ToolStatus::TooManyCalls).last()
         {
             return Command::Finish(Outcome::Failed(Error::ToolFailures {
                 failures: self.failures_in_row,
@@ -352,7 +353,7 @@ impl AgentMachine {
             }));
         }
         if self.misfits > limits.output_retries {
-            let problem = self.conversation.last().map(|message| match message.results().last() {
+            let problem = self.request.last().map(|message| match message.results().last() {
                 Some(result) => result.output.clone(),
                 None => message.text().into_owned(),
             });
@@ -382,31 +383,9 @@ impl AgentMachine {
     pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
         match &self.phase {
             Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
-            Phase::Tools(calls) => calls
-                .iter()
-                .filter(|state| matches!(state.progress, Progress::Started { .. }))
-                .map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) })
-                .collect(),
+            Phase::Tools(calls) => calls.open(),
             _ => Vec::new(),
         }
-    }
-
-    /// Gives every call of the turn that has no result one that says what is known.
-    fn close_calls(&mut self) {
-        let Phase::Tools(calls) = &mut self.phase else { return };
-        for state in calls.iter_mut() {
-            let result = match &state.progress {
-                Progress::Done(_) => continue,
-                Progress::Started { .. } => interrupted(&state.call),
-                Progress::Waiting => closed(
-                    &state.call,
-                    ToolStatus::Cancelled,
-                    "the run ended before this tool was started; it had no effect",
-                ),
-            };
-            state.progress = Progress::Done(Arc::new(result));
-        }
-        self.end_tools();
     }
 }
 
@@ -415,17 +394,6 @@ impl AgentMachine {
 pub(crate) enum OpenStep {
     Model { path: StepPath },
     Tool { path: StepPath, call: Arc<ToolCall> },
-}
-
-impl CallState {
-    fn pending(&self) -> Option<PendingTool> {
-        let interrupted = match self.progress {
-            Progress::Done(_) => return None,
-            Progress::Waiting | Progress::Started { repeatable: true } => false,
-            Progress::Started { repeatable: false } => true,
-        };
-        Some(PendingTool { path: self.path.clone(), call: Arc::clone(&self.call), interrupted })
-    }
 }
 
 /// The result of a call that was running when its process ended.
@@ -438,6 +406,15 @@ pub(crate) fn interrupted(call: &ToolCall) -> ToolResult {
     )
 }
 
+/// The result of a call that is over the limit of its turn.
+fn surplus(call: &ToolCall, calls: usize, limit: usize) -> ToolResult {
+    let output = format!(
+        "you asked for {calls} tool calls at once, and only the first {limit} were made; this one was not, so make it in \
+         a later turn if you still need it"
+    );
+    closed(call, ToolStatus::TooManyCalls, &output)
+}
+
 /// The result of a call that got none from its tool.
 pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolResult {
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output: output.to_owned() }
@@ -445,11 +422,14 @@ pub(crate) fn closed(call: &ToolCall, status: ToolStatus, output: &str) -> ToolR
 
 impl Conversation {
     /// The conversation of a run from its recorded events: at every prefix of a journal one that a provider accepts,
-    /// since a call without a result gets one that says what is known.
+    /// since a call without a result gets one that says what is known. The agent's instructions are not part of it.
+    ///
+    /// In a journal that was written before instructions were kept apart they are the first message; a run of an agent
+    /// with the same instructions leaves it out.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut machine = AgentMachine::replay(Limits::default(), None, events);
-        machine.close_calls();
-        machine.conversation
+        machine.end_tools();
+        machine.history()
     }
 }
 

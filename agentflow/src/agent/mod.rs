@@ -5,6 +5,7 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
+mod deadline;
 pub(crate) mod definition;
 mod driver;
 mod hooked;
@@ -35,6 +36,7 @@ use crate::event::RunId;
 use crate::handle::{Ended, RunHandle, RunStream};
 use crate::middleware::Middleware;
 use crate::model::ModelSettings;
+use crate::nesting::Around;
 use crate::resource::Resources;
 use crate::runtime::Runtime;
 use crate::tool::ToolRef;
@@ -125,7 +127,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// What the agent is told first. A second call replaces the first.
+    /// What the agent is told first, in every request; it is no part of the conversation that a run gives back. A second
+    /// call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
     pub fn instruct(self, instructions: impl Into<String>) -> Self {
@@ -148,7 +151,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.limits = limits)
     }
 
-    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it.
+    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too, so a
+    /// trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
         self.changed(|agent| agent.resources.insert(resource))
     }
@@ -224,17 +228,17 @@ impl<O: 'static> Agent<O> {
     /// # Errors
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
-        let run = driver::Run::new(self.plan()?, request.into());
-        RunResult::new(&self.output, run.run_through().await?)
+        let plan = self.plan()?;
+        let around = Around::enter(&plan.runtime, None)?;
+        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request.into(), None)).await?)
     }
 
     /// What [`Context::run_agent`] does.
     pub(crate) async fn run_in(&self, cx: &Context, request: RunRequest) -> Result<RunResult<O>> {
-        let run = match cx.is_detached() {
-            true => driver::Run::new(self.plan()?, request),
-            false => driver::Run::within(self.plan()?, request, cx),
-        };
-        RunResult::new(&self.output, run.run_through().await?)
+        let plan = self.plan()?;
+        let around = Around::enter(cx.runtime(), Some(cx))?;
+        let step = (!cx.is_detached()).then_some(cx);
+        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request, step)).await?)
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
@@ -272,7 +276,6 @@ impl<O: 'static> Agent<O> {
 
     fn spawn(&self, run: driver::Run) -> RunHandle<RunResult<O>> {
         let (shared, output) = (run.shared(), self.output.clone());
-        shared.runtime.remember(&shared);
         let ended = run.run_through();
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
             Ended::Agent(end) => RunResult::new(&output, end),

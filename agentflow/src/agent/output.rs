@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::message::Message;
 use crate::model::OutputSchema;
+use crate::strict;
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 
 /// The tool that a model calls to answer when its provider takes no schema with the request.
@@ -112,18 +113,21 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
         value: O,
     }
     let text = unfenced(text);
+    // As much as is said of a tool's arguments: which of two equal keys counts, or which field an item of a list is,
+    // would be a guess.
+    if strict::keys(text).map_err(|error| error.to_string())?.is_none() {
+        return Err("it is no JSON object".to_owned());
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let decoded = if is_object(&schema_of::<O>()) {
         serde_path_to_error::deserialize(&mut json)
     } else {
         serde_path_to_error::deserialize(&mut json).map(|wrapped: Wrapped<O>| wrapped.value)
     };
-    let value = decoded.map_err(|error| {
+    decoded.map_err(|error| {
         let path = error.path().to_string();
         if path == "." { error.inner().to_string() } else { format!("`{path}`: {}", error.inner()) }
-    })?;
-    json.end().map_err(|error| format!("there is more than one JSON value: {error}"))?;
-    Ok(value)
+    })
 }
 
 /// The JSON in a Markdown fence, which many models put around it whatever they are told.
@@ -208,7 +212,13 @@ mod tests {
             (output.decode)(r#"{"level": "high"}"#).unwrap_err(),
             "`level`: invalid type: string \"high\", expected u8 at line 1 column 16"
         );
-        assert!((output.decode)("{\"level\": 3} and more").is_err());
+        for (answer, problem) in [
+            (r#"{"level": 3} and more"#, "trailing characters at line 1 column 14"),
+            (r#"{"level": 3, "level": 4}"#, "`level` is given twice; give it once at line 1 column 20"),
+            (r#"[3, "why"]"#, "it is no JSON object"),
+        ] {
+            assert_eq!((output.decode)(answer).unwrap_err(), problem);
+        }
     }
 
     #[test]

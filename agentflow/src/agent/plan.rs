@@ -180,13 +180,14 @@ fn check_resources(description: &Description, registry: &Registry, resources: &R
         .tools()
         .flat_map(|tool| tool.resources().into_iter().map(move |key| (tool, key)))
         .filter(|(_, key)| !resources.contains(*key))
-        .map(|(tool, key)| format!("`{}` for the tool `{}`", key.type_name(), tool.definition().name))
+        .map(|(tool, key)| format!("{} for the tool `{}`", resources.missing(key), tool.definition().name))
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
     Err(description.build_error(format!(
-        "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder",
+        "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder, a \
+         trait object as an `Arc<dyn Trait>`",
         missing.join(", ")
     )))
 }

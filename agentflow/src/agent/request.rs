@@ -22,7 +22,8 @@ use crate::model::{StopReason, Usage};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The conversation the agent goes on from; its instructions are put before it.
+    /// The conversation the agent goes on from. The agent's instructions are no part of it: each request has them in
+    /// front.
     #[doc(alias = "task")]
     pub conversation: Conversation,
     /// The run's id. Default: a new one from the runtime.
@@ -136,7 +137,31 @@ impl<O> RunResult<O> {
         &self.end.shared.id
     }
 
-    /// The whole conversation, instructions and answer included. To go on with it, push the next message and run again.
+    /// The conversation, answer included and without the agent's instructions. To go on with it, push the next message and
+    /// run again: the same agent, another one, or the same with other instructions.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentflow::Result<()> {
+    /// let model = ScriptedModel::new([
+    ///     Turn::text("Ada."),
+    ///     Turn::text("Ada.").expect_conversation([
+    ///         "system: Be short.",
+    ///         "user: Name somebody.",
+    ///         "assistant: Ada.",
+    ///         "user: Whom did you name?",
+    ///     ]),
+    /// ]);
+    /// let agent = Agent::new(model).instruct("Be short.");
+    /// let mut conversation = agent.run("Name somebody.").await?.conversation().clone();
+    /// conversation.push(Message::user("Whom did you name?"));
+    /// assert_eq!(agent.run(conversation).await?.output(), "Ada.");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn conversation(&self) -> &Conversation {
         &self.end.conversation
     }

@@ -84,8 +84,9 @@ async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), St
             told = &mut ctrl_c, if !pressed => {
                 pressed = true;
                 if told.is_ok() {
-                    run.handle().cancel(CTRL_C);
                     note("stopping; Ctrl-C again does not wait for it");
+                    // It may have ended meanwhile.
+                    let _ = run.handle().cancel(CTRL_C).await;
                 }
                 continue;
             }
@@ -94,7 +95,7 @@ async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), St
         if failed.is_ok() {
             failed = see(&event);
             if failed.is_err() {
-                run.handle().cancel("its events could not be written");
+                let _ = run.handle().cancel("its events could not be written").await;
             }
         }
     }

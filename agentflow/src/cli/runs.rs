@@ -7,9 +7,9 @@ use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
 use super::workflows::{Follow, follow};
-use crate::event::{PauseReason, RunId};
+use crate::event::RunId;
 use crate::runtime::{NodeStatus, Runtime};
-use crate::store::{RunFilter, RunRecord, RunStatus, SqliteStore};
+use crate::store::{RunFilter, SqliteStore};
 use crate::value::Encoded;
 use crate::workflow::Approval;
 
@@ -45,17 +45,17 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);
             runtime.cancel(&run, &reason).await?;
-            told(&runtime, &run, "cancelled", |of| of.status == RunStatus::Cancelled).await
+            said("cancelled")
         }
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);
             runtime.pause(&run).await?;
-            told(&runtime, &run, "paused", |of| of.pause_reason == Some(PauseReason::Operator)).await
+            said("paused")
         }
         RunsCommand::Unpause { run } => {
             let run = RunId::new(run);
             runtime.unpause(&run).await?;
-            told(&runtime, &run, "no longer paused", |of| of.pause_reason != Some(PauseReason::Operator)).await
+            said("no longer paused")
         }
         RunsCommand::Retry { run, node } => {
             runtime.retry(&RunId::new(run), &node, &by()).await?;
@@ -84,14 +84,6 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
 fn said(what: &str) -> Result<(), Stop> {
     note(what);
     Ok(())
-}
-
-/// Says what was done, or that the process which executes the run has been told to.
-async fn told(runtime: &Runtime, run: &RunId, what: &str, done: fn(&RunRecord) -> bool) -> Result<(), Stop> {
-    match done(&runtime.run_record(run).await?) {
-        true => said(what),
-        false => said(&format!("the process that executes the run is told; it will be {what}")),
-    }
 }
 
 async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
@@ -136,6 +128,9 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         }
         if let Some(question) = &node.question {
             line(format_args!("  {:<17} asks: {question}", ""))?;
+        }
+        if let Some(about) = node.about.as_ref().filter(|about| about.as_str() != "null") {
+            line(format_args!("  {:<17} about: {about}", ""))?;
         }
     }
     if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {

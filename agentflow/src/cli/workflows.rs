@@ -146,7 +146,8 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
                         note(format_args!("stopped; go on with: runs resume {id}{}", store_argument(store)));
                         return Err(Stop::Interrupted);
                     }
-                    handle.cancel("stopped by Ctrl-C");
+                    // It may have ended meanwhile.
+                    let _ = handle.cancel("stopped by Ctrl-C").await;
                 }
                 continue;
             }
@@ -159,7 +160,7 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
         if events && let Err(closed) = json_line(&event) {
             match kept {
                 true => handle.abandon(),
-                false => handle.cancel("its events could not be written"),
+                false => drop(handle.cancel("its events could not be written").await),
             }
             return Err(closed);
         }
@@ -167,7 +168,7 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
             && !kept
             && request.timeout_ms.is_none()
         {
-            handle.cancel(format!("nobody can answer `{}`; keep the run with --store", event.path));
+            let _ = handle.cancel(format!("nobody can answer `{}`; keep the run with --store", event.path)).await;
         }
     }
     tree.clear();

@@ -66,6 +66,12 @@ pub enum EventKind {
         /// What the workflow is from now on, when it is not what the run went by until here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redefined: Option<Arc<Redefined>>,
+        /// What the run waits for all the same: another workflow in it, or an operator.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waiting: Option<PauseReason>,
+        /// No process executes the run: it continues when one resumes it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        queued: bool,
     },
     /// An agent began as a step of another run.
     #[serde(rename = "agent.started")]
@@ -254,11 +260,22 @@ impl EventKind {
         }
     }
 
-    /// Whether an agent begins with this event, as a run or as a step.
-    pub(crate) fn begins_agent(&self) -> bool {
+    /// A paused run, or a workflow in it, continues.
+    pub(crate) const fn resumed() -> Self {
+        Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false }
+    }
+
+    /// A run is resumed from its journal.
+    pub(crate) const fn recovered(redefined: Option<Arc<Redefined>>) -> Self {
+        Self::RunResumed { recovered: true, redefined, waiting: None, queued: false }
+    }
+
+    /// What an agent begins with, as a run or as a step.
+    pub(crate) fn agent_started(&self) -> Option<&AgentStarted> {
         match self {
-            Self::RunStarted(started) => started.agent().is_some(),
-            kind => matches!(kind, Self::AgentStarted(_)),
+            Self::RunStarted(started) => started.agent(),
+            Self::AgentStarted(started) => Some(started),
+            _ => None,
         }
     }
 
@@ -274,7 +291,8 @@ impl EventKind {
 pub struct ApprovalRequest {
     /// The question, for a person to read.
     pub message: String,
-    /// What it is about.
+    /// What it is about: the payload of a gate; of a node that needs an approval, an object with the values that it reads,
+    /// by the names of their nodes.
     pub payload: Encoded,
     /// The JSON Schema of the answer.
     pub answer: Encoded,

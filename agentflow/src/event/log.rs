@@ -10,16 +10,20 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{self, Poll, Waker};
+use std::time::Duration;
 
 use futures_util::Stream;
 
+use super::emit::Emitter;
 use super::ledger::Ledger;
-use super::{Event, EventKind, EventSink, ModelDelta, RunId};
+use super::replies::Replies;
+use super::{Event, EventKind, EventSink, ModelDelta, RunId, Waits};
 use crate::context::RunShared;
+use crate::control::{ControlError, Reply};
 use crate::middleware::Redactor;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
-use crate::store::{Epoch, Store, StoreError, StoreErrorKind};
+use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
@@ -29,7 +33,7 @@ const SNAPSHOT_EVERY: usize = 1000;
 
 pub(crate) struct EventLog {
     run_id: RunId,
-    sinks: Arc<[Arc<dyn EventSink>]>,
+    emitter: Emitter,
     delta_listeners: AtomicUsize,
     state: Mutex<State>,
     journal: Option<Journal>,
@@ -59,6 +63,12 @@ struct State {
     deltas: u32,
     subscribers: Vec<Subscriber>,
     next_subscriber: u64,
+    /// What the run waits for, by what is recorded.
+    waits: Waits,
+    /// Outcomes of control requests that wait until they are kept.
+    replies: Replies,
+    /// Why nothing of the run can be kept.
+    refused: Option<StoreError>,
 }
 
 /// An event without what all events of the log have in common.
@@ -74,10 +84,16 @@ pub(crate) struct Journal {
     /// The right to write, once the run exists in the store.
     epoch: Arc<OnceLock<Epoch>>,
     /// The write that is going on, with the end of the records it covers: one at a time, so that they stay in order.
-    pending: tokio::sync::Mutex<Option<(usize, Write)>>,
+    pending: tokio::sync::Mutex<Option<Pending>>,
 }
 
-type Write = BoxFuture<'static, Result<(), StoreError>>;
+/// A write that is going on.
+struct Pending {
+    /// The end of the records it covers.
+    end: usize,
+    answered: Vec<Answered>,
+    write: BoxFuture<'static, Result<(), StoreError>>,
+}
 
 impl Journal {
     /// The journal of a run that the store does not have yet, or that is open there.
@@ -90,11 +106,11 @@ impl Journal {
         Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
     }
 
-    fn write(&self, run: &RunId, after: u64, events: Vec<Event>) -> Write {
+    fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
         if let Some(epoch) = self.epoch.get() {
-            return self.store.append(run, *epoch, after, events);
+            return self.store.append(run, *epoch, append);
         }
-        let (created, cell) = (self.store.create(run, events), Arc::clone(&self.epoch));
+        let (created, cell) = (self.store.create(run, append.events), Arc::clone(&self.epoch));
         Box::pin(async move {
             let epoch = created.await?;
             cell.get_or_init(|| epoch);
@@ -116,9 +132,9 @@ impl EventLog {
         journal: Option<Journal>,
         redactor: Option<Redactor>,
     ) -> Self {
-        let listeners = sinks.iter().filter(|sink| sink.wants_deltas()).count();
-        let (delta_listeners, state) = (AtomicUsize::new(listeners), Mutex::default());
-        Self { run_id, sinks, delta_listeners, state, journal, redactor }
+        let emitter = Emitter::new(sinks);
+        let delta_listeners = AtomicUsize::new(emitter.delta_sinks());
+        Self { run_id, emitter, delta_listeners, state: Mutex::default(), journal, redactor }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,18 +143,46 @@ impl EventLog {
 
     /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
-        let kind = match &self.redactor {
+        let mut kind = match &self.redactor {
             Some(redactor) => redactor.event(kind),
             None => kind,
         };
         let mut state = self.state();
-        state.count(&kind);
+        state.count(&path, &kind);
+        if let EventKind::RunResumed { recovered: false, waiting, .. } = &mut kind {
+            *waiting = state.waits.reason();
+        }
         state.records.push(Record { time, path, kind });
         state.deltas = 0;
         if self.journal.is_none() {
             let end = state.records.len();
-            self.show(&mut state, end);
+            self.show(&mut state, end, &[]);
+            drop(state);
+            self.emitter.emit();
         }
+    }
+
+    /// Does what a control request asks for, and gives its outcome when that is kept: to another process in the same
+    /// commit. What `act` records is recorded before anything else.
+    pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
+        let Some(reply) = reply else {
+            // Nobody waits for it.
+            let _ = act();
+            return;
+        };
+        let id = {
+            let mut state = self.state();
+            let next = state.records.len() + 1;
+            state.replies.add(next, reply, Ok(()))
+        };
+        let outcome = act();
+        let mut state = self.state();
+        let records = state.records.len();
+        if outcome.is_err() {
+            state.replies.amend(id, records, outcome);
+        }
+        let visible = state.visible;
+        state.replies.kept(visible, &[]);
     }
 
     /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
@@ -169,17 +213,30 @@ impl EventLog {
         ask(state.ledger())
     }
 
-    /// Shows the records up to `end` to everybody who listens, in their order, under the lock.
-    fn show(&self, state: &mut State, end: usize) {
-        if !self.sinks.is_empty() {
+    /// Gives an outcome when the next record is kept.
+    pub(crate) fn reply_with_next(&self, reply: Reply, outcome: Result<(), ControlError>) {
+        let mut state = self.state();
+        let next = state.records.len() + 1;
+        state.replies.add(next, reply, outcome);
+    }
+
+    /// Whether the run is one of an agent.
+    pub(crate) fn is_agent(&self) -> bool {
+        let state = self.state();
+        let first = state.kept.first().or_else(|| state.records.first());
+        first.is_none_or(|first| matches!(&first.kind, EventKind::RunStarted(started) if started.agent().is_some()))
+    }
+
+    /// Shows the records up to `end` to everybody who listens; sinks see them when the lock is released. With them went
+    /// answers to other processes.
+    fn show(&self, state: &mut State, end: usize, answered: &[Answered]) {
+        if self.emitter.has_sinks() {
             for at in state.visible..end {
-                let event = state.event(&self.run_id, at);
-                for sink in self.sinks.iter() {
-                    sink.emit(&event);
-                }
+                self.emitter.add(state.event(&self.run_id, at));
             }
         }
         state.visible = end;
+        state.replies.kept(end, answered);
         state.wake();
     }
 
@@ -188,33 +245,49 @@ impl EventLog {
     /// Dropping the future leaves a write that has begun to the next commit.
     pub(crate) async fn commit(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let wanted = self.state().records.len();
-        if self.state().visible >= wanted {
-            return Ok(());
-        }
+        let wanted = {
+            let state = self.state();
+            let wanted = state.records.len();
+            if state.visible >= wanted && state.replies.messages(wanted).is_empty() {
+                return Ok(());
+            }
+            wanted
+        };
         let mut pending = journal.pending.lock().await;
         loop {
-            if let Some((end, write)) = pending.as_mut() {
+            if let Some(Pending { end, write, .. }) = pending.as_mut() {
                 let (end, written) = (*end, write.await);
-                *pending = None;
+                let answered = pending.take().map(|pending| pending.answered).unwrap_or_default();
                 written?;
-                self.show(&mut self.state(), end);
+                self.show(&mut self.state(), end, &answered);
+                self.emitter.emit();
             }
             let state = self.state();
-            if state.visible >= wanted {
+            let end = state.records.len();
+            let answered = state.replies.messages(end);
+            if state.visible >= wanted && answered.is_empty() {
                 return Ok(());
+            }
+            if let Some(refused) = &state.refused {
+                return Err(refused.clone());
             }
             if state.closed {
                 // What was recorded while the run was dropped is not part of its journal.
-                let message = format!("the run `{}` has stopped here and can be taken up again", self.run_id);
+                let message = format!("the run `{}` has stopped here and can be resumed", self.run_id);
                 return Err(StoreError::new(StoreErrorKind::Fenced, message));
             }
-            let events = (state.visible..state.records.len()).map(|at| state.event(&self.run_id, at)).collect();
-            let end = state.records.len();
-            let write = journal.write(&self.run_id, state.offset + state.visible as u64, events);
+            let events = (state.visible..end).map(|at| state.event(&self.run_id, at)).collect();
+            let after = state.offset + state.visible as u64;
+            let append = Append { after, events, answered: answered.clone() };
+            let write = journal.write(&self.run_id, append);
             drop(state);
-            *pending = Some((end, write));
+            *pending = Some(Pending { end, answered, write });
         }
+    }
+
+    /// Nothing of the run can be kept.
+    pub(crate) fn refuse(&self, error: StoreError) {
+        self.state().refused = Some(error);
     }
 
     /// The store of the run and the right to write it, once the run exists there.
@@ -255,7 +328,7 @@ impl EventLog {
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.journal.is_some() && {
             let state = self.state();
-            state.visible < state.records.len()
+            state.visible < state.records.len() || !state.replies.messages(state.visible).is_empty()
         }
     }
 
@@ -268,6 +341,7 @@ impl EventLog {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
+        state.replies.clear();
         state.wake();
     }
 
@@ -287,6 +361,37 @@ impl EventLog {
     pub(crate) fn has_records(&self) -> bool {
         let state = self.state();
         !state.records.is_empty() || !state.kept.is_empty()
+    }
+
+    /// How the run ended, when it has: by what may be seen.
+    pub(crate) fn end(&self) -> Option<EventKind> {
+        let state = self.state();
+        let last = state.visible.checked_sub(1)?;
+        // What ended an earlier life of the run was undone since.
+        (last >= state.restored).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
+    }
+
+    /// How long something has been executed, by what is recorded: the time in which no process executed the run is left
+    /// out.
+    pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
+        let state = self.state();
+        let mut spent = Duration::ZERO;
+        // When it began, or its run was resumed; and what was recorded last.
+        let mut since: Option<Timestamp> = None;
+        let mut last = None;
+        for Record { time, path, kind } in state.kept.iter().chain(&state.records) {
+            if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
+                if let (Some(since), Some(last)) = (since, last) {
+                    spent += Timestamp::since(last, since);
+                }
+                since = since.map(|_| *time);
+            }
+            if since.is_none() && path == base {
+                since = Some(*time);
+            }
+            last = Some(*time);
+        }
+        spent + since.map(|since| now.since(since)).unwrap_or_default()
     }
 
     /// Whether nothing more will be seen of the run here.
@@ -319,9 +424,11 @@ impl EventLog {
             subscriber.deltas.push_back(event.clone());
         }
         state.wake();
-        for sink in self.sinks.iter().filter(|sink| sink.wants_deltas()) {
-            sink.emit(&event);
+        if self.emitter.has_sinks() {
+            self.emitter.add(event);
         }
+        drop(state);
+        self.emitter.emit();
     }
 
     /// The events that may be seen so far.
@@ -346,7 +453,8 @@ impl EventLog {
 }
 
 impl State {
-    fn count(&mut self, kind: &EventKind) {
+    fn count(&mut self, path: &StepPath, kind: &EventKind) {
+        self.waits.apply(path, kind);
         match kind {
             EventKind::ModelStarted { .. } => self.model_calls = self.model_calls.saturating_add(1),
             EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
@@ -362,7 +470,7 @@ impl State {
     /// Counts what is there already.
     fn count_all(&mut self) {
         let (kept, records) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.records));
-        kept.iter().chain(&records).for_each(|record| self.count(&record.kind));
+        kept.iter().chain(&records).for_each(|record| self.count(&record.path, &record.kind));
         (self.kept, self.records) = (kept, records);
     }
 

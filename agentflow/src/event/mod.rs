@@ -3,13 +3,16 @@
 //! A recorded event is a record of the journal: folding the events of a run gives its state again, so nothing is kept
 //! twice. Deltas are not recorded; they exist only while somebody listens.
 
+mod emit;
 mod json;
 mod kind;
 mod ledger;
 mod line;
 mod log;
+mod replies;
 mod run;
 mod sink;
+mod waits;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,11 +24,13 @@ pub(crate) use self::ledger::Ledger;
 pub use self::ledger::Spending;
 pub use self::log::Events;
 pub(crate) use self::log::{EventLog, Journal};
+pub(crate) use self::replies::read_outcome;
 pub use self::run::{
-    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, WorkflowCompleted,
-    WorkflowStarted,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms,
+    WorkflowCompleted, WorkflowStarted,
 };
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
+pub(crate) use self::waits::Waits;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 

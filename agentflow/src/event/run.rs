@@ -69,13 +69,49 @@ impl RunStarted {
 pub struct AgentStarted {
     /// The agent's name.
     pub name: Arc<str>,
-    /// The conversation it began with, instructions included.
+    /// What it is told in every request, before its conversation. A journal that was written before they were kept apart has none: there the
+    /// instructions are the first message of `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Arc<Message>>,
+    /// The conversation it began with, without the instructions.
     pub input: Conversation,
+    /// What this run was granted and limited to, beside what the agent says.
+    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    pub terms: RunTerms,
 }
 
 impl AgentStarted {
-    pub(crate) fn new(name: Arc<str>, input: Conversation) -> Self {
-        Self { name, input }
+    pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
+        Self { name, instructions, input, terms: RunTerms::default() }
+    }
+
+    /// What a model is given first: the instructions and the conversation.
+    pub(crate) fn request(&self) -> Conversation {
+        match &self.instructions {
+            None => self.input.clone(),
+            Some(instructions) => std::iter::once(instructions).chain(self.input.messages()).map(Arc::clone).collect(),
+        }
+    }
+}
+
+/// What a run of an agent was granted and limited to by its request; resuming the run changes nothing about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunTerms {
+    /// The most turns, instead of the agent's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// The longest the run may be executed, in milliseconds, instead of the agent's own limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Scopes granted beside the agent's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Arc<str>>,
+}
+
+impl RunTerms {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

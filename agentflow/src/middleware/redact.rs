@@ -42,6 +42,7 @@ const WORDS: &[&str] = &[
     "invalid_arguments",
     "not_found",
     "unauthorized",
+    "too_many_calls",
     "timeout",
     "panicked",
     "output_too_large",

@@ -39,6 +39,8 @@ impl Default for RuntimeBuilder {
             middleware: Arc::default(),
             redactor: None,
             max_llm_calls: Limits::default().max_llm_calls,
+            max_output_bytes: 16 << 20,
+            max_nesting: crate::nesting::MAX_NESTING,
             workflows: BTreeMap::new(),
         };
         Self { settings }
@@ -169,6 +171,24 @@ impl RuntimeBuilder {
     /// agent's [`Limits::max_llm_calls`] says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.settings.max_llm_calls = calls;
+        self
+    }
+
+    /// The most bytes that the output of one step of a workflow may have as JSON. Default 16 MiB. A step with a larger
+    /// one fails as `too_large`; put the data where it belongs and hand on where it is.
+    pub fn max_output_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_output_bytes = bytes;
+        self
+    }
+
+    /// How deep agents and workflows may be nested, a run of its own counting as 1: an agent in a tool of an agent is 2,
+    /// a workflow in that agent's tool 3. One that would be deeper fails with [`Error::NestingLimit`](crate::Error), which
+    /// also ends the agents around it. Default 16; 0 counts as 1.
+    ///
+    /// All levels are polled on one stack. In a build without optimizations a level takes up to 50 KiB of it, beside what
+    /// the bodies of tools and steps take; a much higher limit needs a larger `thread_stack_size` of the tokio runtime.
+    pub fn max_nesting(mut self, depth: u32) -> Self {
+        self.settings.max_nesting = depth.max(1);
         self
     }
 

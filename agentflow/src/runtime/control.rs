@@ -1,32 +1,44 @@
 //! What an operator can do to a run by its id, wherever it is: in this process, in another, or in none.
+//!
+//! A request that was granted is kept: whoever asked hears of it when what follows from it is in the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Runtime;
 use super::journal::read_events;
+use super::live::Found;
+use super::requests::Recorder;
 use super::state::RunState;
-use crate::context::RunShared;
 use crate::control::{ControlError, ControlErrorKind, Signal};
 use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, PauseReason, RunId};
-use crate::path::StepPath;
-use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
+use crate::event::{Event, RunId, read_outcome};
+use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::{Approval, check_answer};
+use crate::workflow::Approval;
+
+/// How long the process that executes a run is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often the outcome of a message is looked for: at first, and at most.
+const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 impl Runtime {
-    /// Pauses a run: nothing new is started, steps that are going on run to their end.
+    /// Pauses a run: nothing new is started, steps that are going on run to their end. Agents in it make no further
+    /// model or tool call meanwhile, and their time limits stand still.
     ///
-    /// Of a run that another process executes, this leaves the wish for that process and returns; so do all of these.
+    /// It returns when that is kept in the store; so do all of these. Of a run that another process executes, the
+    /// request is left in the store for that process, which is waited for up to 30 seconds; when it does not respond, the
+    /// request is withdrawn. Dropping the future leaves open whether the request has its effect.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run is not running; [`Error::Store`] when there is no such run.
+    /// [`Error::Control`] when the run is not running, is one of an agent, or the process that executes it does not
+    /// respond (`no_response`: nothing was done); [`Error::Store`] when there is no such run.
     pub async fn pause(&self, run: &RunId) -> Result<()> {
         self.control(run, Signal::Pause).await
     }
 
-    /// Lets a run go on that an operator paused. One that no process executes goes on when it is
-    /// [resumed](Self::resume).
+    /// Lets a run continue that an operator paused. One that no process executes is `queued` then and continues when it
+    /// is [resumed](Self::resume).
     ///
     /// # Errors
     /// [`Error::Control`] when the run is not paused by an operator.
@@ -34,16 +46,16 @@ impl Runtime {
         self.control(run, Signal::Resume).await
     }
 
-    /// Cancels a run, also one that no process executes.
+    /// Cancels a run, also one that no process executes, and waits until its end is kept.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run has ended.
+    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<()> {
         self.control(run, Signal::Cancel { reason: reason.to_owned() }).await
     }
 
     /// Lets a failed or interrupted node run again, with what depends on it. A run that failed because of it is open
-    /// again; when no process executes it, it goes on when it is [resumed](Self::resume).
+    /// again: `queued` when no process executes it, until it is [resumed](Self::resume).
     ///
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
@@ -77,51 +89,47 @@ impl Runtime {
     }
 
     async fn control(&self, run: &RunId, signal: Signal) -> Result<()> {
-        if let Some(live) = self.live(run) {
-            if let Signal::Cancel { reason } = &signal {
-                live.cancel(reason.as_str());
-                return Ok(());
+        let store = self.require_store()?;
+        let Some(here) = self.live() else { return Err(no_store().into()) };
+        loop {
+            let reservation = match here.find(run).await {
+                Found::Live(live) => match live.ask(signal.clone()).await {
+                    Some(outcome) => return Ok(outcome?),
+                    // It has stopped before the outcome was kept: what it is now is looked at anew.
+                    None => continue,
+                },
+                Found::Free(reservation) => reservation,
+            };
+            match self.control_at_rest(&store, run, &signal).await {
+                // Its journal grew meanwhile.
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
+                outcome => return outcome,
             }
-            if let Some(outcome) = live.ask(signal.clone()).await {
+            drop(reservation);
+            if let Some(outcome) = self.control_elsewhere(&store, run, &signal).await? {
                 return Ok(outcome?);
             }
         }
-        let store = self.require_store()?;
-        let epoch = match store.open(run).await {
-            Ok(epoch) => epoch,
-            Err(error) if error.kind() == StoreErrorKind::Busy => {
-                // The store hands it to the process that executes the run, which says in the journal what came of it.
-                self.check_elsewhere(&store, run, &signal).await?;
-                let message =
-                    serde_json::to_string(&signal).map_err(|error| Error::value(&Arc::from("signal"), &error))?;
-                return Ok(store.send(run, message).await?);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let outcome = self.control_at_rest(&store, run, epoch, &signal).await;
-        store.close(run, epoch).await?;
-        outcome
     }
 
-    /// What can be said at once about a wish for a run of another process.
-    async fn check_elsewhere(&self, store: &Arc<dyn Store>, run: &RunId, signal: &Signal) -> Result<()> {
-        let state = RunState::of(&read_events(store, run, 0).await?);
-        self.events_for(&state, signal).map(drop)
-    }
-
-    /// Does it to a run that no process executes: what follows is written into its journal.
-    async fn control_at_rest(
-        &self,
-        store: &Arc<dyn Store>,
-        run: &RunId,
-        epoch: crate::store::Epoch,
-        signal: &Signal,
-    ) -> Result<()> {
+    /// Does it to a run that no process executes: what follows is written into its journal, in one commit.
+    async fn control_at_rest(&self, store: &Arc<dyn Store>, run: &RunId, signal: &Signal) -> Result<()> {
         let events = read_events(store, run, 0).await?;
         let state = RunState::of(&events);
         let after = events.len() as u64;
         let time = self.clock().now();
-        let new = (after + 1..).zip(self.events_for(&state, signal)?).map(|(seq, (path, kind))| Event {
+        let new = match self.events_for(&state, signal, Recorder::AtRest) {
+            Ok(new) => new,
+            // Of a run that is executed elsewhere, that process knows better.
+            Err(error) => {
+                return match store.holder(run).await? {
+                    Some(process) => Err(StoreError::busy(run, &process).into()),
+                    None => Err(error.into()),
+                };
+            }
+        };
+        let new = (after + 1..).zip(new).map(|(seq, (path, kind))| Event {
             run_id: run.clone(),
             seq,
             part: 0,
@@ -129,114 +137,56 @@ impl Runtime {
             path,
             kind,
         });
-        Ok(store.append(run, epoch, after, new.collect()).await?)
+        Ok(store.amend(run, after, new.collect()).await?)
     }
 
-    /// The events that do what was asked, or why it cannot be done.
-    fn events_for(&self, state: &RunState, signal: &Signal) -> Result<Vec<(StepPath, EventKind)>> {
-        let root = StepPath::root;
-        let resumed = || (root(), EventKind::RunResumed { recovered: false, redefined: None });
-        let paused_for = state.paused;
-        Ok(match signal {
-            Signal::Pause => match state.status {
-                RunStatus::Running | RunStatus::Paused if paused_for != Some(PauseReason::Operator) => {
-                    vec![(root(), EventKind::RunPaused { reason: PauseReason::Operator })]
-                }
-                RunStatus::Paused => return Err(ControlError::state("paused", "paused already").into()),
-                status => return Err(over("paused", status)),
-            },
-            Signal::Resume => match paused_for {
-                Some(PauseReason::Operator) => vec![resumed()],
-                _ if state.status.has_ended() => return Err(over("resumed", state.status)),
-                reason => return Err(ControlError::not_resumable(reason).into()),
-            },
-            Signal::Cancel { reason } => match state.status.has_ended() {
-                true => return Err(over("cancelled", state.status)),
-                false => {
-                    let mut events = state.closings(reason);
-                    events.push((root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
-                    events
-                }
-            },
-            Signal::Retry { node, by } => {
-                if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
-                    return Err(over("retried", state.status));
-                }
-                let path = state.failed_node(node)?;
-                let mut events = Vec::new();
-                if state.status == RunStatus::Failed || paused_for.is_some_and(|reason| reason != PauseReason::Operator)
-                {
-                    events.push(resumed());
-                }
-                events.push((path, EventKind::NodeReset { by: by.as_str().into() }));
-                events
-            }
-            Signal::Answer { node, answer, by } => {
-                if state.status.has_ended() {
-                    return Err(over("answered", state.status));
-                }
-                let (path, request) = state.asking_node(node)?;
-                self.check_answer(state, node, &request.answer, answer)?;
-                let mut events =
-                    vec![(path, EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() })];
-                if paused_for.is_some_and(|reason| reason != PauseReason::Operator) {
-                    events.push(resumed());
-                }
-                events
-            }
-        })
-    }
-
-    /// By the workflow itself where the program has it; else the usual answer is known, and any other is taken.
-    fn check_answer(&self, state: &RunState, node: &str, schema: &Encoded, answer: &Encoded) -> Result<()> {
-        let spec = state.workflow.as_ref().and_then(|name| self.workflow_spec(name).ok());
-        if let Some(definition) = spec.as_ref().and_then(|spec| spec.nodes.iter().find(|of| of.path.names() == node)) {
-            return Ok(check_answer(definition, answer)?);
-        }
-        let usual = Approval::schema().to_string();
-        if usual == schema.as_str()
-            && let Err(error) = answer.decode::<Approval>()
-        {
-            let message = format!("the answer does not fit what `{node}` asks for: {error}; `{answer}` was given");
-            return Err(ControlError::new(ControlErrorKind::WrongAnswer, message).into());
-        }
-        Ok(())
-    }
-
-    /// Takes in what other processes have left for a run that is executed here, until it ends.
-    pub(super) fn watch_messages(&self, shared: &Arc<RunShared>) {
-        /// How often a store that other processes may use is asked.
-        const EVERY: std::time::Duration = std::time::Duration::from_millis(200);
-        let Some((store, Some(epoch))) = shared.log.store().map(|(store, epoch)| (Arc::clone(store), epoch)) else {
-            return;
+    /// Leaves the request for the process that executes the run and waits for its outcome; `None` when that process no
+    /// longer does.
+    async fn control_elsewhere(
+        &self,
+        store: &Arc<dyn Store>,
+        run: &RunId,
+        signal: &Signal,
+    ) -> Result<Option<Result<(), ControlError>>> {
+        let body = serde_json::to_string(signal).map_err(|error| Error::value(&Arc::from("signal"), &error))?;
+        let message = match store.send(run, body).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
-        if !store.is_shared() {
-            return;
+        let waited = tokio::time::timeout(PATIENCE, wait_for(store, run, message)).await;
+        // Taken back: an outcome that came meanwhile counts, and without one nothing was done and nothing will be.
+        if let Some(outcome) = store.withdraw(message).await?.as_deref().and_then(read_outcome) {
+            return Ok(Some(outcome));
         }
-        let (run, shared) = (shared.id.clone(), Arc::downgrade(shared));
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(EVERY).await;
-                let Some(live) = shared.upgrade().filter(|live| !live.log.is_closed()) else { return };
-                let Ok(messages) = store.receive(&run, epoch).await else { return };
-                for message in messages {
-                    match serde_json::from_str::<Signal>(&message) {
-                        Ok(Signal::Cancel { reason }) => live.cancel(reason),
-                        Ok(signal) => {
-                            if let Some(Err(error)) = live.ask(signal).await {
-                                tracing::warn!(%run, %error, "a wish from another process could not be granted");
-                            }
-                        }
-                        Err(error) => tracing::warn!(%run, %error, "a message from another process is not understood"),
-                    }
-                }
+        match waited {
+            Ok(left) => left.map(|()| None).map_err(Error::from),
+            Err(_) => {
+                let problem = format!(
+                    "the process that executes the run `{run}` did not respond within {PATIENCE:?}; nothing was done"
+                );
+                Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))
             }
-        });
+        }
     }
 }
 
-fn over(what: &str, status: RunStatus) -> Error {
-    ControlError::state(what, format!("over ({status})")).into()
+/// Waits until a message has an outcome, or nobody is left to give it one.
+async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Result<(), StoreError> {
+    let (mut pause, longest) = LOOK;
+    loop {
+        tokio::time::sleep(pause).await;
+        if store.outcome(message).await?.is_some() {
+            return Ok(());
+        }
+        // At the longest distance, since this asks more of the store.
+        if pause == longest
+            && (store.record(run).await?.is_none_or(|run| run.status.has_ended()) || store.holder(run).await?.is_none())
+        {
+            return Ok(());
+        }
+        pause = longest.min(pause * 2);
+    }
 }
 
 /// A store with nobody behind it cannot be found by an id.

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::Runtime;
 use super::journal::read_events;
-use super::state::{NodeState, RunState};
+use super::state::{NodeInfo, NodeState, RunState};
 use crate::error::Result;
 use crate::event::RunId;
 use crate::store::{RunRecord, StoreError};
+use crate::value::Encoded;
 use crate::workflow::{Graph, NodeKind};
 
 /// Where a run is, and what taking it up would do.
@@ -39,6 +40,9 @@ pub struct NodeReport {
     /// What a person is asked, when one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// What the question is about, as [`ApprovalRequest::payload`](crate::ApprovalRequest::payload) says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<Encoded>,
     /// What taking the run up does with it, in a sentence.
     pub on_resume: &'static str,
 }
@@ -128,7 +132,7 @@ fn is_of(name: &str, node: &str) -> bool {
     name.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }
 
-fn report(name: &str, node: &NodeState) -> NodeReport {
+fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo) -> NodeReport {
     let (status, on_resume) = match node {
         NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was cut short"),
         NodeState::Running { repeatable: false, .. } => {
@@ -140,15 +144,18 @@ fn report(name: &str, node: &NodeState) -> NodeReport {
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
         NodeState::Failed(error) => match error.kind.as_str() {
             "interrupted" => (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect"),
-            "cancelled" => (NodeStatus::Cancelled, "is not run"),
+            "cancelled" => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),
         },
         NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),
     };
     let mut report = NodeReport::new(name, status, on_resume);
+    report.attempts = *attempts;
     match node {
-        NodeState::Running { attempt, .. } => report.attempts = *attempt,
-        NodeState::Asking(request) => report.question = Some(request.message.clone()),
+        NodeState::Asking(request) => {
+            report.question = Some(request.message.clone());
+            report.about = Some(request.payload.clone());
+        }
         NodeState::Failed(error) => report.error = Some(error.message.clone()),
         _ => {}
     }
@@ -157,6 +164,6 @@ fn report(name: &str, node: &NodeState) -> NodeReport {
 
 impl NodeReport {
     fn new(name: &str, status: NodeStatus, on_resume: &'static str) -> Self {
-        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, on_resume }
+        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, about: None, on_resume }
     }
 }

@@ -6,17 +6,20 @@ mod builder;
 mod control;
 mod inspect;
 mod journal;
+pub(crate) mod live;
+pub(crate) mod requests;
 mod runs;
 mod state;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
 pub use self::builder::RuntimeBuilder;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
+use self::live::LiveRuns;
 pub use self::runs::Recovered;
 pub(crate) use self::state::RunState;
 use crate::agent::ModelSource;
@@ -48,8 +51,7 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     settings: Settings,
     sinks: Arc<[Arc<dyn EventSink>]>,
-    /// The runs that go on in this process, by their id.
-    live: Mutex<HashMap<RunId, Weak<RunShared>>>,
+    live: Option<Arc<LiveRuns>>,
 }
 
 /// What a builder describes.
@@ -68,6 +70,8 @@ struct Settings {
     middleware: Arc<[Arc<dyn Middleware>]>,
     redactor: Option<Redactor>,
     max_llm_calls: u32,
+    max_output_bytes: usize,
+    max_nesting: u32,
     workflows: BTreeMap<Arc<str>, Arc<Spec>>,
 }
 
@@ -150,8 +154,16 @@ impl Runtime {
         self.0.settings.redactor.clone()
     }
 
+    pub(crate) fn max_output_bytes(&self) -> usize {
+        self.0.settings.max_output_bytes
+    }
+
     pub(crate) fn max_llm_calls(&self) -> u32 {
         self.0.settings.max_llm_calls
+    }
+
+    pub(crate) fn max_nesting(&self) -> u32 {
+        self.0.settings.max_nesting
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
@@ -171,7 +183,8 @@ impl Runtime {
 
     fn new(settings: Settings) -> Self {
         let sinks = settings.sinks.as_slice().into();
-        Self(Arc::new(Inner { settings, sinks, live: Mutex::default() }))
+        let live = settings.store.as_ref().map(LiveRuns::of);
+        Self(Arc::new(Inner { settings, sinks, live }))
     }
 
     /// The journal of a new run, when there is a store.
@@ -220,28 +233,22 @@ impl Runtime {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
 
-    fn live_runs(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Weak<RunShared>>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The runs of the store that are executed in this process, through whichever runtime.
+    pub(crate) fn live(&self) -> Option<&Arc<LiveRuns>> {
+        self.0.live.as_ref()
     }
 
-    /// A run that goes on in this process.
-    fn live(&self, run: &RunId) -> Option<Arc<RunShared>> {
-        self.live_runs().get(run)?.upgrade().filter(|shared| !shared.log.is_closed())
-    }
-
-    /// A run goes on here from now on.
+    /// A run with a store is executed here from now on: it is found by its id until it is forgotten.
     pub(crate) fn remember(&self, shared: &Arc<RunShared>) {
-        if shared.log.is_durable() {
-            self.live_runs().insert(shared.id.clone(), Arc::downgrade(shared));
-            self.watch_messages(shared);
+        if let Some(live) = self.live().filter(|_| shared.log.is_durable()) {
+            live.add(shared);
         }
     }
 
-    /// A run goes on here no more.
-    pub(crate) fn forget(&self, run: &RunId) {
-        let mut live = self.live_runs();
-        if !live.is_empty() {
-            live.remove(run);
+    /// A run is no longer executed here.
+    pub(crate) fn forget(&self, shared: &RunShared) {
+        if let Some(live) = self.live().filter(|_| shared.log.is_durable()) {
+            live.remove(shared);
         }
     }
 

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+
 use super::Runtime;
 use super::journal::{RunJournal, read_journal};
+use super::live::{Found, Reservation, deliver};
 use crate::agent::{Agent, RunResult};
 use crate::context::RunShared;
 use crate::control::ControlError;
@@ -12,22 +15,28 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Journal, Redefined, RunId, WorkflowStarted};
 use crate::handle::{Ended, RunHandle};
 use crate::path::StepPath;
-use crate::store::{Epoch, RunFilter, RunRecord, RunStatus, Store, StoreError};
+use crate::store::{Epoch, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::inputs::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow};
 
-/// What [`Runtime::recover`] found.
+/// What [`Runtime::recover`] found, the oldest run first.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// The runs that go on, or wait for somebody's word.
+    /// The runs that are executed here now, or wait for an answer.
     pub resumed: Vec<RunHandle<Encoded>>,
-    /// The runs that could not be taken up, and why.
+    /// The runs that could not be resumed, and why. A run of an agent is among them: the agent resumes it
+    /// ([`Runtime::resume_agent`]).
     pub left: Vec<(RunId, Error)>,
+    /// The runs that another process executes.
+    pub elsewhere: Vec<RunId>,
 }
+
+/// How many runs are resumed at the same time.
+const AT_ONCE: usize = 64;
 
 impl Runtime {
     /// Starts a run of a workflow on a task of its own. With a store, the run is kept there when this returns.
@@ -86,14 +95,32 @@ impl Runtime {
         inputs: Vec<Encoded>,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
+        let reservation = match self.live() {
+            None => None,
+            Some(live) => match live.find(&run).await {
+                Found::Free(reservation) => Some(reservation),
+                Found::Live(_) => return Err(StoreError::exists(&run).into()),
+            },
+        };
         if let Some(store) = self.store() {
-            store.put_definition(spec.hash(), Graph::of(spec).to_json().to_string()).await?;
+            self.put_definition(store, spec).await?;
         }
         let shared = Arc::new(RunShared::new(run, self, self.new_journal()));
         let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared));
+        // Requests find it from now on, and wait for its first commit.
+        if let Some(reservation) = reservation {
+            reservation.becomes(&shared);
+        }
         shared.log.commit().await?;
-        self.remember(&shared);
         Ok(handle(shared, started, decode))
+    }
+
+    /// Keeps the description of a workflow, once for each store.
+    async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
+        let Some(live) = self.live().filter(|live| live.lacks_definition(spec.hash())) else { return Ok(()) };
+        store.put_definition(spec.hash(), Graph::of(spec).to_json().to_string()).await?;
+        live.has_definition(spec.hash());
+        Ok(())
     }
 
     /// Takes up a run that its process left unfinished: what is recorded is not done again.
@@ -106,7 +133,7 @@ impl Runtime {
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
         let name = self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?.name;
         let spec = self.workflow_spec(&name)?;
-        self.take_up(run, &spec, false, undecoded).await
+        self.resume_spec(run, &spec, false, undecoded).await
     }
 
     /// Like [`resume`](Self::resume), of a workflow that is at hand, with its output's type.
@@ -118,7 +145,7 @@ impl Runtime {
         run: &RunId,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
-        self.take_up(run, workflow.spec(), false, decoder::<In, Out>(workflow)).await
+        self.resume_spec(run, workflow.spec(), false, decoder::<In, Out>(workflow)).await
     }
 
     /// Like [`resume_as`](Self::resume_as), also when the workflow has changed since the run began: what was done by
@@ -131,7 +158,7 @@ impl Runtime {
         run: &RunId,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
-        self.take_up(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
+        self.resume_spec(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
     }
 
     /// Takes up a run of an agent that its process left unfinished: model calls and tools that have an outcome are not
@@ -143,27 +170,71 @@ impl Runtime {
         agent.clone().runtime(self).resume(run).await
     }
 
-    /// Takes up every run of the store that has not ended and is not going on elsewhere; after a restart this is all
-    /// there is to do. Runs of agents are left: [`resume_agent`](Self::resume_agent) takes those up.
+    /// Resumes every run of the store that has not ended and that nobody executes; after a restart this is all there is
+    /// to do. Runs of agents are left: [`resume_agent`](Self::resume_agent) resumes those. Several are read at the same
+    /// time.
+    ///
+    /// Dropping the future stops between two runs: those that were resumed are executed here.
     ///
     /// # Errors
     /// When the store cannot list its runs.
     pub async fn recover(&self) -> Result<Recovered> {
+        let mut runs = self.require_store()?.list(RunFilter::unfinished()).await?;
+        runs.reverse();
+        let found =
+            futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run.run_id) });
+        let mut found = found.buffered(AT_ONCE);
         let mut recovered = Recovered::default();
-        let runs = self.require_store()?.list(RunFilter::unfinished()).await?;
-        for run in runs.into_iter().rev().filter(|run| run.definition.is_some()) {
-            if self.live(&run.run_id).is_some() {
-                continue;
-            }
-            match self.resume(&run.run_id).await {
-                Ok(handle) => recovered.resumed.push(handle),
-                Err(error) => recovered.left.push((run.run_id, error)),
+        while let Some((one, run)) = found.next().await {
+            match one {
+                Ok(Some(handle)) => recovered.resumed.push(handle),
+                Ok(None) => {}
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => recovered.elsewhere.push(run),
+                // It has ended since the runs were listed.
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::Ended => {}
+                Err(error) => {
+                    tracing::warn!(%run, %error, "a run could not be resumed");
+                    recovered.left.push((run, error));
+                }
             }
         }
+        let (resumed, left, elsewhere) = (recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len());
+        tracing::info!(resumed, left, elsewhere, "runs were recovered");
         Ok(recovered)
     }
 
-    async fn take_up<T>(
+    /// Resumes a run of a workflow; `None` when it is executed here already.
+    async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
+        let (store, run) = (self.require_store()?, &record.run_id);
+        let Some(Found::Free(reservation)) = self.find(run).await else { return Ok(None) };
+        if record.definition.is_none() {
+            if let Some(process) = store.holder(run).await? {
+                return Err(StoreError::busy(run, &process).into());
+            }
+            return Err(Error::AgentRun { run: run.clone(), agent: Arc::clone(&record.name) });
+        }
+        let spec = self.workflow_spec(&record.name)?;
+        self.take_up(reservation, &store, run, &spec, false, undecoded).await.map(Some)
+    }
+
+    /// Where a run is in this process; `None` without a store.
+    async fn find(&self, run: &RunId) -> Option<Found> {
+        match self.live() {
+            Some(live) => Some(live.find(run).await),
+            None => None,
+        }
+    }
+
+    /// The right to open a run that is not executed in this process.
+    async fn reserve(&self, run: &RunId) -> Result<Reservation> {
+        match self.find(run).await {
+            Some(Found::Free(reservation)) => Ok(reservation),
+            Some(Found::Live(_)) => Err(ControlError::state("resumed", "running in this process").into()),
+            None => Err(super::control::no_store().into()),
+        }
+    }
+
+    async fn resume_spec<T>(
         &self,
         run: &RunId,
         spec: &Arc<Spec>,
@@ -171,11 +242,24 @@ impl Runtime {
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
-        let epoch = self.open_unfinished(&store, run).await?;
-        let taken = self.prepare(run, spec, changed, &store, Journal::new(Arc::clone(&store), Some(epoch))).await;
+        let reservation = self.reserve(run).await?;
+        self.take_up(reservation, &store, run, spec, changed, decode).await
+    }
+
+    async fn take_up<T>(
+        &self,
+        reservation: Reservation,
+        store: &Arc<dyn Store>,
+        run: &RunId,
+        spec: &Arc<Spec>,
+        changed: bool,
+        decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<RunHandle<T>> {
+        let epoch = open_unfinished(store, run).await?;
+        let taken = self.prepare(run, spec, changed, store, epoch).await;
         match taken {
             Ok((shared, resumed)) => {
-                self.remember(&shared);
+                reservation.becomes(&shared);
                 Ok(handle(shared, resumed, decode))
             }
             Err(error) => {
@@ -188,7 +272,8 @@ impl Runtime {
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log.
     pub(crate) async fn take_up_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
         let store = self.require_store()?;
-        let epoch = self.open_unfinished(&store, run).await?;
+        let reservation = self.reserve(run).await?;
+        let epoch = open_unfinished(&store, run).await?;
         let taken = async {
             let journal = read_journal(&store, run).await?;
             let started = journal.started(run)?;
@@ -196,33 +281,26 @@ impl Runtime {
                 let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name());
                 return Err(Error::Build { what: "agent", name: agent.into(), problem });
             }
+            let messages = store.receive(run, epoch).await?;
             let RunJournal { offset, events, kept } = journal;
             let shared =
                 Arc::new(RunShared::new(run.clone(), self, Some(Journal::new(Arc::clone(&store), Some(epoch)))));
-            shared.log.restore(offset, kept, events);
-            shared.record(StepPath::root(), EventKind::RunResumed { recovered: true, redefined: None });
+            shared.restore(offset, kept, events);
+            shared.record(StepPath::root(), EventKind::recovered(None));
             shared.log.commit().await?;
+            // Before its first step: a run that is to be cancelled takes none.
+            messages.into_iter().for_each(|message| deliver(&shared, message));
             Ok(shared)
         };
-        let taken = taken.await;
-        if taken.is_err() {
-            store.close(run, epoch).await?;
-        }
-        taken
-    }
-
-    /// Opens a run that has not ended and is not going on.
-    async fn open_unfinished(&self, store: &Arc<dyn Store>, run: &RunId) -> Result<Epoch> {
-        if self.live(run).is_some() {
-            return Err(ControlError::state("taken up", "going on in this process").into());
-        }
-        let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
-        match record.status {
-            RunStatus::Failed => {
-                Err(ControlError::state("taken up", "failed; retry the node that failed first").into())
+        match taken.await {
+            Ok(shared) => {
+                reservation.becomes(&shared);
+                Ok(shared)
             }
-            status if status.has_ended() => Err(ControlError::state("taken up", format!("over ({status})")).into()),
-            _ => Ok(store.open(run).await?),
+            Err(error) => {
+                store.close(run, epoch).await?;
+                Err(error)
+            }
         }
     }
 
@@ -232,8 +310,9 @@ impl Runtime {
         spec: &Arc<Spec>,
         changed: bool,
         store: &Arc<dyn Store>,
-        journal: Journal,
+        epoch: Epoch,
     ) -> Result<(Arc<RunShared>, WorkflowRun)> {
+        let journal = Journal::new(Arc::clone(store), Some(epoch));
         let journal_read = read_journal(store, run).await?;
         let started = journal_read.workflow(run)?.clone();
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
@@ -245,18 +324,20 @@ impl Runtime {
         let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
         let shared = Arc::new(RunShared::new(run.clone(), self, Some(journal)));
         let RunJournal { offset, events, kept } = journal_read;
-        shared.log.restore(offset, kept, events);
+        shared.restore(offset, kept, events);
         let redefined = match definition == *spec.hash() {
             true => None,
             false => {
-                store.put_definition(spec.hash(), Graph::of(spec).to_json().to_string()).await?;
+                self.put_definition(store, spec).await?;
                 Some(Arc::new(Redefined::new(Arc::clone(spec.hash()), forgotten)))
             }
         };
-        let resumed = EventKind::RunResumed { recovered: true, redefined };
-        shared.record(StepPath::root(), resumed);
+        shared.record(StepPath::root(), EventKind::recovered(redefined));
         shared.log.commit().await?;
+        let messages = store.receive(run, epoch).await?;
         let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
+        // They are taken before its first step.
+        messages.into_iter().for_each(|message| deliver(&shared, message));
         Ok((shared, run))
     }
 
@@ -309,6 +390,22 @@ impl Runtime {
     /// When there is no such run.
     pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
         Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
+    }
+}
+
+/// Opens a run that has not ended.
+async fn open_unfinished(store: &Arc<dyn Store>, run: &RunId) -> Result<Epoch> {
+    match store.open(run).await {
+        Ok(epoch) => Ok(epoch),
+        Err(error) if error.kind() == StoreErrorKind::Ended => {
+            let status = store.record(run).await?.map_or(RunStatus::Failed, |record| record.status);
+            Err(match status {
+                RunStatus::Failed => ControlError::state("resumed", "failed; retry the node that failed first"),
+                status => ControlError::over("resumed", status),
+            }
+            .into())
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::control::{ControlError, ControlErrorKind};
 use crate::error::Failure;
-use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
+use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody, Waits};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
@@ -15,20 +15,28 @@ use crate::time::Timestamp;
 /// Where a run is.
 pub(crate) struct RunState {
     pub(super) workflow: Option<Arc<str>>,
+    /// What its events say, whatever it waits for.
     pub(super) status: RunStatus,
-    pub(super) paused: Option<PauseReason>,
+    pub(super) waits: Waits,
     /// The nodes, by their path as text.
-    pub(super) nodes: BTreeMap<String, NodeState>,
+    pub(super) nodes: BTreeMap<String, NodeInfo>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
     /// Where workflows are that are steps.
     nested: BTreeSet<String>,
 }
 
+/// Where a node is, and how many attempts at it have begun.
+#[derive(Clone, Debug)]
+pub(super) struct NodeInfo {
+    pub(super) state: NodeState,
+    pub(super) attempts: u32,
+}
+
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(super) enum NodeState {
-    Running { attempt: u32, repeatable: bool },
+    Running { repeatable: bool },
     Waiting,
     Asking(Arc<ApprovalRequest>),
     Done,
@@ -51,7 +59,7 @@ impl RunState {
         Self {
             workflow: None,
             status: RunStatus::Running,
-            paused: None,
+            waits: Waits::default(),
             nodes: BTreeMap::new(),
             open: Vec::new(),
             nested: BTreeSet::new(),
@@ -64,21 +72,36 @@ impl RunState {
         state
     }
 
+    /// The same from the records of a log.
+    pub(crate) fn of_records(records: &[(Timestamp, StepPath, EventKind)]) -> Self {
+        let mut state = Self::new();
+        records.iter().for_each(|(_, path, kind)| state.apply(path, kind));
+        state
+    }
+
+    /// Whether the run is one of an agent.
+    pub(super) fn is_agent(&self) -> bool {
+        self.workflow.is_none()
+    }
+
     fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        self.waits.apply(path, kind);
         match kind {
             EventKind::RunStarted(started) => {
                 if let RunBody::Workflow(workflow) = &started.body {
                     self.workflow = Some(Arc::clone(&workflow.name));
                 }
             }
-            EventKind::RunPaused { reason } => (self.status, self.paused) = (RunStatus::Paused, Some(*reason)),
-            // Taken up from its journal it is what it was before, and what its process left open still is.
-            EventKind::RunResumed { recovered: false, .. } => (self.status, self.paused) = (RunStatus::Running, None),
-            EventKind::RunCompleted(_) => (self.status, self.paused) = (RunStatus::Success, None),
-            EventKind::RunFailed { .. } => (self.status, self.paused) = (RunStatus::Failed, None),
-            EventKind::RunCancelled { .. } => (self.status, self.paused) = (RunStatus::Cancelled, None),
+            // Resumed from its journal it is what it was before, and what its process left open still is.
+            EventKind::RunResumed { recovered: false, .. } => self.status = RunStatus::Running,
+            EventKind::RunCompleted(_) => self.status = RunStatus::Success,
+            EventKind::RunFailed { .. } => self.status = RunStatus::Failed,
+            EventKind::RunCancelled { .. } => self.status = RunStatus::Cancelled,
             EventKind::NodeStarted { attempt, repeatable } => {
-                self.node(path, NodeState::Running { attempt: *attempt, repeatable: *repeatable });
+                self.node(path, NodeState::Running { repeatable: *repeatable });
+                if let Some(node) = self.nodes.get_mut(&path.to_string()) {
+                    node.attempts = *attempt;
+                }
                 self.begin(path, Open::Node(*attempt));
             }
             EventKind::NodeCompleted { .. } => self.end_node(path, NodeState::Done),
@@ -119,7 +142,10 @@ impl RunState {
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
-        self.nodes.insert(path.to_string(), state);
+        match self.nodes.get_mut(&path.to_string()) {
+            Some(node) => node.state = state,
+            None => drop(self.nodes.insert(path.to_string(), NodeInfo { state, attempts: 0 })),
+        }
     }
 
     fn end_node(&mut self, path: &StepPath, state: NodeState) {
@@ -134,16 +160,16 @@ impl RunState {
     }
 
     /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's own
-    /// end is its workflow's to give.
+    /// end is its workflow's or its agent's to give.
     pub(crate) fn closings_below(
         step: &StepPath,
         recorded: &[(Timestamp, StepPath, EventKind)],
         message: &str,
     ) -> Vec<(StepPath, EventKind)> {
-        let mut state = Self::new();
-        recorded.iter().for_each(|(_, path, kind)| state.apply(path, kind));
+        let state = Self::of_records(recorded);
         let mut ends = state.ends(message);
-        ends.retain(|(path, kind)| path != step || !matches!(kind, EventKind::NodeFailed { .. }));
+        let own = |kind: &EventKind| matches!(kind, EventKind::NodeFailed { .. } | EventKind::ToolFailed { .. });
+        ends.retain(|(path, kind)| path != step || !own(kind));
         ends
     }
 
@@ -154,7 +180,7 @@ impl RunState {
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let error = Arc::new(Failure::new("cancelled", message));
-        let ends = self.open.iter().rev().map(|(path, open)| {
+        let ends = self.open.iter().rev().flat_map(|(path, open)| {
             let error = Arc::clone(&error);
             let kind = match open {
                 Open::Model => EventKind::ModelFailed { error },
@@ -172,7 +198,9 @@ impl RunState {
                     EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
                 }
             };
-            (path.clone(), kind)
+            // A workflow that ends waits for nobody.
+            let waits = matches!(open, Open::Workflow) && self.waits.are_of(path);
+            waits.then(EventKind::resumed).into_iter().chain([kind]).map(|kind| (path.clone(), kind))
         });
         ends.collect()
     }
@@ -182,6 +210,11 @@ impl RunState {
         let known = self.known(node)?;
         if let Some(whole) = self.whole_of(node) {
             return Err(ControlError::part(node, whole));
+        }
+        if let Some(above) = self.failed_above(node) {
+            let message =
+                format!("`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`");
+            return Err(ControlError::new(ControlErrorKind::WrongState, message));
         }
         match known {
             NodeState::Failed(_) => Ok(path_of(node)),
@@ -194,6 +227,27 @@ impl RunState {
                 ),
             )),
         }
+    }
+
+    /// A failed step that a node of a workflow in it belongs to.
+    fn failed_above<'n>(&self, node: &'n str) -> Option<&'n str> {
+        let failed = |above: &str| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
+        node.match_indices('/').map(|(at, _)| &node[..at]).find(|above| failed(above))
+    }
+
+    /// Where something has begun and has no end.
+    pub(crate) fn open_paths(&self) -> Vec<StepPath> {
+        self.open.iter().map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Whether anybody is asked for anything.
+    pub(super) fn asks(&self) -> bool {
+        self.nodes.values().any(|node| matches!(node.state, NodeState::Asking(_)))
+    }
+
+    /// What the run waits for. One that has ended waits for nothing.
+    pub(super) fn waits_for(&self) -> Option<PauseReason> {
+        self.waits.reason()
     }
 
     /// The path of a node that asks, and what it asks.
@@ -218,7 +272,7 @@ impl RunState {
     }
 
     fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
-        self.nodes.get(node).ok_or_else(|| {
+        self.nodes.get(node).map(|node| &node.state).ok_or_else(|| {
             let near = nearest(node, self.nodes.keys().map(String::as_str));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             ControlError::new(

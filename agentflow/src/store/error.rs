@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::RunStatus;
 use crate::event::RunId;
 
 /// Why a store could not do what it was asked. Shown with `{}` it says what to do.
@@ -23,6 +24,8 @@ pub enum StoreErrorKind {
     Exists,
     /// There is no run of this id.
     NotFound,
+    /// The run has ended.
+    Ended,
     /// A living process has the run open.
     Busy,
     /// Another writer has opened the run since.
@@ -45,6 +48,7 @@ impl StoreErrorKind {
         match self {
             Self::Exists => "exists",
             Self::NotFound => "not_found",
+            Self::Ended => "ended",
             Self::Busy => "busy",
             Self::Fenced => "fenced",
             Self::Damaged => "damaged",
@@ -83,6 +87,11 @@ impl StoreError {
     /// There is no such run.
     pub fn not_found(run: &RunId) -> Self {
         Self::new(StoreErrorKind::NotFound, format!("there is no run `{run}` in this store"))
+    }
+
+    /// The run has ended.
+    pub fn ended(run: &RunId, status: RunStatus) -> Self {
+        Self::new(StoreErrorKind::Ended, format!("the run `{run}` is over ({status})"))
     }
 
     /// There is such a run.

@@ -4,18 +4,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Epoch, RunFilter, RunRecord, Snapshot, Store, StoreError};
+use super::{Answered, Append, Epoch, MessageId, RunFilter, RunRecord, Snapshot, Store, StoreError, StoreMessage};
 use crate::event::{Event, RunId};
 use crate::model::BoxFuture;
 
 /// A store in memory. Clones share what they hold; it is gone with the last one.
 #[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<Runs>>);
+pub struct MemoryStore {
+    runs: Arc<Mutex<Runs>>,
+    /// Which of the processes that a test plays.
+    process: u32,
+}
 
 #[derive(Default)]
 struct Runs {
     runs: BTreeMap<RunId, Entry>,
     definitions: BTreeMap<String, String>,
+    messages: u64,
+    processes: u32,
+    outcomes: BTreeMap<MessageId, String>,
 }
 
 struct Entry {
@@ -23,7 +30,7 @@ struct Entry {
     epoch: Epoch,
     events: Vec<Event>,
     snapshot: Option<Snapshot>,
-    messages: Vec<String>,
+    messages: BTreeMap<MessageId, String>,
 }
 
 impl MemoryStore {
@@ -32,8 +39,17 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// The same runs as another process would have them, for tests: runtimes over this handle do not see which runs
+    /// those over other handles execute, and who opens a run fences off whoever had it open.
+    #[must_use]
+    pub fn as_another_process(&self) -> Self {
+        let mut runs = self.runs();
+        runs.processes += 1;
+        Self { runs: Arc::clone(&self.runs), process: runs.processes }
+    }
+
     fn runs(&self) -> MutexGuard<'_, Runs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something now, and gives it as a future that is ready.
@@ -57,6 +73,17 @@ impl Runs {
     }
 }
 
+impl Entry {
+    fn extend(&mut self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        if self.events.len() as u64 != after {
+            return Err(StoreError::fenced(run));
+        }
+        events.iter().for_each(|event| self.record.apply(event));
+        self.events.extend(events);
+        Ok(())
+    }
+}
+
 impl Store for MemoryStore {
     fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
         self.ready(|runs| {
@@ -67,7 +94,7 @@ impl Store for MemoryStore {
                 return Err(StoreError::not_found(run));
             };
             events.iter().for_each(|event| record.apply(event));
-            let entry = Entry { record, epoch: Epoch(1), events, snapshot: None, messages: Vec::new() };
+            let entry = Entry { record, epoch: Epoch(1), events, snapshot: None, messages: BTreeMap::new() };
             runs.runs.insert(run.clone(), entry);
             Ok(Epoch(1))
         })
@@ -76,6 +103,9 @@ impl Store for MemoryStore {
     fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
         self.ready(|runs| {
             let entry = runs.entry(run)?;
+            if entry.record.status.has_ended() {
+                return Err(StoreError::ended(run, entry.record.status));
+            }
             entry.epoch.0 += 1;
             Ok(entry.epoch)
         })
@@ -86,20 +116,25 @@ impl Store for MemoryStore {
         self.ready(|_| Ok(()))
     }
 
-    fn append(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        after: u64,
-        events: Vec<Event>,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
+    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
         self.ready(|runs| {
             let entry = runs.writable(run, epoch)?;
-            if entry.events.len() as u64 != after {
-                return Err(StoreError::fenced(run));
+            entry.extend(run, append.after, append.events)?;
+            let left = |Answered { message, .. }: &Answered| entry.messages.remove(message).is_some();
+            let answered: Vec<Answered> = append.answered.into_iter().filter(left).collect();
+            if entry.record.status.has_ended() {
+                entry.messages.clear();
             }
-            events.iter().for_each(|event| entry.record.apply(event));
-            entry.events.extend(events);
+            runs.outcomes.extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
+            Ok(())
+        })
+    }
+
+    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.ready(|runs| {
+            let entry = runs.entry(run)?;
+            entry.extend(run, after, events)?;
+            entry.epoch.0 += 1;
             Ok(())
         })
     }
@@ -150,19 +185,52 @@ impl Store for MemoryStore {
         self.ready(|runs| Ok(runs.definitions.get(hash).cloned()))
     }
 
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.ready(|runs| {
-            runs.entry(run)?.messages.push(message);
-            Ok(())
-        })
+    fn identity(&self) -> Option<String> {
+        Some(format!("memory:{:p}:{}", Arc::as_ptr(&self.runs), self.process))
     }
 
     fn is_shared(&self) -> bool {
         false
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
-        self.ready(|runs| Ok(std::mem::take(&mut runs.writable(run, epoch)?.messages)))
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
+        self.ready(|runs| {
+            let id = MessageId(runs.messages + 1);
+            let entry = runs.entry(run)?;
+            if entry.record.status.has_ended() {
+                return Err(StoreError::ended(run, entry.record.status));
+            }
+            entry.messages.insert(id, message);
+            runs.messages = id.0;
+            Ok(id)
+        })
+    }
+
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        self.ready(|runs| {
+            let entry = runs.writable(run, epoch)?;
+            Ok(entry.messages.iter().map(|(id, body)| StoreMessage::new(*id, run.clone(), body)).collect())
+        })
+    }
+
+    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        self.ready(|runs| {
+            let all = runs.runs.iter().flat_map(|(run, entry)| entry.messages.iter().map(move |of| (run, of)));
+            let mut all: Vec<_> = all.map(|(run, (id, body))| StoreMessage::new(*id, run.clone(), body)).collect();
+            all.sort_by_key(|message| message.id);
+            Ok(all)
+        })
+    }
+
+    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.ready(|runs| Ok(runs.outcomes.get(&message).cloned()))
+    }
+
+    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.ready(|runs| {
+            runs.runs.values_mut().for_each(|entry| drop(entry.messages.remove(&message)));
+            Ok(runs.outcomes.remove(&message))
+        })
     }
 }
 

@@ -14,7 +14,8 @@ use crate::time::Timestamp;
 #[serde(rename_all = "snake_case")]
 #[doc(alias = "WorkflowRunStatus")]
 pub enum RunStatus {
-    /// It is created and has not begun.
+    /// It can continue and no process executes it: an operator answered, retried or unpaused it at rest. It continues
+    /// when a process resumes it.
     Queued,
     /// It is going on, or its process ended in the middle of it.
     Running,
@@ -117,15 +118,27 @@ impl RunRecord {
         match &event.kind {
             EventKind::RunPaused { reason } => {
                 self.status = RunStatus::Paused;
-                self.pause_reason = Some(*reason);
+                // What an operator paused stays so, whatever else in it waits.
+                if self.pause_reason != Some(PauseReason::Operator) {
+                    self.pause_reason = Some(*reason);
+                }
             }
-            // Taken up from its journal it is what it was before.
-            EventKind::RunResumed { recovered: true, redefined: Some(redefined) } => {
-                self.definition = Some(Arc::clone(&redefined.definition));
+            // Resumed from its journal it is what it was before, and a process executes it.
+            EventKind::RunResumed { recovered: true, redefined, .. } => {
+                if let Some(redefined) = redefined {
+                    self.definition = Some(Arc::clone(&redefined.definition));
+                }
+                if self.status == RunStatus::Queued {
+                    self.status = RunStatus::Running;
+                }
             }
-            EventKind::RunResumed { recovered: false, .. } => {
-                self.status = RunStatus::Running;
-                self.pause_reason = None;
+            EventKind::RunResumed { recovered: false, waiting, queued, .. } => {
+                self.status = match (waiting, queued) {
+                    (Some(_), _) => RunStatus::Paused,
+                    (None, true) => RunStatus::Queued,
+                    (None, false) => RunStatus::Running,
+                };
+                self.pause_reason = *waiting;
                 self.error = None;
             }
             EventKind::RunCompleted(_) => self.end(RunStatus::Success, None),

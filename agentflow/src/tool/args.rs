@@ -5,17 +5,23 @@
 //! by argument, to find the path, the expectation and the value seen.
 
 use std::any::Any;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::output::ToolError;
+use super::probe::Filled;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
+use crate::strict;
 use crate::text::{head, nearest};
 
 /// What a parameter of a `#[tool]` function can be: any owned value with a schema, or [`Inject`].
@@ -42,7 +48,7 @@ pub trait ToolParam: Sized + Send + 'static {
     fn absent(cx: Option<&Context>) -> Option<Self>;
 
     #[doc(hidden)]
-    fn from_value(value: &Value) -> Result<Self, Refusal>;
+    fn from_json(text: &str) -> Result<Self, Refusal>;
 
     #[doc(hidden)]
     fn resource() -> Option<ResourceKey>;
@@ -64,8 +70,9 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParam for T {
         T::deserialize(Absent).ok()
     }
 
-    fn from_value(value: &Value) -> Result<Self, Refusal> {
-        serde_path_to_error::deserialize(value).map_err(|error| Refusal::new(error, value))
+    fn from_json(text: &str) -> Result<Self, Refusal> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| Refusal::new(error, text))
     }
 
     fn resource() -> Option<ResourceKey> {
@@ -88,7 +95,7 @@ impl<T: ?Sized + Send + Sync + 'static> ToolParam for Inject<T> {
         cx.and_then(Context::resource::<T>).map(Self::from)
     }
 
-    fn from_value(_: &Value) -> Result<Self, Refusal> {
+    fn from_json(_: &str) -> Result<Self, Refusal> {
         Err(Refusal::injected())
     }
 
@@ -151,7 +158,8 @@ pub struct Param {
 }
 
 impl Param {
-    pub const fn new(name: &'static str, description: &'static str) -> Self {
+    /// `_filled` is what [`Probe`](super::probe::Probe) says of its type.
+    pub const fn new<F: Filled>(name: &'static str, description: &'static str, _filled: F) -> Self {
         Self { name, description, default: None }
     }
 
@@ -173,7 +181,7 @@ pub(crate) struct ParamType {
     injected: bool,
     schema: fn(&mut SchemaGenerator) -> Schema,
     optional: fn() -> bool,
-    from_value: fn(&Value) -> Result<Box<dyn Any + Send>, Refusal>,
+    from_json: fn(&str) -> Result<Box<dyn Any + Send>, Refusal>,
     resource: fn() -> Option<ResourceKey>,
 }
 
@@ -183,7 +191,7 @@ impl ParamType {
             injected: T::INJECTED,
             schema: T::schema,
             optional: || T::absent(None).is_some(),
-            from_value: |value| Ok(Box::new(T::from_value(value)?)),
+            from_json: |text| Ok(Box::new(T::from_json(text)?)),
             resource: T::resource,
         }
     }
@@ -201,6 +209,11 @@ impl Parameters {
     fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
         let pairs = self.params.iter().zip(self.types);
         pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
+    }
+
+    /// The names of those the model fills in.
+    fn names(self) -> impl Iterator<Item = &'static str> + Clone {
+        self.params.iter().zip(self.types).filter(|(_, of)| !of.injected).map(|(param, _)| param.name)
     }
 
     fn find(self, name: &str) -> Option<usize> {
@@ -293,8 +306,8 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
     }
     T::absent(Some(cx)).ok_or_else(|| match T::resource() {
         Some(key) => ToolError::new(format!(
-            "the program gave this agent no resource of type `{}`; this cannot be mended by other arguments",
-            key.type_name()
+            "the program gave this agent no resource of type {}; this cannot be mended by other arguments",
+            cx.resources().missing(key)
         )),
         None => ToolError::invalid_arguments(missing_argument(param)),
     })
@@ -363,7 +376,11 @@ tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13
 
 /// Reads a call's arguments.
 pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
-    let text = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
+    let text = given(arguments);
+    // The keys of the arguments themselves are checked on the way; those of objects in them are not.
+    if text.bytes().filter(|byte| *byte == b'{').count() > 1 {
+        strict::check(text).map_err(|error| not_json(&error))?;
+    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let visitor = Straight::<T> { parameters, of: PhantomData };
     let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
@@ -377,6 +394,27 @@ pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, argument
     // When something is missing, whatever else is wrong or missing is told with it.
     T::finish(slots, parameters.params, cx)
         .map_err(|error| read_slowly(parameters, text, &mut |_, _| {}).err().unwrap_or(error))
+}
+
+/// The arguments of a call as they count: nothing at all is an object of none.
+pub(super) fn given(arguments: &str) -> &str {
+    if arguments.trim_ascii().is_empty() { "{}" } else { arguments }
+}
+
+/// The names of a call's arguments, each there once.
+pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
+    strict::keys(text).map_err(|error| not_json(&error))?.ok_or_else(|| {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        ToolError::invalid_arguments(format!("the arguments must be one JSON object, but were {}", shown(&value)))
+    })
+}
+
+fn not_json(error: &serde_json::Error) -> ToolError {
+    // What breaks a rule of ours is JSON all the same.
+    ToolError::invalid_arguments(match error.classify() {
+        Category::Data => format!("the arguments cannot be read: {error}"),
+        _ => format!("the arguments are not valid JSON: {error}"),
+    })
 }
 
 struct Straight<T> {
@@ -393,7 +431,14 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
         let mut slots = T::empty();
+        // A function has at most 16 parameters.
+        let mut seen = 0_u16;
         while let Some(index) = map.next_key_seed(Key(self.parameters))? {
+            let bit = 1_u16.checked_shl(u32::try_from(index).unwrap_or(u32::MAX)).unwrap_or_default();
+            if seen & bit != 0 {
+                return Err(serde::de::Error::custom("an argument is given twice"));
+            }
+            seen |= bit;
             T::read_into(&mut slots, index, &mut map)?;
         }
         Ok(slots)
@@ -430,26 +475,16 @@ fn read_slowly(
     text: &str,
     set: &mut dyn FnMut(usize, Box<dyn Any + Send>),
 ) -> Result<(), ToolError> {
-    let arguments: Map<String, Value> = match serde_json::from_str(text) {
-        Ok(Value::Object(arguments)) => arguments,
-        Ok(other) => {
-            return Err(ToolError::invalid_arguments(format!(
-                "the arguments must be one JSON object, but were {}",
-                shown(&other)
-            )));
-        }
-        Err(error) => {
-            return Err(ToolError::invalid_arguments(format!("the arguments are not valid JSON: {error}")));
-        }
-    };
+    names_in(text)?;
+    // Ordered by name, as the complaints then are.
+    let arguments: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let mut complaints = Vec::new();
     for (name, value) in &arguments {
         let Some(index) = parameters.find(name) else {
-            complaints.push(unknown_argument(name, parameters));
+            complaints.push(unknown_argument(name, parameters.names()));
             continue;
         };
-        let whole = parameters.types[index].from_value;
-        match whole(value).or_else(|refusal| whole(&with_integers(value)).map_err(|_| refusal)) {
+        match with_integers(value.get(), parameters.types[index].from_json) {
             Ok(value) => set(index, value),
             Err(Refusal { path, message, seen }) => {
                 complaints.push(format!("`{name}{path}`: {message}; seen: {seen}"));
@@ -463,43 +498,27 @@ fn read_slowly(
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 
+/// Reads a text, and if it is refused once more with its whole numbers as integers.
+pub(super) fn with_integers<T, E>(text: &str, read: impl Fn(&str) -> Result<T, E>) -> Result<T, E> {
+    read(text).or_else(|refusal| match strict::with_integers(text) {
+        Some(text) => read(&text).map_err(|_| refusal),
+        None => Err(refusal),
+    })
+}
+
 fn missing_argument(param: &Param) -> String {
     format!("`{}`: this argument is missing; give it a value", param.name)
 }
 
-fn unknown_argument(name: &str, parameters: Parameters) -> String {
-    let known = || parameters.shown().map(|(_, param, _)| param.name);
-    match nearest(name, known()) {
+/// What is said of an argument that a tool does not have, with the names of those it has.
+pub(super) fn unknown_argument<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+    match nearest(name, known.clone()) {
         Some(near) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
-        None if known().next().is_none() => format!("`{name}`: this tool takes no arguments"),
+        None if known.clone().next().is_none() => format!("`{name}`: this tool takes no arguments"),
         None => format!(
             "`{name}`: there is no such argument; there are {}",
-            known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            known.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ),
-    }
-}
-
-/// The value with every number that is whole written as an integer.
-fn with_integers(value: &Value) -> Value {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            number.as_f64().and_then(as_integer).unwrap_or_else(|| value.clone())
-        }
-        Value::Array(items) => items.iter().map(with_integers).collect(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), with_integers(value))).collect(),
-        other => other.clone(),
-    }
-}
-
-/// The integer a float stands for; every whole float within the range of `i64` and `u64` is exactly one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and within the range")]
-fn as_integer(float: f64) -> Option<Value> {
-    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
-    match float {
-        _ if float.fract() != 0.0 => None,
-        _ if (-TWO_TO_63..TWO_TO_63).contains(&float) => Some(Value::from(float as i64)),
-        _ if (TWO_TO_63..2.0 * TWO_TO_63).contains(&float) => Some(Value::from(float as u64)),
-        _ => None,
     }
 }
 
@@ -512,9 +531,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn new(error: serde_path_to_error::Error<serde_json::Error>, argument: &Value) -> Self {
+    fn new(error: serde_path_to_error::Error<serde_json::Error>, argument: &str) -> Self {
+        let argument: Value = serde_json::from_str(argument).unwrap_or_default();
         let mut path = String::new();
-        let mut at = argument;
+        let mut at = &argument;
         for segment in error.path() {
             let (step, inner) = match segment {
                 Segment::Seq { index } => (format!("[{index}]"), at.get(index)),
@@ -527,7 +547,7 @@ impl Refusal {
             path.push_str(&step);
             at = inner;
         }
-        Self { path, message: error.into_inner().to_string(), seen: shown(at) }
+        Self { path, message: strict::message(error.inner()), seen: shown(at) }
     }
 
     fn injected() -> Self {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::args::{given, names_in, unknown_argument, with_integers};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 use crate::context::Context;
 
@@ -44,7 +45,8 @@ pub struct FnTool {
 }
 
 impl FnTool {
-    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's.
+    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that are
+    /// no field of the type are refused, unless its schema leaves room for more.
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -62,11 +64,13 @@ impl FnTool {
             .into_root_schema_for::<A>()
             .to_value();
         // A type that is read from nothing, such as `()`: to the model that is an object without fields.
-        let schema = if schema["type"] == "null" { no_arguments() } else { schema };
+        let schema = if schema["type"] == "null" { no_arguments() } else { closed(schema) };
         Self::of(ToolDefinition::new(name, description, schema), body)
     }
 
-    /// A tool whose schema is only known at run time: the body gets the arguments as a JSON value, not validated.
+    /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key is
+    /// there twice; names that the schema does not have are refused when it says `"additionalProperties": false`. Nothing
+    /// else of the schema is checked.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
         O: Serialize,
@@ -86,13 +90,14 @@ impl FnTool {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let body = Arc::new(body);
-        let nothing = definition.parameters == no_arguments();
+        let definition = Arc::new(definition);
+        let described = Arc::clone(&definition);
         Self {
-            definition: Arc::new(definition),
+            definition,
             body: Arc::new(move |cx, arguments: String| {
-                let body = Arc::clone(&body);
+                let (body, described) = (Arc::clone(&body), Arc::clone(&described));
                 Box::pin(async move {
-                    let arguments = read_whole(&arguments, nothing)?;
+                    let arguments = read_whole(&arguments, &described.parameters)?;
                     match body(cx, arguments).await {
                         Ok(output) => ToolOutput::json(&output),
                         Err(error) => Err(ToolError::new(error.to_string())),
@@ -114,22 +119,48 @@ fn no_arguments() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-fn read_whole<A: DeserializeOwned>(arguments: &str, nothing: bool) -> Result<A, ToolError> {
-    let text = match arguments.trim_ascii() {
-        "" => "{}",
-        text => text,
-    };
-    if nothing && let Ok(arguments) = A::deserialize(Value::Null) {
-        return match serde_json::from_str::<serde_json::Map<String, Value>>(text) {
-            Ok(given) if given.is_empty() => Ok(arguments),
-            _ => Err(ToolError::invalid_arguments("this tool takes no arguments; send an empty object")),
+/// The schema with a word that there are no other arguments, where it lists them all: one that nobody knows is a mistake
+/// to be told.
+fn closed(mut schema: Value) -> Value {
+    const OTHERS: [&str; 7] =
+        ["additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
+    if let Some(fields) = schema.as_object_mut()
+        && fields.contains_key("properties")
+        && !OTHERS.iter().any(|other| fields.contains_key(*other))
+    {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    schema
+}
+
+fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
+    let text = given(arguments);
+    let names = names_in(text)?;
+    if *schema == no_arguments()
+        && let Ok(arguments) = A::deserialize(Value::Null)
+    {
+        return match names.is_empty() {
+            true => Ok(arguments),
+            false => Err(ToolError::invalid_arguments("this tool takes no arguments; send an empty object")),
         };
     }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let at = if path == "." { String::new() } else { format!("`{path}`: ") };
-        ToolError::invalid_arguments(format!("{at}{}", error.into_inner()))
+    if let Value::Object(properties) = &schema["properties"]
+        && schema["additionalProperties"] == false
+    {
+        let unknown = names.iter().filter(|name| !properties.contains_key(&***name));
+        let unknown: Vec<String> =
+            unknown.map(|name| unknown_argument(name, properties.keys().map(String::as_str))).collect();
+        if !unknown.is_empty() {
+            return Err(ToolError::invalid_arguments(unknown.join("\n")));
+        }
+    }
+    with_integers(text, |text| {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+            let path = error.path().to_string();
+            let at = if path == "." { String::new() } else { format!("`{path}`: ") };
+            ToolError::invalid_arguments(format!("{at}{}", error.into_inner()))
+        })
     })
 }
 

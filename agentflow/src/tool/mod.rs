@@ -8,6 +8,8 @@ mod definition;
 mod dynamic;
 mod invoke;
 mod output;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod probe;
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,6 +23,7 @@ pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found, panic_text};
 pub use self::output::{ToolError, ToolOutput};
 use crate::context::Context;
+use crate::nesting::Around;
 use crate::resource::ResourceKey;
 
 /// Something a model can call: a definition and a body.
@@ -70,7 +73,8 @@ impl<'a> ToolFuture<'a> {
     /// Runs `body` on tokio's threads for blocking work. It cannot be stopped from outside: after a time-out or a
     /// cancellation it runs on and its answer is dropped.
     pub fn blocking(body: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static) -> Self {
-        Self(Inner::Blocking(tokio::task::spawn_blocking(body)))
+        let around = Around::current();
+        Self(Inner::Blocking(tokio::task::spawn_blocking(move || around.sync_scope(body))))
     }
 }
 
@@ -166,9 +170,9 @@ impl From<Arc<dyn Tool>> for ToolRef {
 /// ```
 #[macro_export]
 macro_rules! tools {
-    ($($tool:path),* $(,)?) => {
-        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new([
-            $($crate::ToolRef::linked(<$tool as $crate::__private::PathTool>::tool())),*
-        ]))
+    ($($path:tt)*) => {
+        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new(
+            $crate::__private::tool_refs!(($crate) $($path)*)
+        ))
     };
 }

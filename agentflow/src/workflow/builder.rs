@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::failure::{StepError, StepFailure};
 use super::handle::{Handle, Loader, RawHandle, Reads};
+use super::names;
 use super::policy::{NodePolicy, OnError, StopPolicy};
 use super::spec::{Body, Branch as SpecBranch, NodeIndex, NodeKind, NodeSpec, Outputs, Spec, StepFuture};
 use crate::context::Context;
@@ -32,7 +33,11 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of a name, which is its identity: a run is taken up by it after a crash.
+    /// A node of a name, which is its identity: a run is resumed by it after a crash.
+    ///
+    /// A name is a part of paths such as `notes[3]` or `judge/model#2`: it must not be empty, contain `[`, `]`, `%`,
+    /// quotes or `\\`, or begin with `model#`, `tool#`, `call#` or `attempt#`. What a node runs is recorded below its
+    /// name, so `a/b` cannot stand beside a node `a`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -85,7 +90,7 @@ impl Node {
         self
     }
 
-    /// Asks a person before it begins.
+    /// Asks a person before it begins, with the values that it reads.
     pub fn approve(mut self, question: impl Into<String>) -> Self {
         self.policy = self.policy.approve(question);
         self
@@ -127,7 +132,8 @@ pub struct Branch<O> {
 }
 
 impl<O: NodeValue> Branch<O> {
-    /// A branch of a name, with what it reads and its step.
+    /// A branch of a name, with what it reads and its step. The name is as a [node's](Node::new), without `/`; a second
+    /// branch of the same name is recorded as `NAME[1]`.
     pub fn new<R, E, B, F>(name: impl Into<String>, reads: R, body: B) -> Self
     where
         R: Reads,
@@ -350,7 +356,7 @@ impl Builder {
 
     /// The output of whichever arm is taken.
     pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
-        let name = format!("{}/end", self.nodes[router.node as usize].path);
+        let name = format!("{}{}", self.nodes[router.node as usize].path, names::END);
         let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
         let outer = std::mem::take(&mut self.prefix);
         let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);
@@ -444,6 +450,7 @@ impl Builder {
             {
                 node.policy.repeatable = Some(false);
             }
+            self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
             let mut name = branch.name.clone();
             let mut repeat = 1;
             while of_spec.iter().any(|other| *other.name == *name) {
@@ -489,7 +496,7 @@ impl Builder {
     fn push<T: NodeValue>(&mut self, node: Node, kind: NodeKind, reads: Vec<RawHandle>, body: Body) -> Handle<T> {
         let Node { name, call, line, mut policy, after, callee } = node;
         let name = format!("{}{name}", self.prefix);
-        if let Some(problem) = problem_of_name(&name) {
+        if let Some(problem) = names::problem_of_node(&name) {
             self.problems.push(problem);
         }
         if !self.names.insert(name.clone()) {
@@ -530,7 +537,8 @@ impl Builder {
         self.push::<O>(node, NodeKind::Step, reads, Body::Step(step))
     }
 
-    pub(super) fn finish(self, name: Arc<str>, output: NodeIndex) -> Result<Spec, String> {
+    pub(super) fn finish(mut self, name: Arc<str>, output: NodeIndex) -> Result<Spec, String> {
+        self.problems.extend(names::problems_of_places(&self.nodes));
         match self.problems.is_empty() {
             true => Ok(Spec::new(name, self.description, self.nodes, output, self.concurrency, self.stop)),
             false => Err(self.problems.join("; ")),
@@ -556,16 +564,4 @@ fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     if tool.approve {
         policy.approve.get_or_insert_with(|| format!("call `{call}`?"));
     }
-}
-
-fn problem_of_name(name: &str) -> Option<String> {
-    let wrong = |part: &str| {
-        part.is_empty()
-            || part.contains(['[', ']', '%', '"', '\\'])
-            || part.starts_with("model#")
-            || part.starts_with("tool#")
-    };
-    name.split('/').any(wrong).then(|| {
-        format!("`{name}` cannot be the name of a node: it must not be empty or contain `[`, `]`, `%`, quotes or `\\`")
-    })
 }

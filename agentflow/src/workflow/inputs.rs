@@ -92,6 +92,7 @@ pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
 
 /// The inputs of a JSON object, in the order of their names.
 pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
+    crate::strict::check(object.as_str()).map_err(|error| error.to_string())?;
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let names = if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") };
@@ -117,6 +118,7 @@ mod tests {
         assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
         assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
         let wrong = |text: &str| from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err();
+        assert_eq!(wrong(r#"{"n": 1, "n": 2}"#), "`n` is given twice; give it once at line 1 column 12");
         assert_eq!(wrong("3"), "write a JSON object with `n`");
         assert_eq!(wrong("{}"), "the input `n` is missing");
         assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));

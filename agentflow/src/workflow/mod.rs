@@ -16,6 +16,7 @@ mod graph;
 mod handle;
 pub(crate) mod inputs;
 mod machine;
+mod names;
 mod policy;
 pub(crate) mod same;
 pub(crate) mod spec;
@@ -39,8 +40,10 @@ pub use self::spec::NodeKind;
 use self::spec::Spec;
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Result};
+use crate::model::BoxFuture;
+use crate::nesting::Around;
 use crate::runtime::Runtime;
-use crate::value::NodeValue;
+use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are going on at once when the workflow does not say.
 pub(crate) const CONCURRENCY: usize = 16;
@@ -73,7 +76,8 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     /// output is the workflow's.
     ///
     /// # Errors
-    /// [`Error::Build`] when two nodes have one name, a name cannot be one, or a handle of another workflow is read.
+    /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, or a
+    /// handle of another workflow is read.
     pub fn build(
         name: impl Into<Arc<str>>,
         inputs: In::Names,
@@ -109,6 +113,15 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
+        let around = Around::enter(cx.runtime(), Some(cx))?;
+        let output = around.scope(self.start(cx, inputs)).await?;
+        Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
+    }
+}
+
+impl<In, Out> Workflow<In, Out> {
+    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
+    fn start(&self, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
         let run = match cx.is_detached() {
             true => {
                 let runtime = cx.runtime();
@@ -119,12 +132,9 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
             }
             false => WorkflowRun::within(&self.spec, inputs, cx),
         };
-        let output = run.run_through().await?;
-        Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
+        Box::pin(run.run_through())
     }
-}
 
-impl<In, Out> Workflow<In, Out> {
     /// The workflow's name.
     pub fn name(&self) -> &str {
         &self.spec.name
@@ -150,7 +160,7 @@ pub(crate) fn state_of(phase: Phase) -> &'static str {
     match phase {
         Phase::Waiting | Phase::Ready => "pending",
         Phase::Running => "running",
-        Phase::Backoff(_) => "waiting for its next attempt",
+        Phase::Backoff { .. } => "waiting for its next attempt",
         Phase::Asking => "waiting for an approval",
         Phase::Interrupted => "interrupted",
         Phase::Done => "done",

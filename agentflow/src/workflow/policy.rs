@@ -93,7 +93,7 @@ impl FailureClass {
             "overloaded" | "server" | "transport" | "truncated" => Self::Unavailable,
             "auth" | "permission" | "unauthorized" | "denied" => Self::Permission,
             "cancelled" => Self::Cancelled,
-            "bad_request" | "invalid_arguments" | "value" | "build" | "model_ref" => Self::Validation,
+            "bad_request" | "invalid_arguments" | "value" | "too_large" | "build" | "model_ref" => Self::Validation,
             "context_overflow" | "content_filter" | "invalid_response" | "answer_too_large" | "no_answer"
             | "invalid_output" => Self::ModelError,
             _ => Self::ToolError,
@@ -137,7 +137,7 @@ pub struct NodePolicy {
     /// What its failure means for the run.
     #[serde(skip_serializing_if = "is_default")]
     pub on_error: OnError,
-    /// A question that a person must grant before the node begins.
+    /// A question that a person must grant before the node begins. It is asked with the values that the node reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<String>,
     /// The most items of a map, or branches of a race, that run at once.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::{
-    BoxFuture, Context, Epoch, Event, Handle, MemoryStore, Node, NodePolicy, RunFilter, RunId, RunRecord, Runtime,
-    Snapshot, Store, StoreError, StoreErrorKind, Workflow, serde_json,
+    Append, BoxFuture, Context, Epoch, Event, Handle, MemoryStore, MessageId, Node, NodePolicy, RunFilter, RunId,
+    RunRecord, Runtime, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage, Workflow, serde_json,
 };
 
 type Step<T> = Result<T, String>;
@@ -37,7 +37,7 @@ impl FileStore {
             let (run, more) = (events[0].run_id.clone(), events.len() as u64);
             match epoch {
                 None => epoch = Some(memory.create(&run, events).await?),
-                Some(epoch) => memory.append(&run, epoch, count, events).await?,
+                Some(epoch) => memory.append(&run, epoch, Append::new(count, events)).await?,
             }
             count += more;
         }
@@ -64,15 +64,16 @@ impl Store for FileStore {
         }
     }
 
-    fn append(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        after: u64,
-        events: Vec<Event>,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
+    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+        match self.keep(&append.events) {
+            Ok(()) => self.memory.append(run, epoch, append),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
         match self.keep(&events) {
-            Ok(()) => self.memory.append(run, epoch, after, events),
+            Ok(()) => self.memory.amend(run, after, events),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
@@ -118,16 +119,28 @@ impl Store for FileStore {
         self.memory.definition(hash)
     }
 
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.send(run, message)
-    }
-
     fn is_shared(&self) -> bool {
         false
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
+        self.memory.send(run, message)
+    }
+
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
         self.memory.receive(run, epoch)
+    }
+
+    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        self.memory.inbox()
+    }
+
+    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.memory.outcome(message)
+    }
+
+    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.memory.withdraw(message)
     }
 }
 

@@ -30,7 +30,9 @@ async fn review(diff: String) -> Result<String> {
     let more = report(text).await?;
     #[node(id = "a/b")]
     let last = report(more).await?;
-    Ok(last)
+    #[node(id = "call#2")]
+    let reserved = report(last).await?;
+    Ok(reserved)
 }
 
 fn main() {}

@@ -367,3 +367,42 @@ pub async fn twice(cx: &Context) -> agentflow::Result<u32> {
     let first = everything(cx, String::new(), vec![1]).await?;
     if first.1.is_some() { weigh(1).await } else { Ok(first.0) }
 }
+
+#[deprecated]
+async fn outdated(value: u32) -> agentflow::Result<(u32, u32)> {
+    Ok((value, value))
+}
+
+/// The levels of lints before the parts of a workflow hold there.
+///
+/// # Errors
+/// When a step fails.
+#[workflow]
+pub async fn lints(#[allow(unused_variables)] unread: u32, value: u32) -> agentflow::Result<u32> {
+    #[allow(deprecated, unused_variables)]
+    let (one, other) = outdated(value).await?;
+    #[expect(deprecated)]
+    let pair = outdated(one).await?;
+    #[allow(unused_variables)]
+    let nobody = weigh(pair.0).await?;
+    #[allow(clippy::no_effect_underscore_binding, unused_variables)]
+    let glue = pair.1;
+    let picked = match value {
+        #[allow(deprecated)]
+        0 => {
+            let pair = outdated(1).await?;
+            pair.0
+        }
+        #[allow(unreachable_patterns)]
+        0 => 2,
+        1 =>
+        {
+            #[allow(deprecated)]
+            outdated(2).await?.1
+        }
+        _ => 3,
+    };
+    #[allow(deprecated)]
+    #[node(id = "end", retry = 1)]
+    Ok(outdated(picked).await?.0)
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{AgentMachine, Command, Outcome, PendingTool, interrupted};
+use super::{AgentMachine, Command, Outcome, PendingTool, Refused};
 use crate::agent::Limits;
 use crate::error::{Error, Failure};
 use crate::event::{AgentStarted, Event, EventKind, RunBody, RunId, RunStarted};
@@ -51,7 +51,7 @@ fn call() -> impl Strategy<Value = Call> {
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let turn = prop_oneof![
-        6 => prop::collection::vec(call(), 1..4).prop_map(Turn::Calls),
+        6 => prop::collection::vec(call(), 1..6).prop_map(Turn::Calls),
         2 => Just(Turn::Answer),
         1 => Just(Turn::Empty),
         1 => Just(Turn::Paused),
@@ -155,9 +155,14 @@ impl Simulation<'_> {
     }
 
     fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<(), Crash> {
-        let (cut_off, mut tools): (Vec<_>, Vec<_>) = tools.into_iter().partition(|tool| tool.interrupted);
-        for tool in cut_off {
-            let result = Arc::new(interrupted(&tool.call));
+        let (refused, mut tools): (Vec<_>, Vec<_>) = tools.into_iter().partition(|tool| tool.refused.is_some());
+        for tool in refused {
+            if tool.refused != Some(Refused::Interrupted) {
+                let call = Arc::clone(&tool.call);
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
+                self.record(tool.path.clone(), started)?;
+            }
+            let result = Arc::new(tool.refusal().unwrap());
             self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None })?;
         }
         for tool in &tools {
@@ -180,11 +185,11 @@ impl Simulation<'_> {
 }
 
 fn begun() -> RunStarted {
-    RunStarted::new(RunBody::Agent(AgentStarted::new("a".into(), Conversation::from("go"))))
+    RunStarted::new(RunBody::Agent(AgentStarted::new("a".into(), None, Conversation::from("go"))))
 }
 
 fn limits() -> Limits {
-    Limits::default().max_steps(4).max_tool_failures(4)
+    Limits::default().max_steps(4).max_tool_failures(4).max_tool_calls_per_turn(3)
 }
 
 fn described(outcome: &Outcome) -> String {
@@ -257,12 +262,13 @@ proptest! {
                 stop_after: usize::MAX,
             };
             let Ok(taken_up) = again.run() else { panic!("nothing stops this one") };
-            let conversation = again.machine.conversation().clone();
+            let conversation = again.machine.history();
             prop_assert!(conversation.open_calls().is_empty());
             let mut was_interrupted = false;
             for result in conversation.messages().iter().flat_map(|message| message.results()) {
                 was_interrupted |= result.status == ToolStatus::Interrupted;
             }
+            prop_assert!(world.effects.keys().all(|id| !id.ends_with(['3', '4'])), "{:?}", world.effects);
             for (id, times) in &world.effects {
                 let call = ToolCall::new(id.clone(), "", "");
                 prop_assert!(*times == 1 || world.call(&call).repeatable(), "{} ran {} times", id, times);
@@ -311,4 +317,37 @@ fn an_event_that_does_not_fit_changes_nothing() {
         machine.apply(&StepPath::root(), &kind);
     }
     assert_eq!(format!("{machine:?}"), before);
+}
+
+/// One turn of so many calls, from the answer to the results, and how long it takes.
+fn turn_of(calls: usize) -> std::time::Duration {
+    let (limits, root) = (limits().max_tool_calls_per_turn(calls), StepPath::root());
+    let mut machine = AgentMachine::new(root.clone(), limits, None);
+    machine.apply(&root, &EventKind::RunStarted(Arc::new(begun())));
+    let parts = (0..calls).map(|at| Part::ToolCall(Arc::new(ToolCall::new(at.to_string(), "t", "{}"))));
+    let response = ModelResponse::new(Message::new(Role::Assistant, parts.collect::<Vec<_>>()));
+    let began = std::time::Instant::now();
+    let response = crate::agent::driver::with_call_ids(response, 1);
+    machine.apply(&root.model(1), &EventKind::ModelCompleted(Arc::new(response)));
+    let Command::CallTools(tools) = machine.command() else { panic!("{:?}", machine.command()) };
+    for PendingTool { path, call, .. } in &tools {
+        let (call, effects) = (Arc::clone(call), Effects::None);
+        machine.apply(path, &EventKind::ToolStarted { call, effects, idempotent: false });
+    }
+    assert_eq!(machine.open_steps().len(), calls);
+    for PendingTool { path, call, .. } in tools.iter().rev() {
+        let result = Arc::new(super::closed(call, ToolStatus::Success, "1"));
+        machine.apply(path, &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None });
+    }
+    assert!(matches!(machine.command(), Command::EndStep { step: 1 }));
+    assert!(machine.history().open_calls().is_empty());
+    began.elapsed()
+}
+
+#[test]
+fn the_cost_of_a_turn_grows_with_its_calls_and_not_with_their_square() {
+    let few = (0..5).map(|_| turn_of(1000)).min().unwrap_or_default();
+    let many = (0..2).map(|_| turn_of(30_000)).min().unwrap_or_default();
+    // 30 times as much, and not 900 times.
+    assert!(many < few * 200, "{few:?} and {many:?}");
 }

@@ -17,12 +17,15 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use self::owner::Owner;
 use self::problem::Problems;
 use self::reader::Readers;
 use self::row::EventRow;
 use self::tables::First;
 use self::writer::Writer;
-use super::{Epoch, RunFilter, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
+use super::{
+    Append, Epoch, MessageId, RunFilter, RunRecord, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage,
+};
 use crate::event::{Event, RunId};
 use crate::model::BoxFuture;
 
@@ -188,18 +191,22 @@ impl Store for SqliteStore {
         Box::pin(self.0.writer.submit(move |tables| tables.close(&run, epoch)))
     }
 
-    fn append(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        after: u64,
-        events: Vec<Event>,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
+    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
         // Encoded here, on the thread of the run, so that the one writer has less to do.
+        match EventRow::of(run, append.after, &append.events) {
+            Ok(rows) => {
+                let run = run.clone();
+                Box::pin(self.0.writer.submit(move |tables| tables.append(&run, epoch, &append, &rows)))
+            }
+            Err(error) => refused(error),
+        }
+    }
+
+    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
         match EventRow::of(run, after, &events) {
             Ok(rows) => {
                 let run = run.clone();
-                Box::pin(self.0.writer.submit(move |tables| tables.append(&run, epoch, after, &events, &rows)))
+                Box::pin(self.0.writer.submit(move |tables| tables.amend(&run, after, &events, &rows)))
             }
             Err(error) => refused(error),
         }
@@ -249,24 +256,38 @@ impl Store for SqliteStore {
         self.read_with(move |connection, problems| reader::definition(connection, problems, &hash))
     }
 
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<(), StoreError>> {
+    fn identity(&self) -> Option<String> {
+        Some(format!("sqlite:{}", self.path().display()))
+    }
+
+    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        let run = run.clone();
+        // Within a write transaction: only there is a lock file that nobody holds one of a process that has ended.
+        Box::pin(self.0.writer.submit(move |tables| tables.holder(&run)))
+    }
+
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
         let run = run.clone();
         Box::pin(self.0.writer.submit(move |tables| tables.send(&run, &message)))
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<String>, StoreError>> {
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
         let run = run.clone();
-        let store = self.clone();
-        Box::pin(async move {
-            // Asked often and seldom answered: nobody waits for the writer to learn that there is nothing.
-            let asked = run.clone();
-            let any =
-                store.read_with(move |connection, problems| reader::has_messages(connection, problems, &asked, epoch));
-            match any.await? {
-                true => store.0.writer.submit(move |tables| tables.receive(&run, epoch)).await,
-                false => Ok(Vec::new()),
-            }
-        })
+        Box::pin(self.0.writer.submit(move |tables| tables.receive(&run, epoch)))
+    }
+
+    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        // A process that has had no run open is sent nothing.
+        let Some(owner) = Owner::existing(self.path()) else { return Box::pin(std::future::ready(Ok(Vec::new()))) };
+        self.read_with(move |connection, problems| reader::inbox(connection, problems, owner.id()))
+    }
+
+    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.read_with(move |connection, problems| reader::outcome(connection, problems, message))
+    }
+
+    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        Box::pin(self.0.writer.submit(move |tables| tables.withdraw(message)))
     }
 }
 

@@ -43,6 +43,12 @@ impl Owner {
         Ok(owner)
     }
 
+    /// The owner of this process, if it has had runs of the store open.
+    pub(super) fn existing(store: &Path) -> Option<Arc<Self>> {
+        let owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.iter().find(|(path, _)| path == store).and_then(|(_, owner)| owner.upgrade())
+    }
+
     /// What the store keeps of it.
     pub(super) fn id(&self) -> &str {
         &self.id

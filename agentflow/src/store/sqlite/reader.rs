@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use super::problem::Problems;
 use super::{Settings, row, schema, tables};
 use crate::event::{Event, RunId};
-use crate::store::{Epoch, RunFilter, RunRecord, Snapshot, StoreError};
+use crate::store::{MessageId, RunFilter, RunRecord, Snapshot, StoreError, StoreMessage};
 
 /// The most connections that are kept while nobody reads.
 const IDLE: usize = 8;
@@ -162,24 +162,36 @@ pub(super) fn definition(
         .map_err(|error| problems.sql(error))
 }
 
-/// Whether there are messages for a run, when this epoch may take them.
-pub(super) fn has_messages(
+/// The messages without an outcome for runs that a process has open.
+pub(super) fn inbox(
     connection: &Connection,
     problems: &Problems,
-    run: &RunId,
-    epoch: Epoch,
-) -> Result<bool, StoreError> {
-    let found = connection
+    owner: &str,
+) -> Result<Vec<StoreMessage>, StoreError> {
+    connection
         .prepare_cached(
-            "SELECT epoch, EXISTS (SELECT 1 FROM messages WHERE messages.run = runs.key) FROM runs WHERE run_id = ?1",
+            "SELECT messages.id, runs.run_id, messages.body FROM messages JOIN runs ON runs.key = messages.run \
+             WHERE messages.outcome IS NULL AND runs.owner = ?1 ORDER BY messages.id",
         )
         .and_then(|mut select| {
-            select.query_row([run.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()
+            let message = |row: &rusqlite::Row<'_>| {
+                let id = MessageId(row.get::<_, i64>(0)?.unsigned_abs());
+                Ok(StoreMessage::new(id, RunId::new(row.get::<_, String>(1)?), row.get::<_, String>(2)?))
+            };
+            select.query_map([owner], message)?.collect()
         })
-        .map_err(|error| problems.sql(error))?;
-    match found {
-        None => Err(StoreError::not_found(run)),
-        Some((now, _)) if now.unsigned_abs() != epoch.0 => Err(StoreError::fenced(run)),
-        Some((_, any)) => Ok(any),
-    }
+        .map_err(|error| problems.sql(error))
+}
+
+/// The outcome of a message.
+pub(super) fn outcome(
+    connection: &Connection,
+    problems: &Problems,
+    message: MessageId,
+) -> Result<Option<String>, StoreError> {
+    connection
+        .prepare_cached("SELECT outcome FROM messages WHERE id = ?1")
+        .and_then(|mut select| select.query_row([row::number(message.0)], |row| row.get(0)).optional())
+        .map(Option::flatten)
+        .map_err(|error| problems.sql(error))
 }

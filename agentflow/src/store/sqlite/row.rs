@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::problem::Problems;
 use crate::event::{Event, EventKind, PauseReason, RunId};
 use crate::path::StepPath;
-use crate::store::{RunRecord, Snapshot, StoreError, StoreErrorKind};
+use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 
 /// The most events of one run: a place has 32 bits of a row's id.
@@ -151,6 +151,11 @@ pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.s
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
+/// The status of a run from its column.
+pub(super) fn status(text: &str, run: &RunId, problems: &Problems) -> Result<RunStatus, StoreError> {
+    text.parse().map_err(|_| problems.newer(format_args!("the status of the run `{run}`")))
+}
+
 /// Reads the columns of [`RECORD`].
 pub(super) fn record(row: &Row<'_>, problems: &Problems) -> Result<RunRecord, StoreError> {
     let sql = |error| problems.sql(error);
@@ -161,7 +166,7 @@ pub(super) fn record(row: &Row<'_>, problems: &Problems) -> Result<RunRecord, St
     let created = Timestamp::from_millis(number(6)?.unwrap_or_default().unsigned_abs());
     let (status, reason) = (text(3)?, maybe(4)?);
     let newer = || problems.newer(format_args!("the status of the run `{run_id}`"));
-    let status = status.parse().map_err(|_| newer())?;
+    let status = self::status(&status, &run_id, problems)?;
     let pause_reason = reason
         .map(|reason| PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason)).map_err(|_| newer()))
         .transpose()?;

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Each brings the tables from one version to the next.
-const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The version of the tables that this release writes.
 const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -10,7 +10,7 @@ use super::owner::{self, Owner};
 use super::problem::{Failed, Problems};
 use super::row::{self, EventRow, number};
 use crate::event::{Event, PauseReason, RunId, RunStarted};
-use crate::store::{Epoch, RunRecord, StoreError};
+use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
 
 /// More runs than these are not kept in memory.
 const KNOWN: usize = 10_000;
@@ -97,26 +97,80 @@ impl Tables {
     }
 
     pub(super) fn open(&mut self, run: &RunId) -> Result<Epoch, Failed> {
-        let row = self
-            .connection
-            .prepare_cached("SELECT key, epoch, owner, version FROM runs WHERE run_id = ?1")?
-            .query_row([run.as_str()], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?, row.get(3)?))
-            })
-            .optional()?;
-        let Some((key, epoch, holder, version)) = row else { return Err(StoreError::not_found(run).into()) };
-        check_version(run, version, &self.problems)?;
-        let owner = self.owner()?;
-        if let Some(holder) = holder.filter(|holder| holder != owner.id())
-            && let Some(process) = owner::alive(self.problems.path(), &holder).map_err(|error| self.no_lock(error))?
-        {
-            return Err(StoreError::busy(run, &process).into());
+        let row = self.at_rest(run)?;
+        if row.status.has_ended() {
+            return Err(StoreError::ended(run, row.status).into());
         }
+        let owner = self.owner()?;
         self.known.remove(run);
         self.connection
             .prepare_cached("UPDATE runs SET epoch = epoch + 1, owner = ?2, version = max(version, ?3) WHERE key = ?1")?
-            .execute(params![key, owner.id(), RunStarted::VERSION])?;
-        Ok(Epoch((epoch + 1).unsigned_abs()))
+            .execute(params![row.key, owner.id(), RunStarted::VERSION])?;
+        Ok(Epoch((row.epoch + 1).unsigned_abs()))
+    }
+
+    pub(super) fn amend(&mut self, run: &RunId, after: u64, events: &[Event], rows: &[EventRow]) -> Result<(), Failed> {
+        self.at_rest(run)?;
+        self.known.remove(run);
+        let mut known = self.look_up(run)?;
+        if known.record.events != after {
+            return Err(StoreError::fenced(run).into());
+        }
+        known.owned = false;
+        let key = known.key;
+        events.iter().for_each(|event| known.record.apply(event));
+        self.keep(known);
+        self.insert(key, rows)?;
+        self.connection
+            .prepare_cached(
+                "UPDATE runs SET epoch = epoch + 1, owner = NULL, version = max(version, ?2) WHERE key = ?1",
+            )?
+            .execute(params![key, RunStarted::VERSION])?;
+        self.update(run, false)?;
+        self.known.remove(run);
+        Ok(())
+    }
+
+    /// A run that no living process but this one executes.
+    fn at_rest(&mut self, run: &RunId) -> Result<AtRest, Failed> {
+        let row = self
+            .connection
+            .prepare_cached("SELECT key, epoch, owner, version, status FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| {
+                let columns = (row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?);
+                Ok((columns, row.get(3)?, row.get::<_, String>(4)?))
+            })
+            .optional()?;
+        let Some(((key, epoch, holder), version, status)) = row else {
+            return Err(StoreError::not_found(run).into());
+        };
+        check_version(run, version, &self.problems)?;
+        let status = row::status(&status, run, &self.problems)?;
+        let owner = self.owner()?;
+        if let Some(holder) = holder.filter(|holder| holder != owner.id())
+            && let Some(process) = self.alive(&holder)?
+        {
+            return Err(StoreError::busy(run, &process).into());
+        }
+        Ok(AtRest { key, epoch, status })
+    }
+
+    fn alive(&self, holder: &str) -> Result<Option<String>, Failed> {
+        owner::alive(self.problems.path(), holder).map_err(|error| self.no_lock(error))
+    }
+
+    /// The other living process that has a run open.
+    pub(super) fn holder(&mut self, run: &RunId) -> Result<Option<String>, Failed> {
+        let holder: Option<Option<String>> = self
+            .connection
+            .prepare_cached("SELECT owner FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| row.get(0))
+            .optional()?;
+        let own = self.owner.as_ref().map(|owner| owner.id());
+        match holder.flatten().filter(|holder| Some(&**holder) != own) {
+            Some(holder) => self.alive(&holder),
+            None => Ok(None),
+        }
     }
 
     pub(super) fn close(&mut self, run: &RunId, epoch: Epoch) -> Result<(), Failed> {
@@ -138,12 +192,11 @@ impl Tables {
         &mut self,
         run: &RunId,
         epoch: Epoch,
-        after: u64,
-        events: &[Event],
+        Append { after, events, answered }: &Append,
         rows: &[EventRow],
     ) -> Result<(), Failed> {
         let known = self.writable(run, epoch)?;
-        if known.record.events != after {
+        if known.record.events != *after {
             return Err(StoreError::fenced(run).into());
         }
         let (key, mut changed) = (known.key, false);
@@ -152,26 +205,40 @@ impl Tables {
             known.record.apply(event);
             changed |= before != state(&known.record);
         }
+        let ended = known.record.status.has_ended();
         self.insert(key, rows)?;
+        for Answered { message, outcome } in answered {
+            self.connection
+                .prepare_cached("UPDATE messages SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL")?
+                .execute(params![number(message.0), outcome])?;
+        }
         if changed {
-            self.update(run)?;
+            self.update(run, !ended)?;
+        }
+        if changed && ended {
+            self.connection
+                .prepare_cached("DELETE FROM messages WHERE run = ?1 AND outcome IS NULL")?
+                .execute([key])?;
         }
         Ok(())
     }
 
-    /// Writes the columns that follow from events.
-    fn update(&mut self, run: &RunId) -> Result<(), Failed> {
+    /// Writes the columns that follow from events, and whether this process has the run open: one that has ended is
+    /// nobody's, so who opens it again need not ask whether this process is alive.
+    fn update(&mut self, run: &RunId, open: bool) -> Result<(), Failed> {
         let owner = self.owner.clone();
         let Some(Known { key, owned, record, .. }) = self.known.get_mut(run) else { return Ok(()) };
-        // A run that has ended is nobody's: who takes it up again need not ask whether this process is alive.
-        *owned = !record.status.has_ended();
+        *owned = open;
         self.connection
-            .prepare_cached("UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, owner = ?5 WHERE key = ?1")?
+            .prepare_cached(
+                "UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, definition = ?5, owner = ?6 WHERE key = ?1",
+            )?
             .execute(params![
                 &*key,
                 record.status.as_str(),
                 record.pause_reason.map(|reason| reason.to_string()),
                 &record.error,
+                &record.definition,
                 owner.as_ref().filter(|_| *owned).map(|owner| owner.id()),
             ])?;
         Ok(())
@@ -201,25 +268,43 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn send(&mut self, run: &RunId, message: &str) -> Result<(), Failed> {
-        let Some(key) = self.key(run)? else { return Err(StoreError::not_found(run).into()) };
+    pub(super) fn send(&mut self, run: &RunId, message: &str) -> Result<MessageId, Failed> {
+        let row: Option<(i64, String)> = self
+            .connection
+            .prepare_cached("SELECT key, status FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((key, status)) = row else { return Err(StoreError::not_found(run).into()) };
+        let status = row::status(&status, run, &self.problems)?;
+        if status.has_ended() {
+            return Err(StoreError::ended(run, status).into());
+        }
         self.connection
             .prepare_cached("INSERT INTO messages (run, body) VALUES (?1, ?2)")?
             .execute(params![key, message])?;
-        Ok(())
+        Ok(MessageId(self.connection.last_insert_rowid().unsigned_abs()))
     }
 
-    pub(super) fn receive(&mut self, run: &RunId, epoch: Epoch) -> Result<Vec<String>, Failed> {
+    pub(super) fn receive(&mut self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, Failed> {
         let key = self.writable(run, epoch)?.key;
         let messages = self
             .connection
-            .prepare_cached("SELECT body FROM messages WHERE run = ?1 ORDER BY id")?
-            .query_map([key], |row| row.get(0))?
-            .collect::<rusqlite::Result<Vec<String>>>()?;
-        if !messages.is_empty() {
-            self.connection.prepare_cached("DELETE FROM messages WHERE run = ?1")?.execute([key])?;
-        }
+            .prepare_cached("SELECT id, body FROM messages WHERE run = ?1 AND outcome IS NULL ORDER BY id")?
+            .query_map([key], |row| {
+                let id = MessageId(row.get::<_, i64>(0)?.unsigned_abs());
+                Ok(StoreMessage::new(id, run.clone(), row.get::<_, String>(1)?))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
         Ok(messages)
+    }
+
+    pub(super) fn withdraw(&mut self, message: MessageId) -> Result<Option<String>, Failed> {
+        let outcome: Option<Option<String>> = self
+            .connection
+            .prepare_cached("DELETE FROM messages WHERE id = ?1 RETURNING outcome")?
+            .query_row([number(message.0)], |row| row.get(0))
+            .optional()?;
+        Ok(outcome.flatten())
     }
 
     fn key(&self, run: &RunId) -> rusqlite::Result<Option<i64>> {
@@ -283,9 +368,16 @@ impl Tables {
     }
 }
 
+/// A run that no other living process has open.
+struct AtRest {
+    key: i64,
+    epoch: i64,
+    status: RunStatus,
+}
+
 /// What of a record has columns of its own and changes.
-fn state(record: &RunRecord) -> (crate::store::RunStatus, Option<PauseReason>) {
-    (record.status, record.pause_reason)
+fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>>) {
+    (record.status, record.pause_reason, record.definition.clone())
 }
 
 /// A run that a newer release has written is left alone.

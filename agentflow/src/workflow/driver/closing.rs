@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::WorkflowRun;
+use super::task::Task;
 use crate::error::{Error, Failure};
 use crate::event::EventKind;
-use crate::runtime::RunState;
 use crate::workflow::machine::{CANCELLED, Unit};
 
 impl WorkflowRun {
@@ -16,19 +16,7 @@ impl WorkflowRun {
         }
         let attempt = self.machine.attempts(unit);
         let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
-        self.close_left_open(unit, &error.message);
         self.record(unit, EventKind::NodeFailed { attempt, error });
-    }
-
-    /// Gives what an earlier process left open below a step its end, when the step is not taken up again.
-    pub(super) fn close_left_open(&self, unit: Unit, reason: &str) {
-        if self.machine.is_left_open(unit) {
-            let path = self.path(unit);
-            let recorded = self.shared.log.records_below(&path);
-            for (path, kind) in RunState::closings_below(&path, &recorded, reason) {
-                self.shared.record(path, kind);
-            }
-        }
     }
 
     pub(super) fn close_cancelled(&mut self, reason: &Arc<str>) {
@@ -37,12 +25,16 @@ impl WorkflowRun {
         }
         self.open = false;
         // What is below a step records its end before the step does.
+        self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
             let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
-            self.close_left_open(unit, &error.message);
+            self.shared.close_below(&self.path(unit), &error.message);
             self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+        }
+        if !self.base.is_root() && self.machine.pause_reason().is_some() {
+            self.record_run(EventKind::resumed());
         }
         self.shared.record(
             self.base.clone(),
@@ -72,8 +64,15 @@ impl Drop for WorkflowRun {
         }
         self.shared.unlisten(&self.base);
         if self.base.is_root() {
-            self.shared.log.close();
-            self.shared.runtime.forget(&self.shared.id);
+            self.shared.close();
+            return;
+        }
+        // Requests that this workflow did not take are answered by the one around it.
+        self.control.close();
+        while let Ok(request) = self.control.try_recv() {
+            if request.reply.is_some() {
+                self.shared.request(request);
+            }
         }
     }
 }

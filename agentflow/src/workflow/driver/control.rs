@@ -11,58 +11,49 @@ use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
-    /// Does what was asked, and says so when it is kept.
-    pub(super) fn requested(&mut self, request: Request) {
-        if let Signal::Retry { node, .. } | Signal::Answer { node, .. } = &request.signal
-            && let Some(path) = self.below_a_step(node)
-        {
-            return self.shared.park(&self.base, path, request);
-        }
-        let outcome = match &request.signal {
+    /// Does what was asked; whoever asked is told when that is kept.
+    pub(super) fn requested(&mut self, Request { signal, reply }: Request) {
+        let shared = Arc::clone(&self.shared);
+        shared.log.replying(reply, || match &signal {
             Signal::Pause => self.pause(),
             Signal::Resume => self.resume(),
+            // It is taken before it comes here.
             Signal::Cancel { reason } => {
                 self.shared.cancel(reason.as_str());
                 Ok(())
             }
+            Signal::Retry { node, .. } | Signal::Answer { node, .. } if self.is_of_a_step(node) => {
+                self.shared.do_by_journal(&signal)
+            }
             Signal::Retry { node, by } => self.retry(node, by),
             Signal::Answer { node, answer, by } => self.answer(node, answer, by),
-        };
-        let shared = Arc::clone(&self.shared);
-        if outcome.is_ok() && shared.log.is_durable() && request.reply.is_some() {
-            // The answer waits for the commit; the run does not.
-            tokio::spawn(async move {
-                let kept = shared.log.commit().await;
-                request.answer(kept.map_err(|error| {
-                    ControlError::new(ControlErrorKind::WrongState, format!("it could not be kept: {error}"))
-                }));
-            });
-        } else {
-            request.answer(outcome);
-        }
+        });
     }
 
     fn pause(&mut self) -> Result<(), ControlError> {
+        if !self.base.is_root() {
+            self.machine.set_paused(true);
+            return Ok(());
+        }
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.operator(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.record_run(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.shared.hold(true);
         Ok(())
     }
 
-    /// An operator's pause is the run's: a workflow that is a step follows it and records nothing.
-    fn operator(&mut self, kind: EventKind) {
-        match self.base.is_root() {
-            true => self.record_run(kind),
-            false => self.machine.apply_run(&kind),
-        }
-    }
-
     fn resume(&mut self) -> Result<(), ControlError> {
+        // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
+        if !self.base.is_root() {
+            self.machine.set_paused(false);
+            return Ok(());
+        }
         if !self.machine.is_paused() {
             return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
-        self.operator(EventKind::RunResumed { recovered: false, redefined: None });
+        self.record_run(EventKind::resumed());
+        self.shared.hold(false);
         Ok(())
     }
 
@@ -104,24 +95,22 @@ impl WorkflowRun {
     /// A run that waited for this very thing is no longer paused.
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
-            self.record_run(EventKind::RunResumed { recovered: false, redefined: None });
+            self.record_run(EventKind::resumed());
         }
     }
 
-    /// The path of a node that is none of this workflow's but lies below a step of it that has begun or is about to:
-    /// after a restart the workflow it belongs to may not have been taken up yet.
-    fn below_a_step(&self, name: &str) -> Option<StepPath> {
-        let path: StepPath = name.parse().ok()?;
-        if self.node(name).is_ok() {
-            return None;
+    /// Whether a node is none of this workflow's and lies below a step of it: it is one of a workflow that has ended, or
+    /// that has not begun again after a restart.
+    fn is_of_a_step(&self, name: &str) -> bool {
+        let Ok(path) = name.parse::<StepPath>() else { return false };
+        if self.node(name).is_ok() || self.whole_of(name).is_some() {
+            return false;
         }
-        let spec = self.machine.spec();
-        let is_open = |unit: Unit| {
+        let below = |unit: Unit| {
             let step = self.path(unit);
-            matches!(self.machine.phase(unit), Phase::Ready | Phase::Running) && path != step && path.is_within(&step)
+            path != step && path.is_within(&step)
         };
-        let units = (0..).zip(&spec.nodes).flat_map(|(at, _)| self.machine.units(at));
-        units.into_iter().any(is_open).then_some(path)
+        (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at)).any(below)
     }
 
     /// The node that an item or a branch belongs to.
@@ -130,18 +119,6 @@ impl WorkflowRun {
         let units = (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
         let found = units.filter(|unit| unit.child.is_some()).find(|unit| self.path(*unit) == path)?;
         Some(self.path(Unit::node(found.node)).to_string())
-    }
-
-    /// A step has ended, so nobody below it will take these wishes.
-    pub(super) fn refuse_parked(&self, unit: Unit) {
-        for request in self.shared.unpark(&self.path(unit)) {
-            let (Signal::Retry { node, .. } | Signal::Answer { node, .. }) = &request.signal else { continue };
-            let error = ControlError::new(
-                ControlErrorKind::WrongState,
-                format!("the node `{node}` takes no word any more: the step it belongs to has ended"),
-            );
-            request.answer(Err(error));
-        }
     }
 
     fn node(&self, name: &str) -> Result<Unit, ControlError> {

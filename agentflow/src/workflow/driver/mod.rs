@@ -28,7 +28,9 @@ use super::spec::{Body, NodeIndex, Spec};
 use crate::context::{Context, RunShared};
 use crate::control::Request;
 use crate::error::{Error, Failure, Result};
-use crate::event::{Event, EventKind, Ledger, RunBody, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{
+    Event, EventKind, Ledger, RunBody, RunCompleted, RunId, RunStarted, WorkflowCompleted, WorkflowStarted,
+};
 use crate::middleware::RunInfo;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
@@ -48,12 +50,18 @@ pub(crate) struct WorkflowRun {
     resources: Resources,
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Request>,
-    commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    commit: Option<Commit>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
     /// What it came to in an earlier life of the run.
     ended: Option<Result<Encoded, Arc<Failure>>>,
     open: bool,
+}
+
+/// A write to the store that the run does not wait for.
+enum Commit {
+    Journal(BoxFuture<'static, Result<(), StoreError>>),
+    Snapshot(BoxFuture<'static, Result<(), StoreError>>),
 }
 
 /// How a workflow failed: for the record, and for its direct caller.
@@ -71,6 +79,21 @@ impl From<Error> for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         Error::from(error).into()
+    }
+}
+
+impl Commit {
+    fn poll(&mut self, run: &RunId, cx: &mut TaskContext<'_>) -> Poll<Result<(), StoreError>> {
+        match self {
+            Self::Journal(write) => write.as_mut().poll(cx),
+            // The journal has everything that a snapshot has: a run does without.
+            Self::Snapshot(write) => write.as_mut().poll(cx).map(|written| {
+                if let Err(error) = written {
+                    tracing::warn!(%run, %error, "a snapshot could not be kept; resuming the run will read more of its journal");
+                }
+                Ok(())
+            }),
+        }
     }
 }
 
@@ -147,7 +170,12 @@ impl WorkflowRun {
                 run.shared.record(run.base.clone(), kind);
             }
         }
-        // One that had ended before has nothing left to take wishes for.
+        match run.base.is_root() {
+            // What an operator paused before a restart is paused for agents, too.
+            true => run.shared.hold(run.machine.is_paused()),
+            false => run.machine.set_paused(run.shared.is_held()),
+        }
+        // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
             run.shared.listen(&run.base, sender);
         }
@@ -180,9 +208,13 @@ impl WorkflowRun {
     }
 
     fn record(&mut self, unit: Unit, kind: EventKind) {
+        let path = self.path(unit);
+        if let EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. } = &kind {
+            self.shared.close_below(&path, "the step has ended");
+        }
         let now = self.shared.clock.now();
         self.machine.apply(unit, &kind, now);
-        self.shared.log.record(now, self.path(unit), kind);
+        self.shared.log.record(now, path, kind);
     }
 
     /// Records that the run waits or goes on. A workflow that is a step and waits for somebody says so at its own path,
@@ -294,6 +326,10 @@ impl WorkflowRun {
     }
 
     async fn drive(&mut self) -> Result<Outcome, StoreError> {
+        // What was asked for before the first step counts for it.
+        while let Ok(request) = self.control.try_recv() {
+            self.requested(request);
+        }
         loop {
             while let Some(command) = self.machine.command() {
                 if let Some(outcome) = self.act(command) {
@@ -302,7 +338,7 @@ impl WorkflowRun {
             }
             if self.commit.is_none() && self.shared.log.has_uncommitted() {
                 let shared = Arc::clone(&self.shared);
-                self.commit = Some(Box::pin(async move { shared.log.commit().await }));
+                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
             }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
@@ -331,7 +367,8 @@ impl WorkflowRun {
         }
         self.shared.log.took_snapshot(events.len());
         if let Some((store, Some(epoch))) = self.shared.log.store() {
-            self.commit = Some(store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events)));
+            let written = store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events));
+            self.commit = Some(Commit::Snapshot(written));
         }
     }
 
@@ -341,7 +378,7 @@ impl WorkflowRun {
                 return Poll::Ready(Happened::Task(ended));
             }
             if let Some(commit) = &mut self.commit
-                && let Poll::Ready(committed) = commit.as_mut().poll(cx)
+                && let Poll::Ready(committed) = commit.poll(&self.shared.id, cx)
             {
                 return Poll::Ready(Happened::Committed(committed));
             }
@@ -372,13 +409,13 @@ impl WorkflowRun {
                 let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
                 self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable });
             }
-            Command::Close { node, output } => {
-                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
-            }
+            Command::Close { node, output } => match self.within_size(output) {
+                Ok(output) => self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 }),
+                Err(error) => self.fail(Unit::node(node), error),
+            },
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
-                self.close_left_open(unit, &error.message);
                 let attempt = self.machine.attempts(unit);
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
@@ -422,7 +459,7 @@ impl WorkflowRun {
         let definition = spec.node(node);
         let request = match &definition.body {
             Body::Gate { question, .. } => task::caught(|| question(&self.machine)),
-            _ => super::approval_of(definition),
+            _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {
             Ok(request) => {
@@ -439,7 +476,8 @@ impl WorkflowRun {
     fn set_timer(&mut self, unit: Unit, since: Timestamp) {
         let now = self.shared.clock.now();
         let left = match self.machine.phase(unit) {
-            Phase::Backoff(until) => until.since(now),
+            // A clock that was set back does not make it longer.
+            Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
             Phase::Asking => {
                 let definition = self.machine.spec().node(unit.node);
                 let Body::Gate { .. } = definition.body else { return };
@@ -454,19 +492,16 @@ impl WorkflowRun {
     /// A step has ended, or a wait is over.
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
-            Ended::Step { unit, began, result } => {
-                match result {
-                    Ok(output) => {
-                        let duration_ms = millis(self.shared.clock.now().since(began));
-                        self.record(unit, EventKind::NodeCompleted { output, duration_ms });
-                    }
-                    Err(error) => self.fail(unit, error),
+            Ended::Step { unit, began, result } => match result.and_then(|output| self.within_size(output)) {
+                Ok(output) => {
+                    let duration_ms = millis(self.shared.clock.now().since(began));
+                    self.record(unit, EventKind::NodeCompleted { output, duration_ms });
                 }
-                self.refuse_parked(unit);
-            }
+                Err(error) => self.fail(unit, error),
+            },
             Ended::Uncommitted(error) => return Err(error),
             Ended::Timer { unit } => match self.machine.phase(unit) {
-                Phase::Backoff(_) => self.machine.wake(unit),
+                Phase::Backoff { .. } => self.machine.wake(unit),
                 Phase::Asking => {
                     let limit = self.machine.spec().node(unit.node).policy.timeout_of().unwrap_or_default();
                     let message = format!("nobody answered within {limit:?}");
@@ -477,6 +512,18 @@ impl WorkflowRun {
             },
         }
         Ok(())
+    }
+
+    fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
+        let (size, limit) = (output.as_str().len(), self.shared.runtime.max_output_bytes());
+        if size <= limit {
+            return Ok(output);
+        }
+        let message = format!(
+            "the output has {size} bytes, more than the {limit} that one step may have; put the data where it belongs \
+             and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
+        );
+        Err(StepError::new("too_large", message))
     }
 
     /// Records that an attempt failed, and whether another follows.

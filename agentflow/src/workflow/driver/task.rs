@@ -67,9 +67,18 @@ impl Task {
         self.unit
     }
 
-    /// Drops the step or the wait now.
+    /// Drops the step or the wait now. A step that panics as it is dropped takes nothing else with it.
     pub(super) fn drop_work(&mut self) {
-        self.work = Work::Dropped;
+        let work = std::mem::replace(&mut self.work, Work::Dropped);
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(work))) {
+            tracing::error!(problem = panic_text(&*panic), "a step panicked while it was dropped");
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.drop_work();
     }
 }
 
@@ -89,13 +98,13 @@ impl Future for Task {
                         Err(panic) => Err(panicked(&*panic)),
                     };
                     let began = *began;
-                    this.work = Work::Dropped;
+                    this.drop_work();
                     return Poll::Ready(Ended::Step { unit, began, result });
                 }
                 Work::Commit { began, commit, future } => match commit.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(error)) => {
-                        this.work = Work::Dropped;
+                        this.drop_work();
                         return Poll::Ready(Ended::Uncommitted(error));
                     }
                     Poll::Ready(Ok(())) => {

@@ -13,6 +13,9 @@ pub(super) struct Group {
     pub(super) items: Vec<Encoded>,
     pub(super) units: Vec<UnitState>,
     pub(super) outputs: Vec<Option<Encoded>>,
+    /// The most units that there can be. The items of a map and the branches of a race are there from the beginning;
+    /// the rounds of a repetition come one by one, since its bound may be far beyond what it ever needs.
+    most: usize,
     /// How many units have been made ready.
     begun: u32,
     done: u32,
@@ -20,6 +23,17 @@ pub(super) struct Group {
 }
 
 impl Group {
+    fn new(items: Vec<Encoded>, there: usize, most: usize) -> Self {
+        let mut group = Self { items, most, ..Self::default() };
+        group.grow(there);
+        group
+    }
+
+    fn grow(&mut self, units: usize) {
+        self.units.resize_with(units, UnitState::default);
+        self.outputs.resize(units, None);
+    }
+
     /// Everything that has not succeeded may begin again.
     pub(super) fn forget_failures(&mut self) {
         self.causes.clear();
@@ -51,10 +65,8 @@ impl Machine {
         let state = &mut self.nodes[node as usize];
         state.unit.phase = Phase::Running;
         // A node that runs again keeps what its items came to.
-        let group = state.group.get_or_insert_with(|| {
-            let (units, outputs) = (vec![UnitState::default(); count], vec![None; count]);
-            Box::new(Group { items, units, outputs, ..Group::default() })
-        });
+        let there = if matches!(definition.body, Body::Repeat { .. }) { 0 } else { count };
+        let group = state.group.get_or_insert_with(|| Box::new(Group::new(items, there, count)));
         group.begun = 0;
         for _ in 0..begin {
             self.begin_next(node);
@@ -68,10 +80,14 @@ impl Machine {
     /// Makes the next item or branch ready that has not begun, if there is one.
     fn begin_next(&mut self, node: NodeIndex) -> bool {
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return false };
-        while let Some(unit) = group.units.get(group.begun as usize) {
+        while (group.begun as usize) < group.most {
             let child = group.begun;
+            let at = child as usize;
             group.begun += 1;
-            if unit.phase == Phase::Waiting {
+            if at == group.units.len() {
+                group.grow(at + 1);
+            }
+            if group.units[at].phase == Phase::Waiting {
                 self.make_ready(Unit::child(node, child));
                 return true;
             }
@@ -85,7 +101,7 @@ impl Machine {
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
         group.outputs[child as usize] = Some(output.clone());
         group.done += 1;
-        let all_done = group.done as usize == group.units.len();
+        let all_done = group.done as usize == group.most;
         match &spec.node(node).body {
             Body::Map { .. } => {
                 if all_done {
@@ -157,7 +173,7 @@ impl Machine {
             .units
             .iter()
             .enumerate()
-            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff(_) | Phase::Ready))
+            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff { .. } | Phase::Ready))
             .map(|(child, _)| index(child))
             .collect();
         for child in open {

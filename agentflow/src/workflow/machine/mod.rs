@@ -95,7 +95,10 @@ pub(crate) struct Machine {
     paused: bool,
     /// That the run waits is recorded, with what it waits for.
     announced: Option<PauseReason>,
-    failed: Option<(NodeIndex, Arc<Failure>)>,
+    /// The nodes that the run fails of, in the order of their failures.
+    failures: Vec<(NodeIndex, Arc<Failure>)>,
+    /// A failure stops everything else.
+    stopping: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -129,8 +132,11 @@ pub(crate) enum Phase {
     Ready,
     /// It has begun: as a unit, or through its items or branches.
     Running,
-    /// Its next attempt comes at a time.
-    Backoff(Timestamp),
+    /// Its next attempt comes at a time, so long after the last one.
+    Backoff {
+        until: Timestamp,
+        delay_ms: u32,
+    },
     /// A person is asked.
     Asking,
     /// It was cut short and waits for an operator.
@@ -177,7 +183,8 @@ impl Machine {
             interrupted: 0,
             paused: false,
             announced: None,
-            failed: None,
+            failures: Vec::new(),
+            stopping: false,
             spec,
         };
         let mut inputs = inputs.into_iter();
@@ -222,12 +229,12 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             let node = index(at);
             match state.unit.phase {
-                Phase::Backoff(until) => times.push((Unit::node(node), until)),
+                Phase::Backoff { until, .. } => times.push((Unit::node(node), until)),
                 Phase::Asking => times.extend(state.asked.map(|asked| (Unit::node(node), asked))),
                 _ => {}
             }
             for (child, unit) in state.group.iter().flat_map(|group| group.units.iter().enumerate()) {
-                if let Phase::Backoff(until) = unit.phase {
+                if let Phase::Backoff { until, .. } = unit.phase {
                     times.push((Unit::child(node, index(child)), until));
                 }
             }
@@ -319,7 +326,7 @@ impl Machine {
         for (phase, change) in [(before, -1_isize), (phase, 1)] {
             let counter = match phase {
                 Phase::Running if counts => &mut self.running,
-                Phase::Backoff(_) => &mut self.waiting_units,
+                Phase::Backoff { .. } => &mut self.waiting_units,
                 Phase::Asking => &mut self.asking,
                 Phase::Interrupted => &mut self.interrupted,
                 _ => continue,
@@ -402,7 +409,8 @@ impl Machine {
                     state.failures += 1;
                 }
                 let until = Timestamp::from_millis(time.as_millis().saturating_add(*delay_ms));
-                self.set_phase(unit, Phase::Backoff(until));
+                let delay_ms = u32::try_from(*delay_ms).unwrap_or(u32::MAX);
+                self.set_phase(unit, Phase::Backoff { until, delay_ms });
             }
             EventKind::NodeFailed { error, .. } => self.failed(unit, error),
             EventKind::NodeSkipped { .. } => self.skip(unit.node),
@@ -416,7 +424,12 @@ impl Machine {
         }
     }
 
-    /// Takes in that the run was paused, or goes on.
+    /// An operator paused the run that this is a step of, or lets it continue.
+    pub(crate) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// Takes in that the run was paused, or continues.
     pub(crate) fn apply_run(&mut self, kind: &EventKind) {
         match kind {
             EventKind::RunPaused { reason } => {
@@ -460,7 +473,7 @@ impl Machine {
         if let Some(child) = unit.child {
             return self.child_failed(unit.node, child, error);
         }
-        if error.kind == CANCELLED && self.failed.is_some() {
+        if error.kind == CANCELLED && !self.failures.is_empty() {
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
@@ -470,11 +483,10 @@ impl Machine {
             OnError::Fail if error.kind == INTERRUPTED => self.set_phase(unit, Phase::Interrupted),
             OnError::Fail => {
                 self.end(unit.node, Phase::Failed);
-                if self.failed.is_none() {
-                    self.failed = Some((unit.node, Arc::clone(error)));
-                    if self.spec.stop == StopPolicy::FailFast {
-                        self.cancel_all("another node failed");
-                    }
+                self.failures.push((unit.node, Arc::clone(error)));
+                if self.spec.stop == StopPolicy::FailFast && !self.stopping {
+                    self.stopping = true;
+                    self.cancel_all("another node failed");
                 }
             }
         }
@@ -485,7 +497,7 @@ impl Machine {
         for at in 0..self.nodes.len() {
             let node = index(at);
             self.cancel_children(node, reason);
-            let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff(_) | Phase::Asking);
+            let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff { .. } | Phase::Asking);
             let owed = self.phase(Unit::node(node)) == Phase::Interrupted || self.is_left_open(Unit::node(node));
             if open || owed {
                 self.due.push_back(Command::Cancel { unit: Unit::node(node), reason });
@@ -543,7 +555,7 @@ impl Machine {
 
     /// A unit whose pause before the next attempt is over.
     pub(crate) fn wake(&mut self, unit: Unit) {
-        if matches!(self.phase(unit), Phase::Backoff(_)) {
+        if matches!(self.phase(unit), Phase::Backoff { .. }) {
             self.make_ready(unit);
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::{Command, Machine, Outcome, Phase, Unit, UnitState};
 use crate::error::Failure;
 use crate::event::PauseReason;
-use crate::workflow::policy::StopPolicy;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 
 impl Machine {
@@ -17,13 +16,14 @@ impl Machine {
                 return Some(command);
             }
         }
-        let stopping = self.failed.is_some() && self.spec.stop == StopPolicy::FailFast;
-        while !stopping && let Some(Reverse(node)) = self.instant.pop() {
+        while !self.stopping
+            && let Some(Reverse(node)) = self.instant.pop()
+        {
             if let Some(command) = self.instant_command(node) {
                 return Some(command);
             }
         }
-        while !stopping && !self.paused && self.running < self.spec.concurrency {
+        while !self.stopping && !self.paused && self.running < self.spec.concurrency {
             let Some(Reverse(entry)) = self.ready.pop() else { break };
             if let Some(command) = self.start_command(entry) {
                 return Some(command);
@@ -63,7 +63,8 @@ impl Machine {
 
     fn still_holds(&self, command: &Command) -> bool {
         match command {
-            Command::Cancel { unit, .. } | Command::Fail { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Cancel { unit, .. } => !self.phase(*unit).has_ended(),
+            Command::Fail { unit, .. } => !self.phase(*unit).has_ended() && self.phase(*unit) != Phase::Interrupted,
             Command::Close { node, .. } => !self.phase(Unit::node(*node)).has_ended(),
             _ => true,
         }
@@ -78,7 +79,7 @@ impl Machine {
             let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
         }
-        if let Some((node, error)) = &self.failed {
+        if let Some((node, error)) = self.failures.first() {
             return Some(Command::Finish(Outcome::Failed { node: *node, error: Arc::clone(error) }));
         }
         let node = self.spec.output;

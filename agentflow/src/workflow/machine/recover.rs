@@ -8,9 +8,11 @@ use crate::workflow::spec::NodeIndex;
 
 impl Machine {
     /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
-    /// either is decided on anew. Items that are done stay done.
+    /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
+    /// that one. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
-        self.failed = None;
+        self.failures.retain(|(failed, _)| *failed != node);
+        self.stopping = false;
         // When a journal is read back, what followed from the failure has been recorded since.
         self.due.clear();
         let spec = Arc::clone(&self.spec);
@@ -23,10 +25,14 @@ impl Machine {
         }
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
             let unit = Unit::node(index(at));
-            self.set_phase(unit, Phase::Waiting);
+            let state = &self.nodes[at];
+            let undecided = state.cancelled && index(at) != node && state.unit.attempts > 0 && !state.unit.repeatable;
+            self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
             (state.cancelled, state.output) = (false, None);
-            if let Some(group) = &mut state.group {
+            if undecided {
+                self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
+            } else if let Some(group) = &mut state.group {
                 group.forget_failures();
             }
         }
@@ -62,14 +68,17 @@ impl Machine {
                 if state.repeatable {
                     self.make_ready(unit);
                 } else {
-                    let error = Arc::new(Failure::new(
-                        INTERRUPTED,
-                        "the program stopped in the middle of this step; whether it had its effect is unknown: find \
-                         out, then retry the node or cancel the run",
-                    ));
-                    self.due.push_back(Command::Fail { unit, error });
+                    self.due.push_back(Command::Fail { unit, error: interrupted("the program stopped") });
                 }
             }
         }
     }
+}
+
+fn interrupted(why: &str) -> Arc<Failure> {
+    let message = format!(
+        "{why} in the middle of this step; whether it had its effect is unknown: find out, then retry the node or \
+         cancel the run"
+    );
+    Arc::new(Failure::new(INTERRUPTED, message))
 }

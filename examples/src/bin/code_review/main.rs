@@ -179,7 +179,7 @@ async fn answer(run: &RunHandle<Verdict>, arguments: &Arguments, node: &str, que
     match decision {
         Some(decision) => run.approve(node, decision, "code_review").await?,
         None if arguments.store.is_some() => return Ok(false),
-        None => run.cancel("nobody answered; use --approve or --deny, or keep the review with --store"),
+        None => run.cancel("nobody answered; use --approve or --deny, or keep the review with --store").await?,
     }
     Ok(true)
 }

@@ -116,7 +116,8 @@ async fn research(arguments: &Arguments) -> Result<String, Failure> {
             biased;
             _ = &mut interrupt, if !interrupted => {
                 interrupted = true;
-                run.handle().cancel("Ctrl-C");
+                // It may have ended meanwhile.
+                let _ = run.handle().cancel("Ctrl-C").await;
                 eprintln!("cancelled after {done} tool calls; nothing was changed");
             }
             event = run.next() => match event {

@@ -1,0 +1,130 @@
+//! The tool calls of one turn and how far each has come. Every question is answered at a cost that does not grow with
+//! the number of calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{OpenStep, PendingTool, Refused, closed, interrupted, surplus};
+use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
+use crate::path::StepPath;
+use crate::tool::Effects;
+
+#[derive(Clone, Debug)]
+pub(super) struct Calls {
+    list: Vec<CallState>,
+    by_path: HashMap<StepPath, usize>,
+    /// How many have no result.
+    left: usize,
+}
+
+#[derive(Clone, Debug)]
+struct CallState {
+    path: StepPath,
+    call: Arc<ToolCall>,
+    progress: Progress,
+}
+
+#[derive(Clone, Debug)]
+enum Progress {
+    Waiting,
+    Started { effects: Effects, idempotent: bool },
+    Done(Arc<ToolResult>),
+}
+
+impl Calls {
+    /// The calls of a model's message.
+    pub(super) fn of(message: &Message, base: &StepPath, turn: u32) -> Self {
+        let mut repeats: HashMap<&str, u32> = HashMap::new();
+        let list: Vec<CallState> = message
+            .tool_calls()
+            .map(|call| {
+                let repeat =
+                    repeats.entry(&call.name).and_modify(|repeat| *repeat = repeat.saturating_add(1)).or_default();
+                let path = base.tool(turn, &*call.name, *repeat);
+                CallState { path, call: Arc::clone(call), progress: Progress::Waiting }
+            })
+            .collect();
+        let by_path = list.iter().enumerate().map(|(at, state)| (state.path.clone(), at)).collect();
+        Self { left: list.len(), list, by_path }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn started(&mut self, path: &StepPath, effects: Effects, idempotent: bool) {
+        if let Some(at) = self.by_path.get(path) {
+            self.set(*at, Progress::Started { effects, idempotent });
+        }
+    }
+
+    pub(super) fn ended(&mut self, path: &StepPath, result: &Arc<ToolResult>) {
+        if let Some(at) = self.by_path.get(path) {
+            self.set(*at, Progress::Done(Arc::clone(result)));
+        }
+    }
+
+    fn set(&mut self, at: usize, progress: Progress) {
+        let had_result = self.list[at].progress.is_done();
+        let has_result = progress.is_done();
+        self.list[at].progress = progress;
+        self.left = self.left + usize::from(had_result) - usize::from(has_result);
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Those without a result, of which at most the first `limit` of all calls may run.
+    pub(super) fn pending(&self, limit: usize) -> Vec<PendingTool> {
+        let calls = self.list.len();
+        let pending = |(at, state): (usize, &CallState)| {
+            let refused = match state.progress {
+                Progress::Done(_) => return None,
+                Progress::Started { effects: Effects::Write, idempotent: false } => Some(Refused::Interrupted),
+                // One that the limit did not hold back when it was started, and that may have had its effect.
+                Progress::Started { effects: Effects::Write, idempotent: true } => None,
+                Progress::Waiting | Progress::Started { .. } => {
+                    (at >= limit).then_some(Refused::Surplus { calls, limit })
+                }
+            };
+            Some(PendingTool { path: state.path.clone(), call: Arc::clone(&state.call), refused })
+        };
+        self.list.iter().enumerate().filter_map(pending).collect()
+    }
+
+    /// Those that were started and have no result.
+    pub(super) fn open(&self) -> Vec<OpenStep> {
+        let started = self.list.iter().filter(|state| matches!(state.progress, Progress::Started { .. }));
+        started.map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) }).collect()
+    }
+
+    /// The results in the order of the calls. A call that has none gets one that says what is known.
+    pub(super) fn into_results(self) -> impl Iterator<Item = Arc<ToolResult>> {
+        self.list.into_iter().map(|CallState { call, progress, .. }| match progress {
+            Progress::Done(result) => result,
+            Progress::Started { .. } => Arc::new(interrupted(&call)),
+            Progress::Waiting => Arc::new(closed(
+                &call,
+                ToolStatus::Cancelled,
+                "the run ended before this tool was started; it had no effect",
+            )),
+        })
+    }
+}
+
+impl Progress {
+    fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+}
+
+impl PendingTool {
+    /// The result of a call that must not run.
+    pub(crate) fn refusal(&self) -> Option<ToolResult> {
+        self.refused.map(|refused| match refused {
+            Refused::Interrupted => interrupted(&self.call),
+            Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
+        })
+    }
+}

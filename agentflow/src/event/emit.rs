@@ -1,0 +1,77 @@
+//! Shows events to sinks: in their order, one after the other, and never under a lock of the log.
+//!
+//! So a sink may be slow, may read the run that it is told about, and may panic: the run continues.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{Event, EventSink};
+use crate::tool::panic_text;
+
+pub(super) struct Emitter {
+    sinks: Arc<[Arc<dyn EventSink>]>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    /// Somebody shows events now, and will show those that are added meanwhile.
+    emitting: bool,
+}
+
+impl Emitter {
+    pub(super) fn new(sinks: Arc<[Arc<dyn EventSink>]>) -> Self {
+        Self { sinks, queue: Mutex::default() }
+    }
+
+    pub(super) fn has_sinks(&self) -> bool {
+        !self.sinks.is_empty()
+    }
+
+    pub(super) fn delta_sinks(&self) -> usize {
+        self.sinks.iter().filter(|sink| sink.wants_deltas()).count()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the next event. It is called under the log's lock, so that events are in order.
+    pub(super) fn add(&self, event: Event) {
+        self.queue().events.push_back(event);
+    }
+
+    /// Shows what was added, unless somebody is at it. It is called without the log's lock.
+    pub(super) fn emit(&self) {
+        let mut queue = self.queue();
+        if queue.emitting || queue.events.is_empty() {
+            return;
+        }
+        queue.emitting = true;
+        while let Some(event) = queue.events.pop_front() {
+            drop(queue);
+            self.show(&event);
+            queue = self.queue();
+        }
+        queue.emitting = false;
+    }
+
+    fn show(&self, event: &Event) {
+        for sink in self.sinks.iter().filter(|sink| event.is_recorded() || sink.wants_deltas()) {
+            let shown = std::panic::catch_unwind(AssertUnwindSafe(|| sink.emit(event)));
+            if let Err(panic) = shown {
+                let problem = panic_text(&*panic);
+                tracing::error!(run = %event.run_id, event = event.name(), problem, "an event sink panicked");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Emitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Emitter").field("sinks", &self.sinks.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,80 @@
+//! Outcomes of control requests that wait until what follows from them is kept.
+//!
+//! It decides nothing: who took a request says what came of it, and the log says when that is kept.
+
+use crate::control::{ControlError, Reply};
+use crate::store::Answered;
+
+/// Outcomes that are not given yet.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    waiting: Vec<Waiting>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    /// How many records must be kept before the outcome is given.
+    records: usize,
+    outcome: Result<(), ControlError>,
+    reply: Reply,
+}
+
+impl Replies {
+    /// Gives an outcome when so many records are kept; what is returned names it until then.
+    pub(super) fn add(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        self.waiting.push(Waiting { id, records, outcome, reply });
+        id
+    }
+
+    /// The outcome is another one, of what is recorded so far.
+    pub(super) fn amend(&mut self, id: u64, records: usize, outcome: Result<(), ControlError>) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == id) {
+            (waiting.records, waiting.outcome) = (records, outcome);
+        }
+    }
+
+    /// The outcomes that other processes wait for and that go with the first so many records.
+    pub(super) fn messages(&self, records: usize) -> Vec<Answered> {
+        let due = self.waiting.iter().filter(|waiting| waiting.records <= records);
+        due.filter_map(|Waiting { outcome, reply, .. }| match reply {
+            Reply::Message(id) => Some(Answered::new(*id, outcome_text(outcome))),
+            Reply::Caller(_) => None,
+        })
+        .collect()
+    }
+
+    /// So many records are kept: callers in this process have their outcomes, and messages were answered with them.
+    pub(super) fn kept(&mut self, records: usize, answered: &[Answered]) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for Waiting { id: name, records: needed, outcome, reply } in std::mem::take(&mut self.waiting) {
+            match reply {
+                // Whoever asked may have gone.
+                Reply::Caller(caller) if needed <= records => drop(caller.send(outcome)),
+                Reply::Message(id) if answered.iter().any(|answered| answered.message == id) => {}
+                reply => self.waiting.push(Waiting { id: name, records: needed, outcome, reply }),
+            }
+        }
+    }
+
+    /// Nobody will be told anything more by this log; callers see that and look elsewhere.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+}
+
+/// An outcome as the process that waits for it reads it.
+fn outcome_text(outcome: &Result<(), ControlError>) -> String {
+    // An outcome is made of texts alone.
+    serde_json::to_string(outcome).unwrap_or_default()
+}
+
+/// Reads an outcome back.
+pub(crate) fn read_outcome(text: &str) -> Option<Result<(), ControlError>> {
+    serde_json::from_str(text).ok()
+}

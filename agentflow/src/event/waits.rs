@@ -1,0 +1,143 @@
+//! What a run waits for, from its events: an operator's pause, and for each workflow in it what that waits for.
+//!
+//! It decides nothing. A run in which two workflows wait is paused until both have been answered.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::{EventKind, PauseReason};
+use crate::path::StepPath;
+
+/// What a run waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    operator: bool,
+    /// By the path of the workflow that waits; the run's own is empty.
+    workflows: BTreeMap<String, PauseReason>,
+}
+
+impl Waits {
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        match kind {
+            EventKind::RunPaused { reason: PauseReason::Operator } => self.operator = true,
+            EventKind::RunPaused { reason } => drop(self.workflows.insert(path.to_string(), *reason)),
+            EventKind::RunResumed { recovered: false, .. } => {
+                self.operator &= !path.is_root();
+                if !self.workflows.is_empty() {
+                    self.workflows.remove(&path.to_string());
+                }
+            }
+            kind if kind.ends_run() => *self = Self::default(),
+            // Nothing waits below a step that has ended or begins anew.
+            EventKind::NodeCompleted { .. }
+            | EventKind::NodeFailed { .. }
+            | EventKind::NodeReset { .. }
+            | EventKind::WorkflowCompleted(_)
+            | EventKind::WorkflowFailed { .. }
+                if !self.workflows.is_empty() =>
+            {
+                self.forget_below(&path.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    fn forget_below(&mut self, path: &str) {
+        let from = (Bound::Included(path), Bound::Unbounded);
+        let below: Vec<String> = self
+            .workflows
+            .range::<str, _>(from)
+            .map(|(of, _)| of)
+            .take_while(|of| of.starts_with(path))
+            .filter(|of| of[path.len()..].is_empty() || of[path.len()..].starts_with(['/', '[']))
+            .cloned()
+            .collect();
+        self.workflows.retain(|of, _| !below.contains(of));
+    }
+
+    /// What the run is paused for; an operator's pause comes first.
+    pub(crate) fn reason(&self) -> Option<PauseReason> {
+        match self.operator {
+            true => Some(PauseReason::Operator),
+            false => self.workflows.values().next().copied(),
+        }
+    }
+
+    /// Whether an operator paused the run.
+    pub(crate) fn is_held(&self) -> bool {
+        self.operator
+    }
+
+    /// Whether the workflow at a path waits for somebody.
+    pub(crate) fn are_of(&self, path: &StepPath) -> bool {
+        self.workflows.contains_key(&path.to_string())
+    }
+
+    /// What the run waits for when the workflow at a path no longer does.
+    pub(crate) fn without(&self, path: &StepPath) -> Option<PauseReason> {
+        let path = path.to_string();
+        match self.operator {
+            true => Some(PauseReason::Operator),
+            false => self.workflows.iter().find(|(of, _)| **of != path).map(|(_, reason)| *reason),
+        }
+    }
+
+    /// The innermost workflow around a node that waits for somebody.
+    pub(crate) fn around(&self, node: &StepPath) -> Option<StepPath> {
+        let path = |of: &String| of.parse::<StepPath>().ok();
+        self.workflows.keys().filter_map(path).filter(|of| node.is_within(of)).max_by_key(|of| of.to_string().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(waits: &mut Waits, path: &str, kind: &EventKind) {
+        waits.apply(&path.parse().unwrap(), kind);
+    }
+
+    const ASKS: EventKind = EventKind::RunPaused { reason: PauseReason::Approval };
+    const HELD: EventKind = EventKind::RunPaused { reason: PauseReason::Operator };
+
+    fn resumed() -> EventKind {
+        EventKind::resumed()
+    }
+
+    #[test]
+    fn a_run_waits_until_the_last_of_its_workflows_is_answered() {
+        let mut waits = Waits::default();
+        apply(&mut waits, "a", &ASKS);
+        apply(&mut waits, "b", &ASKS);
+        apply(&mut waits, "a", &resumed());
+        assert_eq!(waits.reason(), Some(PauseReason::Approval));
+        apply(&mut waits, "b", &resumed());
+        assert_eq!(waits.reason(), None);
+    }
+
+    #[test]
+    fn an_operators_pause_outlasts_an_answer() {
+        let mut waits = Waits::default();
+        apply(&mut waits, "", &HELD);
+        apply(&mut waits, "a", &ASKS);
+        assert_eq!(waits.reason(), Some(PauseReason::Operator));
+        apply(&mut waits, "a", &resumed());
+        assert_eq!(waits.reason(), Some(PauseReason::Operator));
+        apply(&mut waits, "", &resumed());
+        assert_eq!(waits.reason(), None);
+    }
+
+    #[test]
+    fn nothing_waits_below_a_step_that_has_ended() {
+        let mut waits = Waits::default();
+        for path in ["a/b", "a[1]/c", "ab", "b"] {
+            apply(&mut waits, path, &ASKS);
+        }
+        let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0 };
+        apply(&mut waits, "a", &completed);
+        assert_eq!(waits.workflows.keys().collect::<Vec<_>>(), ["ab", "b"]);
+        assert_eq!(waits.around(&"b/x".parse().unwrap()), Some("b".parse().unwrap()));
+        assert_eq!(waits.around(&"c/x".parse().unwrap()), None);
+    }
+}

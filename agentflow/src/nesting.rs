@@ -1,0 +1,89 @@
+//! How deep agents and workflows are nested, so that one which calls itself ends with an error and not with the stack.
+//!
+//! Everything that a run does is polled inside one future, and what begins inside of a step is polled inside that step:
+//! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their own
+//! that a step awaits, and to each [`Context`], so it also counts what a step hands to another task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::model::BoxFuture;
+use crate::runtime::Runtime;
+
+/// The default of [`RuntimeBuilder::max_nesting`](crate::RuntimeBuilder::max_nesting).
+pub(crate) const MAX_NESTING: u32 = 16;
+
+tokio::task_local! {
+    static AROUND: Around;
+}
+
+/// What stands around that which is polled.
+#[derive(Clone, Default)]
+pub(crate) struct Around {
+    /// How many agents and workflows.
+    depth: u32,
+    /// Set when one inside was refused, for the innermost tool call around it.
+    exceeded: Arc<AtomicBool>,
+}
+
+impl Around {
+    /// What stands around the caller.
+    pub(crate) fn current() -> Self {
+        AROUND.try_with(Self::clone).unwrap_or_default()
+    }
+
+    /// How many agents and workflows stand around the caller.
+    pub(crate) fn depth() -> u32 {
+        AROUND.try_with(|around| around.depth).unwrap_or_default()
+    }
+
+    /// Another agent or workflow begins inside of this.
+    ///
+    /// # Errors
+    /// [`Error::NestingLimit`].
+    pub(crate) fn enter(runtime: &Runtime, cx: Option<&Context>) -> Result<Self> {
+        let mut around = Self::current();
+        around.depth = around.depth.max(cx.map_or(0, Context::depth));
+        let depth = runtime.max_nesting();
+        if around.depth >= depth {
+            around.exceeded.store(true, Ordering::Relaxed);
+            return Err(Error::NestingLimit { depth });
+        }
+        around.depth += 1;
+        Ok(around)
+    }
+
+    /// Polls what is inside of this.
+    ///
+    /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes an
+    /// agent or a workflow before, in a function that returns.
+    pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
+        AROUND.scope(self, inside)
+    }
+
+    /// Polls an agent inside of this. When it ends because of the limit, now or in an earlier process, the tool call
+    /// around it learns of that.
+    pub(crate) async fn poll<T>(self, agent: BoxFuture<'_, Result<T>>) -> Result<T> {
+        let outer = Arc::clone(&self.exceeded);
+        let outcome = self.scope(agent).await;
+        if outcome.as_ref().is_err_and(|error| error.kind() == Error::NESTING_LIMIT) {
+            outer.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Polls a tool call inside of this. Also says whether something in it was refused for the limit.
+    pub(crate) async fn tool_call<T>(depth: u32, call: BoxFuture<'_, T>) -> (T, bool) {
+        let around = Self { depth, exceeded: Arc::default() };
+        let exceeded = Arc::clone(&around.exceeded);
+        let outcome = around.scope(call).await;
+        (outcome, exceeded.load(Ordering::Relaxed))
+    }
+
+    /// Runs a function of another thread inside of this.
+    pub(crate) fn sync_scope<T>(self, inside: impl FnOnce() -> T) -> T {
+        AROUND.sync_scope(self, inside)
+    }
+}

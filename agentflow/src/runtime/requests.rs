@@ -1,0 +1,117 @@
+//! Which events do what a control request asks for, by what a run's journal says; or why it cannot be done.
+
+use super::Runtime;
+use super::state::RunState;
+use crate::control::{ControlError, ControlErrorKind, Signal};
+use crate::error::Result;
+use crate::event::{EventKind, PauseReason};
+use crate::path::StepPath;
+use crate::store::RunStatus;
+use crate::value::{Encoded, NodeValue};
+use crate::workflow::{Approval, check_answer};
+
+/// Who records the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorder {
+    /// The process that executes the run.
+    Live,
+    /// Nobody executes the run; it continues when a process resumes it.
+    AtRest,
+}
+
+impl Runtime {
+    /// The events that do what was asked, in their order.
+    pub(crate) fn events_for(
+        &self,
+        state: &RunState,
+        signal: &Signal,
+        recorder: Recorder,
+    ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+        let paused_for = state.waits_for();
+        if state.is_agent() && !state.status.has_ended() && matches!(signal, Signal::Pause | Signal::Resume) {
+            return Err(ControlError::agent(signal.done()));
+        }
+        Ok(match signal {
+            Signal::Pause if state.status.has_ended() => return Err(ControlError::over("paused", state.status)),
+            Signal::Pause if paused_for == Some(PauseReason::Operator) => {
+                return Err(ControlError::state("paused", "paused already"));
+            }
+            Signal::Pause => vec![(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator })],
+            Signal::Resume if paused_for == Some(PauseReason::Operator) => {
+                // What asked before still asks.
+                let waiting = state.asks().then_some(PauseReason::Approval);
+                vec![resumed(StepPath::root(), waiting, recorder)]
+            }
+            Signal::Resume if state.status.has_ended() => return Err(ControlError::over("resumed", state.status)),
+            Signal::Resume => return Err(ControlError::not_resumable(paused_for)),
+            Signal::Cancel { .. } if state.status.has_ended() => {
+                return Err(ControlError::over("cancelled", state.status));
+            }
+            Signal::Cancel { reason } => {
+                let mut events = state.closings(reason);
+                events.push((StepPath::root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
+                events
+            }
+            Signal::Retry { node, by } => {
+                if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
+                    return Err(ControlError::over("retried", state.status));
+                }
+                let path = state.failed_node(node)?;
+                let mut events = match state.status {
+                    RunStatus::Failed => vec![resumed(StepPath::root(), None, recorder)],
+                    _ => continues(state, &path, recorder),
+                };
+                events.push((path, EventKind::NodeReset { by: by.as_str().into() }));
+                events
+            }
+            Signal::Answer { node, answer, by } => {
+                if state.status.has_ended() {
+                    return Err(ControlError::over("answered", state.status));
+                }
+                let (path, request) = state.asking_node(node)?;
+                self.check_answer(state, node, &request.answer, answer)?;
+                let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() };
+                let mut events = continues(state, &path, recorder);
+                events.insert(0, (path, resolved));
+                events
+            }
+        })
+    }
+
+    /// By the workflow itself where the program has it; else the usual answer is known, and any other is taken.
+    fn check_answer(
+        &self,
+        state: &RunState,
+        node: &str,
+        schema: &Encoded,
+        answer: &Encoded,
+    ) -> Result<(), ControlError> {
+        let spec = state.workflow.as_ref().and_then(|name| self.workflow_spec(name).ok());
+        if let Some(definition) = spec.as_ref().and_then(|spec| spec.nodes.iter().find(|of| of.path.names() == node)) {
+            return check_answer(definition, answer);
+        }
+        let usual = Approval::schema().to_string();
+        if usual == schema.as_str()
+            && let Err(error) = answer.decode::<Approval>()
+        {
+            let message = format!("the answer does not fit what `{node}` asks for: {error}; `{answer}` was given");
+            return Err(ControlError::new(ControlErrorKind::WrongAnswer, message));
+        }
+        Ok(())
+    }
+}
+
+/// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.
+fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(StepPath, EventKind)> {
+    let Some(base) = state.waits.around(node) else { return Vec::new() };
+    let after = state.waits.without(&base);
+    match state.waits.is_held() {
+        true => Vec::new(),
+        false => vec![resumed(base, after, recorder)],
+    }
+}
+
+fn resumed(path: StepPath, waiting: Option<PauseReason>, recorder: Recorder) -> (StepPath, EventKind) {
+    let queued = recorder == Recorder::AtRest && waiting.is_none();
+    (path, EventKind::RunResumed { recovered: false, redefined: None, waiting, queued })
+}

@@ -1,0 +1,78 @@
+//! What nodes, arms and branches may be called, so that each path in a journal belongs to one node.
+//!
+//! A node's path is its name, after those of the routers and arms that hold it. What runs in a node is recorded below
+//! that path, so no other node may be there. Only a router runs nothing itself: the nodes of its arms are below it.
+
+use std::collections::HashMap;
+
+use super::spec::{NodeKind, NodeSpec};
+
+/// What a run writes into paths by itself, each followed by a number.
+const RESERVED: [&str; 4] = ["model#", "tool#", "call#", "attempt#"];
+
+const RULE: &str = "it must not be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, \
+                    `call#` or `attempt#`, which are parts of a run's paths";
+
+fn is_wrong(part: &str) -> bool {
+    part.is_empty()
+        || part.contains(['[', ']', '%', '"', '\\'])
+        || RESERVED.iter().any(|reserved| part.starts_with(reserved))
+}
+
+/// What is wrong with a node's path, taken alone.
+pub(super) fn problem_of_node(path: &str) -> Option<String> {
+    path.split('/').any(is_wrong).then(|| format!("`{path}` cannot be the name of a node: {RULE}"))
+}
+
+/// What is wrong with the name of a branch of a node.
+pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
+    if branch.contains('/') {
+        return Some(format!("`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"));
+    }
+    is_wrong(branch).then(|| format!("`{branch}` cannot be the name of a branch of `{node}`: {RULE}"))
+}
+
+/// Every node whose path is below another's that may run something there itself.
+pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
+    let places: HashMap<&str, &NodeSpec> = nodes.iter().map(|node| (node.path.names(), node)).collect();
+    let mut problems = Vec::new();
+    for node in nodes {
+        let path = node.path.names();
+        for (at, _) in path.match_indices('/') {
+            let Some(above) = places.get(&path[..at]) else { continue };
+            if !holds(nodes, above, node) {
+                problems.push(format!(
+                    "the node `{path}` is named like a step within the node `{}`, so after a restart one would take the \
+                     other's output; rename one of them, without `/`",
+                    above.path
+                ));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether a node is below another by right: in an arm of a router, or as the end of its arms.
+fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
+    let router = match above.kind {
+        NodeKind::Router => above.path.names(),
+        // The end of a router runs nothing either, and an arm may be called like it.
+        NodeKind::Join => above.path.names().strip_suffix(END).unwrap_or_default(),
+        _ => return false,
+    };
+    if node.kind == NodeKind::Join && node.path.names().strip_suffix(END) == Some(router) {
+        return true;
+    }
+    let mut guard = node.guard;
+    while let Some((of, _)) = guard {
+        let of = &nodes[of as usize];
+        if of.path.names() == router {
+            return true;
+        }
+        guard = of.guard;
+    }
+    false
+}
+
+/// What the end of a router's arms is called, below the router.
+pub(super) const END: &str = "/end";

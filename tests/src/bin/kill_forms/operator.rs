@@ -1,0 +1,122 @@
+//! An operator who looks at all runs of a store by turns and says a word where one is due, and now and then where none
+//! is: by the runs' ids, with the functions that everybody has.
+
+use std::time::Duration;
+
+use agentflow::serde_json::json;
+use agentflow::{Approval, Error, Result, RunFilter, RunId, RunStatus, Runtime, StoreErrorKind};
+use agentflow_tests::kill::{Look, WordFile};
+
+/// What an operator may do beside what is needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Cancels and pauses too.
+    Fickle,
+    /// Only what lets the runs end.
+    Helpful,
+}
+
+pub(crate) struct Operator {
+    pub(crate) runtime: Runtime,
+    pub(crate) words: WordFile,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) mood: Mood,
+}
+
+impl Operator {
+    /// Works until its process ends.
+    pub(crate) async fn work(mut self) -> Result<std::convert::Infallible> {
+        loop {
+            let mut runs = self.runtime.runs(RunFilter::all()).await?;
+            self.random.shuffle(&mut runs);
+            for run in runs {
+                let ended = matches!(run.status, RunStatus::Success | RunStatus::Cancelled);
+                if !ended {
+                    self.look_after(&run.run_id).await?;
+                }
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(Duration::from_millis(self.random.u64(1..12))).await;
+    }
+
+    async fn look_after(&mut self, run: &RunId) -> Result<()> {
+        let events = self.runtime.journal(run).await?;
+        let look = Look::of(&events);
+        let mut due: Vec<(&str, String)> = Vec::new();
+        if look.end.is_none() {
+            due.extend(look.asking.iter().map(|node| ("answer", node.clone())));
+            due.extend(look.interrupted.iter().map(|node| ("retry", whole(node).to_owned())));
+            if look.paused && (self.mood == Mood::Helpful || self.random.u8(..) < 90) {
+                due.push(("unpause", String::new()));
+            }
+            if self.mood == Mood::Fickle {
+                if !look.paused && self.random.u8(..) < 20 {
+                    due.push(("pause", String::new()));
+                }
+                if run.as_str().ends_with("-c") && self.random.u8(..) < 12 {
+                    due.push(("cancel", String::new()));
+                }
+            }
+        } else if look.end == Some("run.failed") {
+            due.extend(self.random.choice(&look.failed).map(|node| ("retry", whole(node).to_owned())));
+        }
+        self.random.shuffle(&mut due);
+        due.dedup();
+        for (kind, node) in due.into_iter().take(2) {
+            self.say(run, kind, &node, look.events).await?;
+        }
+        Ok(())
+    }
+
+    async fn say(&mut self, run: &RunId, kind: &str, node: &str, seen: u64) -> Result<()> {
+        let token = format!("w{:08x}-{}", self.random.u32(..), std::process::id());
+        let id = run.as_str();
+        let begin = json!({"what": "begin", "token": token, "kind": kind, "run": id, "node": node, "seen": seen});
+        self.words.write(&begin).expect("the word is kept");
+        let runtime = &self.runtime;
+        let outcome = match kind {
+            "answer" if node.ends_with("amount") => runtime.answer(run, node, &5_u64, &token).await,
+            "answer" => runtime.approve(run, node, Approval::granted(), &token).await,
+            "retry" => runtime.retry(run, node, &token).await,
+            "cancel" => runtime.cancel(run, &token).await,
+            "pause" => runtime.pause(run).await,
+            _ => runtime.unpause(run).await,
+        };
+        let end = match &outcome {
+            Ok(()) => json!({"what": "ok", "token": token}),
+            Err(error) => json!({"what": "err", "token": token, "message": error.to_string()}),
+        };
+        self.words.write(&end).expect("the outcome is kept");
+        if let Err(error) = &outcome
+            && (!matches!(error, Error::Control(_)) || error.kind() == "no_response")
+        {
+            self.words.complain(&format!("operator, {kind}: {error}")).expect("it is kept");
+        }
+        if outcome.is_ok() {
+            // The store answers: an event that is there now was there before the next word.
+            match runtime.run_record(run).await {
+                Ok(record) => {
+                    let after = json!({"what": "after", "token": token, "after": record.events});
+                    self.words.write(&after).expect("it is kept");
+                }
+                Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.pause().await;
+        Ok(())
+    }
+}
+
+/// The node that an item belongs to: a decision is about all of it.
+fn whole(node: &str) -> &str {
+    let last = node.rsplit('/').next().unwrap_or(node);
+    match node.rsplit_once('[') {
+        Some((whole, rest)) if rest.ends_with(']') && !last.starts_with("tool#") => whole,
+        _ => node,
+    }
+}

@@ -1,0 +1,375 @@
+//! All forms at once, executed by two processes over one file, with operators in a third and in the first: each of them
+//! is killed at random moments and started again, until all runs have ended.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use agentflow::{Event, RunFilter, RunRecord, SqliteStore, Store};
+use agentflow_tests::kill::{Look, WordFile};
+
+use super::invariants::{Problem, of_run};
+
+/// The program, copied beside the folders of the rounds: a build meanwhile changes nothing for a long campaign.
+const PROGRAM: &str = "kill-forms";
+
+/// How many processes are killed when nobody says otherwise.
+const KILLS: usize = 120;
+/// The most kills in one round: as many as its runs live through.
+const KILLS_A_ROUND: usize = 14;
+/// Nothing was recorded for so long, though nothing is waited for: it hangs.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// A process that is killed, by its own id, when this is dropped.
+struct Victim {
+    child: Child,
+    what: &'static str,
+    arguments: Vec<String>,
+}
+
+impl Victim {
+    fn start(folder: &Path, what: &'static str, arguments: &[&str], seed: u64) -> Self {
+        let log = || File::options().create(true).append(true).open(folder.join("said")).unwrap();
+        let child = Command::new(folder.with_file_name(PROGRAM))
+            .arg(what)
+            .arg(folder)
+            .arg(seed.to_string())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(log())
+            .stderr(log())
+            .spawn()
+            .unwrap();
+        Self { child, what, arguments: arguments.iter().map(ToString::to_string).collect() }
+    }
+
+    fn again(&mut self, folder: &Path, seed: u64) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        *self = Self::start(folder, self.what, &arguments, seed);
+    }
+
+    /// Whether it has ended by itself, and how.
+    fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Kills it; `false` when it had ended before.
+    fn kill(&mut self) -> bool {
+        let alive = self.ended().is_none();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        alive
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What is seen of a store from outside.
+struct Outside {
+    tokio: tokio::runtime::Runtime,
+    store: SqliteStore,
+}
+
+impl Outside {
+    fn new(folder: &Path) -> Result<Self, Problem> {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let store = tokio.block_on(SqliteStore::open(folder.join("runs.db")));
+        let store = store.map_err(|error| Problem::new("open", error.to_string()))?;
+        Ok(Self { tokio, store })
+    }
+
+    fn runs(&self) -> Vec<(RunRecord, Vec<Event>)> {
+        self.tokio.block_on(async {
+            let mut runs = Vec::new();
+            for run in self.store.list(RunFilter::all()).await.unwrap() {
+                let events = self.store.read(&run.run_id, 0, usize::MAX).await.unwrap();
+                runs.push((run, events));
+            }
+            runs
+        })
+    }
+
+    fn events(&self) -> u64 {
+        self.tokio.block_on(self.store.list(RunFilter::all())).unwrap().iter().map(|run| run.events).sum()
+    }
+}
+
+/// How a round is made.
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    kills: usize,
+    hosts: Vec<Vec<&'static str>>,
+    /// The longest that a process lives before the next is killed, in milliseconds.
+    longest: u64,
+}
+
+impl Plan {
+    fn of(seed: u64, undisturbed: bool) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut flags = Vec::new();
+        if random.bool() {
+            flags.push("operate");
+        }
+        match env::var("AGENTFLOW_KILL_FORMS").as_deref() {
+            Ok("plain") => flags.clear(),
+            Ok("operate") => {}
+            _ => match random.u8(0..4) {
+                0 => flags.push("twin"),
+                1 => flags.push("double"),
+                _ => {}
+            },
+        }
+        let kills = if undisturbed { 0 } else { random.usize(4..=KILLS_A_ROUND) };
+        let hosts = if undisturbed { vec![Vec::new()] } else { vec![flags, Vec::new()] };
+        Self { seed, kills, hosts, longest: *random.choice([60, 120, 250].iter()).unwrap() }
+    }
+}
+
+/// One round: how many processes were killed, and what each run came to.
+fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>) -> Round {
+    fs::create_dir_all(folder).unwrap();
+    let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new() };
+    if let Err(problem) = live(folder, plan, &mut round) {
+        round.problems.push(problem);
+    }
+    let words = WordFile::new(folder.join("words"));
+    for complaint in words.complaints() {
+        round.problems.push(Problem::new("complaint", complaint));
+    }
+    let runs = match Outside::new(folder) {
+        Ok(outside) => outside.runs(),
+        Err(problem) => {
+            round.problems.push(problem);
+            return round;
+        }
+    };
+    let effects = fs::read_to_string(folder.join("effects")).unwrap_or_default();
+    let words = words.words();
+    for (run, events) in runs {
+        // One that has no end is reported as what stopped the round.
+        if Look::of(&events).end.is_none() && !round.problems.is_empty() {
+            continue;
+        }
+        let output = of_run(&run, &events, &effects, &words, &mut round.problems);
+        let Some(output) = output else { continue };
+        let form = run.run_id.as_str().trim_end_matches("-c").to_owned();
+        if let Some(expected) = expected
+            && expected.get(&form) != Some(&output)
+        {
+            let text = format!("{form} has the output `{output}`, and undisturbed `{:?}`", expected.get(&form));
+            round.problems.push(Problem::new("output", text));
+        }
+        round.outputs.insert(form, output);
+    }
+    round
+}
+
+struct Round {
+    kills: usize,
+    outputs: BTreeMap<String, String>,
+    problems: Vec<Problem>,
+}
+
+fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut victims: Vec<Victim> =
+        plan.hosts.iter().map(|flags| Victim::start(folder, "host", flags, random.u64(..))).collect();
+    let operator = victims.len();
+    victims.push(Victim::start(folder, "operator", &["fickle"], random.u64(..)));
+    while round.kills < plan.kills {
+        thread::sleep(Duration::from_millis(random.u64(2..plan.longest)));
+        let at = random.usize(0..victims.len());
+        if let Some(status) = victims[at].ended() {
+            if victims[at].what == "host" && status.success() {
+                break;
+            }
+            // It could not go on, and has complained about it, unless it panicked.
+            if status.code() == Some(101) {
+                return Err(Problem::new("panic", said(folder)));
+            }
+        }
+        round.kills += usize::from(victims[at].kill());
+        victims[at].again(folder, random.u64(..));
+    }
+    let undisturbed = plan.kills == 0;
+    if !undisturbed {
+        // Without an operator in it, whatever waits waits.
+        for host in &mut victims[..operator] {
+            if host.arguments.iter().any(|flag| flag == "operate") {
+                round.kills += usize::from(host.kill());
+                host.arguments.retain(|flag| flag != "operate");
+                host.again(folder, random.u64(..));
+            }
+        }
+        round.kills += usize::from(victims[operator].kill());
+        waiting(folder, &mut victims[..operator])?;
+    }
+    victims[operator].kill();
+    victims[operator].arguments = vec!["helpful".to_owned()];
+    victims[operator].again(folder, random.u64(..));
+    ending(folder, &mut victims, &mut random)
+}
+
+/// Nobody says anything any more: whatever is listed as running is executed, so it comes to its end or to a question.
+fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
+    let outside = Outside::new(folder)?;
+    let (mut before, mut since, began) = (u64::MAX, Instant::now(), Instant::now());
+    loop {
+        thread::sleep(Duration::from_millis(50));
+        let now = outside.events();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        if hosts.iter_mut().all(|host| host.ended().is_some()) {
+            return Ok(());
+        }
+        // A message that is left is fetched within 200 ms.
+        if since.elapsed() > Duration::from_millis(450) {
+            break;
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(Problem::new("restless", "the runs did not come to rest".to_owned()));
+        }
+    }
+    let mut problems = String::new();
+    for (run, events) in outside.runs() {
+        let look = Look::of(&events);
+        let waits = look.waits() && look.end.is_none();
+        let (id, status) = (&run.run_id, run.status);
+        match (look.end, status.as_str()) {
+            (None, "paused") if waits => {}
+            (None, _) if waits => {
+                let _ = write!(
+                    problems,
+                    "{id} waits ({:?} {:?}) and is listed as {status}; ",
+                    look.asking, look.interrupted
+                );
+            }
+            (None, _) => {
+                let _ = write!(problems, "{id} is listed as {status}, waits for nothing, and nothing happens; ");
+            }
+            _ => {}
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::new("stuck", problems)),
+    }
+}
+
+/// With a helpful operator, who is not killed, all runs end.
+fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> Result<(), Problem> {
+    let outside = Outside::new(folder)?;
+    let (mut before, mut since, mut failures) = (u64::MAX, Instant::now(), 0);
+    loop {
+        thread::sleep(Duration::from_millis(10));
+        let mut running = 0;
+        for victim in &mut *victims {
+            match victim.ended() {
+                Some(status) if status.success() => {}
+                Some(status) if status.code() == Some(101) => return Err(Problem::new("panic", said(folder))),
+                Some(_) => {
+                    failures += 1;
+                    victim.again(folder, random.u64(..));
+                    running += 1;
+                }
+                None => running += usize::from(victim.what == "host"),
+            }
+        }
+        if running == 0 {
+            return Ok(());
+        }
+        let now = outside.events();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE || failures > 20 {
+            let mut text = String::new();
+            for (run, events) in outside
+                .runs()
+                .iter()
+                .filter(|(_, events)| !matches!(Look::of(events).end, Some("run.completed" | "run.cancelled")))
+            {
+                let look = Look::of(events);
+                let _ = write!(
+                    text,
+                    "{} ({}; paused {}, asks {:?}, interrupted {:?}, failed {:?}); ",
+                    run.run_id, run.status, look.paused, look.asking, look.interrupted, look.failed
+                );
+            }
+            return Err(Problem::new("hangs", text));
+        }
+    }
+}
+
+fn said(folder: &Path) -> String {
+    fs::read_to_string(folder.join("said")).unwrap_or_default()
+}
+
+/// Kills so many processes, and gives what it found, class by class.
+pub(crate) fn campaign() {
+    let kills = env::var("AGENTFLOW_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
+    let keep = env::var_os("AGENTFLOW_KILL_KEEP").map(PathBuf::from);
+    let seed = env::var("AGENTFLOW_KILL_SEED").ok().map_or_else(|| fastrand::u64(..), |text| text.parse().unwrap());
+    let mut random = fastrand::Rng::with_seed(seed);
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    fs::create_dir_all(&folder).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_kill-forms"), folder.join(PROGRAM)).unwrap();
+    let first = round(&folder.join("undisturbed"), &Plan::of(seed, true), None);
+    assert!(first.problems.is_empty(), "undisturbed, seed {seed}: {}", listed(&first.problems));
+    let (mut done, mut rounds, mut found) = (0, 0, BTreeMap::<String, (usize, usize)>::new());
+    let mut texts = String::new();
+    let began = Instant::now();
+    while done < kills.unwrap_or(KILLS) {
+        rounds += 1;
+        let plan = Plan::of(random.u64(..), false);
+        let of_round = folder.join(rounds.to_string());
+        let round = round(&of_round, &plan, Some(&first.outputs));
+        done += round.kills;
+        if round.problems.is_empty() {
+            fs::remove_dir_all(&of_round).unwrap();
+        } else {
+            let text = format!("round {rounds} of seed {seed}, {plan:?}: {}", listed(&round.problems));
+            assert!(kills.is_some(), "{text}");
+            fs::write(of_round.join("problems"), &text).unwrap();
+            let before = found.len();
+            for problem in &round.problems {
+                found.entry(problem.class()).or_insert((0, rounds)).0 += 1;
+            }
+            if found.len() > before {
+                let _ = write!(texts, "{text}\n\n");
+            }
+        }
+        if kills.is_some() {
+            say(&format!("{done} kills, {rounds} rounds, {:?}: {}", began.elapsed(), counts(&found)));
+        }
+    }
+    assert!(found.is_empty(), "{done} kills, {rounds} rounds: {}\n{texts}", counts(&found));
+}
+
+/// How often each was found, and the first round of it.
+fn counts(found: &BTreeMap<String, (usize, usize)>) -> String {
+    let each: Vec<String> =
+        found.iter().map(|(class, (count, round))| format!("{class}: {count} (round {round})")).collect();
+    each.join(", ")
+}
+
+fn listed(problems: &[Problem]) -> String {
+    problems.iter().fold(String::new(), |text, problem| format!("{text}\n- {problem}"))
+}
+
+/// Past the capture of test output: a long campaign shows how far it is.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
