@@ -420,7 +420,7 @@ impl Run {
     /// Records a tool's answer.
     ///
     /// # Errors
-    /// [`Error::NestingLimit`] when it failed for that: a model that is told so would call it again, at every level.
+    /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
     pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
         let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
         let too_deep = too_deep && !result.status.is_success();
