@@ -14,7 +14,7 @@ pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
     json.end()
 }
 
-/// The keys of a text that is one JSON object, after the same check; `None` when it is no object.
+/// The keys of a text that is one JSON object, after the same check; `None` when it is not an object.
 pub(crate) fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> {
     if !text.trim_ascii_start().starts_with('{') {
         return check(text).map(|()| None);

@@ -132,7 +132,7 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
         };
         quote!(.with_default::<#ty>(const { &#private::default_fn(|| #expr) }))
     });
-    // What is wrong with the type is told at the type.
+    // So that an error about the type is reported at the type.
     let (first, last) = ends(ty);
     let here = private.clone().into_iter().map(|mut token| {
         token.set_span(first.resolved_at(token.span()));

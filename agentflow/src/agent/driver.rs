@@ -87,7 +87,7 @@ impl Run {
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
         let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
-        let recorded = if shared.log.has_records() { shared.log.records_below(&base) } else { Vec::new() };
+        let recorded = if shared.log.is_restored() { shared.log.records_below(&base) } else { Vec::new() };
         let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| *path == base));
         // What the run began with counts, however it is resumed.
         let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
@@ -480,7 +480,7 @@ impl Run {
     /// Records a tool's answer.
     ///
     /// # Errors
-    /// [`Error::NestingLimit`] when it failed for that: a model that is told so would call it again, at every level.
+    /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
     pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
         let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
         self.shared.close_below(&path, "the tool has ended");

@@ -26,8 +26,8 @@ pub struct Limits {
     pub timeout: Duration,
     /// The most tool calls that may fail in a row before the run gives up. Default 8.
     pub max_tool_failures: u32,
-    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results tell the
-    /// model so. Default 128; 0 counts as 1.
+    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results say
+    /// so to the model. Default 128; 0 counts as 1.
     pub max_tool_calls_per_turn: usize,
     /// The most tool calls of a turn that run at the same time. Default 8.
     pub max_parallel_tools: usize,

@@ -159,7 +159,7 @@ impl AgentMachine {
         &self.request
     }
 
-    /// The conversation: what another run can go on from.
+    /// The conversation, which another run can continue.
     pub(crate) fn history(&self) -> Conversation {
         match self.instructed {
             true => self.request.messages().iter().skip(1).map(Arc::clone).collect(),
@@ -301,7 +301,7 @@ impl AgentMachine {
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
             match result.status {
-                // The model could not know the limit; its next turn tells whether it has understood.
+                // The model could not know the limit; its next turn shows whether it has understood.
                 ToolStatus::TooManyCalls => {}
                 ToolStatus::Success => self.failures_in_row = 0,
                 _ => self.failures_in_row += 1,

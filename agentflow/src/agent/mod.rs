@@ -127,7 +127,7 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// What the agent is told first, in every request; it is no part of the conversation that a run gives back. A second
+    /// The instructions that stand first in every request; the conversation that a run gives back is without them. A second
     /// call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]

@@ -116,7 +116,7 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
     // As much as is said of a tool's arguments: which of two equal keys counts, or which field an item of a list is,
     // would be a guess.
     if strict::keys(text).map_err(|error| error.to_string())?.is_none() {
-        return Err("it is no JSON object".to_owned());
+        return Err("it is not a JSON object".to_owned());
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let decoded = if is_object(&schema_of::<O>()) {
@@ -215,7 +215,7 @@ mod tests {
         for (answer, problem) in [
             (r#"{"level": 3} and more"#, "trailing characters at line 1 column 14"),
             (r#"{"level": 3, "level": 4}"#, "`level` is given twice; give it once at line 1 column 20"),
-            (r#"[3, "why"]"#, "it is no JSON object"),
+            (r#"[3, "why"]"#, "it is not a JSON object"),
         ] {
             assert_eq!((output.decode)(answer).unwrap_err(), problem);
         }

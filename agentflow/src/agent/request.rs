@@ -22,8 +22,7 @@ use crate::model::{StopReason, Usage};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The conversation the agent goes on from. The agent's instructions are no part of it: each request has them in
-    /// front.
+    /// The conversation that the agent continues, without its instructions: each request has them in front.
     #[doc(alias = "task")]
     pub conversation: Conversation,
     /// The run's id. Default: a new one from the runtime.
@@ -137,7 +136,7 @@ impl<O> RunResult<O> {
         &self.end.shared.id
     }
 
-    /// The conversation, answer included and without the agent's instructions. To go on with it, push the next message and
+    /// The conversation, answer included and without the agent's instructions. To continue it, push the next message and
     /// run again: the same agent, another one, or the same with other instructions.
     ///
     /// ```

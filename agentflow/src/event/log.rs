@@ -357,10 +357,11 @@ impl EventLog {
             .collect()
     }
 
-    /// Whether anything was recorded before this life of the run.
-    pub(crate) fn has_records(&self) -> bool {
+    /// Whether anything was recorded before this life of the run: only then may there be something below a step that is
+    /// about to begin.
+    pub(crate) fn is_restored(&self) -> bool {
         let state = self.state();
-        !state.records.is_empty() || !state.kept.is_empty()
+        state.restored > 0 || !state.kept.is_empty()
     }
 
     /// How the run ended, when it has: by what may be seen.

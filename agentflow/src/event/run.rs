@@ -69,8 +69,8 @@ impl RunStarted {
 pub struct AgentStarted {
     /// The agent's name.
     pub name: Arc<str>,
-    /// What it is told in every request, before its conversation. A journal that was written before they were kept apart has none: there the
-    /// instructions are the first message of `input`.
+    /// The instructions, which stand before the conversation in every request. `None` in a journal that was written
+    /// before they were kept apart: there they are the first message of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<Message>>,
     /// The conversation it began with, without the instructions.

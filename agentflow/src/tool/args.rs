@@ -306,7 +306,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
     }
     T::absent(Some(cx)).ok_or_else(|| match T::resource() {
         Some(key) => ToolError::new(format!(
-            "the program gave this agent no resource of type {}; this cannot be mended by other arguments",
+            "the program gave this agent no resource of type {}; other arguments do not help",
             cx.resources().missing(key)
         )),
         None => ToolError::invalid_arguments(missing_argument(param)),

@@ -119,8 +119,8 @@ fn no_arguments() -> Value {
     serde_json::json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// The schema with a word that there are no other arguments, where it lists them all: one that nobody knows is a mistake
-/// to be told.
+/// The schema with a word that there are no other arguments, where it lists them all: one that nobody knows is a
+/// mistake.
 fn closed(mut schema: Value) -> Value {
     const OTHERS: [&str; 7] =
         ["additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];

@@ -10,7 +10,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-/// Checks that a value can be told from its JSON.
+/// Checks that the JSON of a value gives back the value.
 ///
 /// # Errors
 /// With the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and a float that is no

@@ -112,7 +112,7 @@ impl WorkflowRun {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
         let base = cx.claim();
-        let recorded = match cx.run().log.has_records() {
+        let recorded = match cx.run().log.is_restored() {
             true => cx.run().log.records_below(&base),
             false => Vec::new(),
         };
