@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tracing::Instrument;
 
 use super::deadline::within;
-use super::machine::{AgentMachine, Command, OpenStep, Outcome, PendingTool, Refused, closed};
+use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
 use super::request::{RunEnd, RunRequest};
 use crate::context::{Context, RunShared};
@@ -23,13 +22,12 @@ use crate::error::{Error, Failure, Result};
 use crate::event::{
     AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms,
 };
-use crate::message::{Message, Part, ToolCall, ToolResult, ToolStatus};
+use crate::message::{Message, Part, ToolCall, ToolStatus};
 use crate::middleware::Middleware;
 use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
-use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
-use crate::tool::{Effects, invoke, not_found, panic_text};
+use crate::tool::panic_text;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -40,7 +38,7 @@ pub(super) struct Run {
     pub(super) shared: Arc<RunShared>,
     /// Where it records; the root for a run of its own.
     pub(super) base: StepPath,
-    scopes: Arc<[Arc<str>]>,
+    pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
     timeout: Duration,
     /// How much of the time limit is used up, by earlier processes.
@@ -348,7 +346,7 @@ impl Run {
     }
 
     /// Whether spans hold contents. They do not where something is taken out of events.
-    fn traces_content(&self) -> bool {
+    pub(super) fn traces_content(&self) -> bool {
         self.plan.runtime.traces_content() && self.shared.runtime.redactor().is_none()
     }
 
@@ -415,84 +413,6 @@ impl Run {
         Err(ModelError::truncated())
     }
 
-    /// The tool calls of a turn, at most so many at once as the limit says.
-    async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
-        let at_once = self.plan.limits.max_parallel_tools.max(1);
-        let mut waiting = tools.into_iter();
-        if waiting.len() == 1 {
-            for tool in waiting {
-                if let Some(call) = self.start_tool(tool) {
-                    // Boxed, so that a run that waits for its model does not hold the room of a tool call.
-                    let ended = Box::pin(call.run()).await?;
-                    self.end_tool(ended)?;
-                }
-            }
-            return Ok(());
-        }
-        let mut running = FuturesUnordered::new();
-        let mut pace = Pace::default();
-        loop {
-            while running.len() < at_once
-                && let Some(tool) = waiting.next()
-            {
-                pace.next().await;
-                if let Some(call) = self.start_tool(tool) {
-                    running.push(call.run());
-                }
-            }
-            match running.next().await {
-                Some(ended) => self.end_tool(ended?)?,
-                None if waiting.len() == 0 => return Ok(()),
-                None => {}
-            }
-        }
-    }
-
-    /// Records that a call begins. `None` when it must not run: then its result is recorded already.
-    pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
-        if let Some(result) = tool.refusal() {
-            if tool.refused != Some(Refused::Interrupted) {
-                let call = Arc::clone(&tool.call);
-                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
-                self.record(tool.path.clone(), started);
-            }
-            let result = Arc::new(result);
-            self.shared.close_below(&tool.path, "the tool was interrupted");
-            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
-            return None;
-        }
-        let PendingTool { path, call, refused: _ } = tool;
-        let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
-        let started = EventKind::ToolStarted {
-            call: Arc::clone(&call),
-            effects: policy.map_or(Effects::None, |policy| policy.effects),
-            idempotent: policy.is_some_and(|policy| policy.idempotent),
-        };
-        self.record(path.clone(), started);
-        Some(ToolRun {
-            plan: Arc::clone(&self.plan),
-            scopes: Arc::clone(&self.scopes),
-            cx: Context::new(self.shared(), path, self.plan.resources.clone()),
-            call,
-        })
-    }
-
-    /// Records a tool's answer.
-    ///
-    /// # Errors
-    /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
-    pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
-        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
-        self.shared.close_below(&path, "the tool has ended");
-        let too_deep = too_deep && !result.status.is_success();
-        let kind = match result.status {
-            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
-            _ => EventKind::ToolFailed { result, duration_ms, answered_by },
-        };
-        self.record(path, kind);
-        if too_deep { Err(Error::NestingLimit { depth: self.shared.runtime.max_nesting() }) } else { Ok(()) }
-    }
-
     /// Gives every step that was going on its end.
     fn close_steps(&mut self, reason: &str) {
         for step in self.machine.open_steps() {
@@ -552,75 +472,6 @@ impl Drop for Run {
 fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
     let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     RunTerms { max_steps, timeout_ms, scopes }
-}
-
-/// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
-/// turn may be many and never wait.
-#[derive(Default)]
-pub(super) struct Pace(u8);
-
-impl Pace {
-    pub(super) async fn next(&mut self) {
-        self.0 = (self.0 + 1) % 16;
-        if self.0 == 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-/// A tool call that has begun.
-pub(super) struct ToolRun {
-    plan: Arc<Plan>,
-    scopes: Arc<[Arc<str>]>,
-    cx: Context,
-    call: Arc<ToolCall>,
-}
-
-pub(super) struct ToolEnded {
-    path: StepPath,
-    pub(super) result: Arc<ToolResult>,
-    duration_ms: u64,
-    pub(super) answered_by: Option<Arc<str>>,
-    /// Something in it was refused because it was nested too deep.
-    too_deep: bool,
-}
-
-impl ToolEnded {
-    /// A call that its tool has nothing to do with.
-    pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
-        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
-    }
-}
-
-impl ToolRun {
-    pub(super) async fn run(self) -> Result<ToolEnded> {
-        let Self { plan, scopes, cx, call } = self;
-        cx.run().log.commit().await?;
-        let began = cx.now();
-        let tool = plan.tools.get(&*call.name);
-        let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
-        let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
-        let (result, too_deep) = match tool {
-            Some(tool) => {
-                // One that took too long can panic as it is dropped.
-                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes)).catch_unwind();
-                let called = || {
-                    let called = invoked.map(|invoked| {
-                        invoked.unwrap_or_else(|panic| {
-                            let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
-                            closed(&call, ToolStatus::Panicked, &problem)
-                        })
-                    });
-                    Box::pin(called.instrument(span.clone()))
-                };
-                Around::tool_call(cx.depth(), called()).await
-            }
-            None => (not_found(&call, plan.tool_names()), false),
-        };
-        telemetry::record_tool(&span, &result, content);
-        let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
-        Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
-    }
 }
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.

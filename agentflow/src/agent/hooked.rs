@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::driver::{Hooks, Pace, Run, ToolEnded, ToolRun, with_call_ids};
+use super::driver::{Hooks, Run, with_call_ids};
 use super::machine::PendingTool;
 use super::output::ANSWER_TOOL;
 use super::plan::Plan;
 use super::request::RunEnd;
+use super::tool_calls::{Pace, ToolEnded, ToolRun};
 use crate::context::{Context, RunShared};
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, EventKind, ModelDelta};

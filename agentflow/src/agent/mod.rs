@@ -15,6 +15,7 @@ mod output;
 mod patience;
 mod plan;
 mod request;
+mod tool_calls;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
