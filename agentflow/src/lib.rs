@@ -78,7 +78,7 @@ pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
-    Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
+    Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

@@ -6,8 +6,9 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Barrier;
 
-use agentflow::{RunId, SqliteStore, Store, StoreErrorKind};
+use agentflow::{RunId, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 
 const FILE: &str = "AGENTFLOW_TEST_STORE";
@@ -66,6 +67,9 @@ fn run() -> RunId {
 #[tokio::test]
 async fn other_process() {
     let (Ok(file), Ok(task)) = (std::env::var(FILE), std::env::var(TASK)) else { return };
+    if task == "open" {
+        return open_when_told(Path::new(&file));
+    }
     let store = SqliteStore::open(file).await.unwrap();
     match task.as_str() {
         "hold" => {
@@ -89,6 +93,48 @@ async fn other_process() {
             say("done");
         }
         task => panic!("there is no task {task}"),
+    }
+}
+
+/// Opens the file of each number that it reads on its input, with several threads at the same moment, and says how that
+/// went.
+fn open_when_told(folder: &Path) {
+    for number in std::io::stdin().lines() {
+        let path = folder.join(number.unwrap());
+        let said = open_at_once(&path, 3).into_iter().find_map(Result::err);
+        say(&said.map_or_else(|| "opened".to_owned(), |error| error.to_string()));
+    }
+}
+
+/// Several threads open a file at the same moment, and close it again.
+fn open_at_once(path: &Path, threads: usize) -> Vec<Result<(), StoreError>> {
+    let start = Barrier::new(threads);
+    let open = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        start.wait();
+        runtime.block_on(SqliteStore::open(path)).map(drop)
+    };
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = (0..threads).map(|_| scope.spawn(open)).collect();
+        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn many_processes_and_threads_open_a_new_file_at_the_same_time() {
+    const FILES: usize = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let mut others: Vec<_> = (0..4).map(|_| Other::start(folder.path(), "open")).collect();
+    for number in 0..FILES {
+        for other in &mut others {
+            writeln!(other.child.stdin.as_mut().unwrap(), "{number}").unwrap();
+        }
+        for opened in open_at_once(&folder.path().join(number.to_string()), 3) {
+            opened.unwrap_or_else(|error| panic!("file {number}, in this process: {error}"));
+        }
+        for other in &mut others {
+            assert_eq!(other.next().as_deref(), Some("opened"), "file {number}, in another process");
+        }
     }
 }
 
