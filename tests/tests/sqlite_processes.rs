@@ -78,6 +78,13 @@ async fn other_process() {
             // Until it is killed, or its parent is gone.
             let _ = std::io::stdin().read_line(&mut String::new());
         }
+        "hold and start another" => {
+            store.create(&run(), vec![started(&run())]).await.unwrap();
+            // Its own process goes; what it has started lives on.
+            let child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+            say(&child.id().to_string());
+            let _ = std::io::stdin().read_line(&mut String::new());
+        }
         "append" => {
             let epoch = store.open(&run()).await.unwrap();
             for after in store.record(&run()).await.unwrap().unwrap().events.. {
@@ -191,6 +198,35 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     assert_eq!(store.receive(&run(), epoch).await.unwrap(), ["a message"]);
     drop(store);
     assert_eq!(owners(), 0, "and that of one that ended well too");
+}
+
+/// A program that a run has started, as a tool does, does not inherit the run.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_process_has_started_does_not_hold_its_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.db");
+    let mut other = Other::start(&file, "hold and start another");
+    let child = other.next().unwrap();
+    other.kill();
+    let store = SqliteStore::open(&file).await.unwrap();
+    let opened = store.open(&run()).await;
+    let still_there = Command::new("kill").args(["-9", &child]).status().unwrap();
+    opened.expect("the run is free the moment its process has ended");
+    assert!(still_there.success(), "the other one was alive");
+}
+
+/// All processes call the file by one name, also the one that has made it behind a link.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_a_file_that_is_not_there_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("runs.db"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mut other = Other::start(&link, "hold");
+    assert_eq!(other.next().as_deref(), Some("held"));
+    let store = SqliteStore::open(&file).await.unwrap();
+    assert_eq!(store.open(&run()).await.unwrap_err().kind(), StoreErrorKind::Busy);
 }
 
 #[tokio::test]

@@ -30,7 +30,11 @@ impl EventRow {
     /// The rows of events that come after `after`, each of `limit` bytes at most.
     pub(super) fn of(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
         let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
-        if after.saturating_add(events.len() as u64) > MOST {
+        if after > MOST {
+            // No journal has so many.
+            return Err(StoreError::fenced(run));
+        }
+        if after + events.len() as u64 > MOST {
             return Err(wrong(format!(
                 "the run `{run}` has {after} events, and {MOST} are the most that a store keeps"
             )));
