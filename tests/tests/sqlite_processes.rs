@@ -81,9 +81,11 @@ async fn other_process() {
         "hold and start another" => {
             store.create(&run(), vec![started(&run())]).await.unwrap();
             // Its own process goes; what it has started lives on.
-            let child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+            let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
             say(&child.id().to_string());
             let _ = std::io::stdin().read_line(&mut String::new());
+            child.kill().unwrap();
+            child.wait().unwrap();
         }
         "append" => {
             let epoch = store.open(&run()).await.unwrap();

@@ -116,7 +116,7 @@ impl StoreError {
         Self::new(
             StoreErrorKind::TooLarge,
             format!(
-                "an event of {at} in the run `{run}` has {bytes} bytes and the store takes at most {limit}; nothing of it was written; keep large data elsewhere and record where it is"
+                "an event of {at} in the run `{run}` has {bytes} bytes and the store takes at most {limit}; nothing of it was written; keep large data elsewhere and record where it is, or give the store a higher limit"
             ),
         )
     }

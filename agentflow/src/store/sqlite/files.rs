@@ -19,6 +19,15 @@ impl OpenFiles {
             path.push(end);
             PathBuf::from(path)
         });
+        Self::all(paths)
+    }
+
+    /// A file alone.
+    pub(super) fn one(path: PathBuf) -> Self {
+        Self::all([path])
+    }
+
+    fn all(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Self(paths.into_iter().filter_map(|path| identity(&path).ok().map(|of| (path, of))).collect())
     }
 

@@ -51,6 +51,9 @@ use crate::model::BoxFuture;
 /// process has the file locked, as long as the busy time-out. A process that is forked, and does not become another
 /// program, must not use the store, and keeps runs of its parent `busy` as long as it lives.
 ///
+/// SQLite is compiled into the program, once for all who use it there: the version of `libsqlite3-sys` is shared. The
+/// store works with rusqlite 0.29 to 0.41, so cargo finds one that goes with sqlx 0.7, 0.8 or 0.9.
+///
 /// It writes on one thread and reads on a few, all of its own. A paused tokio clock may run on while the file is waited
 /// for.
 ///
