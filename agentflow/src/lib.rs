@@ -80,8 +80,8 @@ pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
-    Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunRecord, RunStatus, Snapshot, Store, StoreError,
-    StoreErrorKind, StoreMessage,
+    Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
+    StoreError, StoreErrorKind, StoreMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use agentflow::{Append, RunFilter, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::{Append, RunFilter, RunId, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::skipped;
 use rusqlite::Connection;
@@ -135,23 +134,215 @@ async fn a_newer_release_wrote_it() {
     assert_eq!(fs::read(&path).unwrap(), before, "a newer file is left as it is");
 }
 
+/// What is in the way of one run is not in the way of the others.
 #[tokio::test]
-async fn another_process_has_it_locked() {
+async fn a_run_that_cannot_be_read_hides_no_other() {
+    let damages = [
+        ("UPDATE runs SET status = 'delighted' WHERE run_id = 'a'", "`delighted` is no status"),
+        ("UPDATE runs SET status = 'paused', pause_reason = 'mood' WHERE run_id = 'a'", "`mood` is no reason"),
+        ("UPDATE runs SET created = -5 WHERE run_id = 'a'", "other values than were written"),
+        ("UPDATE runs SET name = CAST(x'ff' AS TEXT) WHERE run_id = 'a'", "other values than were written"),
+    ];
+    for (damage, words) in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        written(&path, 5).await;
+        Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
+        says(&store.record(&run()).await.unwrap_err(), StoreErrorKind::Damaged, &[words]);
+        for filter in [RunFilter::all(), RunFilter::unfinished()] {
+            let found = store.list_with_unreadable(filter.clone()).await.unwrap();
+            assert_eq!(found.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["other"], "{damage}");
+            let [(id, error)] = &*found.unreadable else { panic!("{damage}: {:?}", found.unreadable) };
+            assert_eq!(*id, run());
+            says(error, StoreErrorKind::Damaged, &[words]);
+            assert_eq!(store.list(filter.limit(1)).await.unwrap(), found.runs);
+        }
+        let ended = store.list_with_unreadable(RunFilter::all().status(agentflow::RunStatus::Success)).await.unwrap();
+        assert!(ended.runs.is_empty());
+        assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
+    }
+}
+
+#[tokio::test]
+async fn a_list_needs_no_page_that_was_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let store = SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
-    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
-    // To SQLite every connection is as another process.
-    let other = Connection::open(&path).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let appends = [1, 2].map(|_| store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "x")])));
-    for append in appends {
-        says(&append.await.unwrap_err(), StoreErrorKind::Locked, &["50ms", "busy_timeout", "nothing was written"]);
+    let store = SqliteStore::open(&path).await.unwrap();
+    for id in ["first", "a", "last"].map(RunId::new) {
+        let rest = (2..=500).map(|seq| noted(&id, seq, &format!("text of event {seq} of {id}.")));
+        store.create(&id, [started(&id)].into_iter().chain(rest).collect()).await.unwrap();
     }
-    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
-    other.execute_batch("ROLLBACK").unwrap();
-    store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "now")])).await.unwrap();
-    assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["now"]);
+    drop(store);
+    let mut bytes = fs::read(&path).unwrap();
+    // A page of the last events of a run, which tell when it was updated.
+    for seq in [500, 490] {
+        let text = format!("text of event {seq} of a.");
+        if let Some(at) = bytes.windows(text.len()).position(|window| window == text.as_bytes()) {
+            bytes[at / 4096 * 4096..][..4096].fill(0x5a);
+        }
+    }
+    fs::write(&path, &bytes).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    let found = store.list_with_unreadable(RunFilter::unfinished()).await.unwrap();
+    let mut seen: Vec<&str> = found.runs.iter().map(|run| run.run_id.as_str()).collect();
+    assert!(seen.contains(&"first"), "{seen:?}");
+    assert!(found.unreadable.iter().any(|(id, _)| *id == run()));
+    for (run, error) in &found.unreadable {
+        says(error, StoreErrorKind::Damaged, &["runs.db", "malformed"]);
+        assert_eq!(store.record(run).await.unwrap_err().kind(), StoreErrorKind::Damaged);
+        seen.push(run.as_str());
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, ["a", "first", "last"]);
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_is_as_good_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let store = SqliteStore::open(&path).await.unwrap();
+    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
+    store.put_snapshot(&run(), epoch, Snapshot::new(1, vec![started(&run())])).await.unwrap();
+    assert!(store.snapshot(&run()).await.unwrap().is_some());
+    Connection::open(&path).unwrap().execute_batch("UPDATE snapshots SET body = replace(body, 'job', 'bob')").unwrap();
+    assert_eq!(store.snapshot(&run()).await.unwrap(), None);
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1);
+}
+
+/// A fault is not called another release, and no number of it makes a program fall over.
+#[tokio::test]
+async fn numbers_that_nobody_writes() {
+    let far = i64::from(i32::MAX) + 1;
+    let damages = [
+        "UPDATE runs SET version = 0 WHERE run_id = 'a'".to_owned(),
+        "UPDATE runs SET version = -3 WHERE run_id = 'a'".to_owned(),
+        "UPDATE runs SET version = 1 << 40 WHERE run_id = 'a'".to_owned(),
+        "UPDATE runs SET epoch = 9223372036854775807 WHERE run_id = 'a'".to_owned(),
+        "UPDATE runs SET epoch = -1 WHERE run_id = 'a'".to_owned(),
+        format!("UPDATE runs SET key = {far} WHERE run_id = 'a'"),
+        "UPDATE runs SET key = 9223372036854775807 WHERE run_id = 'a'".to_owned(),
+        "UPDATE runs SET key = -1 WHERE run_id = 'a'".to_owned(),
+    ];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        written(&path, 5).await;
+        Connection::open(&path).unwrap().execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).unwrap();
+        let store = SqliteStore::open(&path).await.unwrap();
+        let error = store.open(&run()).await.expect_err(&damage);
+        says(&error, StoreErrorKind::Damaged, &["runs.db", "restore"]);
+        let other = RunId::new("other");
+        assert_eq!(notes(&store.read(&other, 0, 10).await.unwrap()), ["whole"], "{damage}");
+        let epoch = store.open(&other).await.unwrap();
+        store.append(&other, epoch, Append::new(2, vec![noted(&other, 3, "on")])).await.unwrap();
+    }
+    for version in ["0", "-1", "1 << 30", "5000"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        written(&path, 5).await;
+        let version: i64 =
+            Connection::open(&path).unwrap().query_row(&format!("SELECT {version}"), [], |row| row.get(0)).unwrap();
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
+        let error = SqliteStore::open(&path).await.unwrap_err();
+        says(&error, StoreErrorKind::Damaged, &["the table layout has the version", "restore"]);
+    }
+}
+
+#[tokio::test]
+async fn a_word_of_a_newer_release_is_not_called_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    written(&path, 5).await;
+    let newer = "UPDATE runs SET status = 'waiting', version = 2 WHERE run_id = 'a'";
+    Connection::open(&path).unwrap().execute_batch(newer).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    let found = store.list_with_unreadable(RunFilter::unfinished()).await.unwrap();
+    assert_eq!(found.runs.len(), 1);
+    says(&found.unreadable[0].1, StoreErrorKind::NewerVersion, &["the run `a`", "update this program"]);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::builder(folder.path().join("runs.db")).max_event_bytes(1000).open().await.unwrap();
+    assert_eq!(store.max_event_bytes(), Some(1000));
+    let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
+    let large = "x".repeat(1000);
+    let small = store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "small")]));
+    let refused =
+        store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "not alone"), noted(&run(), 4, &large)]));
+    small.await.unwrap();
+    let kind = StoreErrorKind::TooLarge;
+    says(&refused.await.unwrap_err(), kind, &["`note`", "the run `a`", "1056 bytes", "at most 1000"]);
+    assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["small"]);
+    store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "next")])).await.unwrap();
+
+    let big = RunId::new("big");
+    let events = vec![started(&big), noted(&big, 2, &large)];
+    says(&store.create(&big, events).await.unwrap_err(), kind, &["the run `big`"]);
+    assert_eq!(store.record(&big).await.unwrap(), None);
+
+    // A snapshot holds many events.
+    let many = |n| Snapshot::new(1, vec![noted(&run(), 2, &"x".repeat(700)); n]);
+    store.put_snapshot(&run(), epoch, many(9)).await.unwrap();
+    says(
+        &store.put_snapshot(&run(), epoch, many(12)).await.unwrap_err(),
+        kind,
+        &["the snapshot of the run `a`", "8000"],
+    );
+    assert_eq!(store.snapshot(&run()).await.unwrap().unwrap().events.len(), 9, "the earlier one is kept");
+    says(&store.send(&run(), large + "x").await.unwrap_err(), kind, &["a message for the run `a`", "1001 bytes"]);
+}
+
+/// Where an open file cannot be taken away there is nothing to see.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_was_deleted_or_replaced() {
+    use std::path::PathBuf;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("runs.db");
+    let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
+    let away = folder.path().join("away");
+    let replaced = StoreErrorKind::Replaced;
+    for name in ["", "-wal", "-shm"] {
+        let store = SqliteStore::open(&path).await.unwrap();
+        let epoch = match store.record(&run()).await.unwrap() {
+            None => store.create(&run(), vec![started(&run())]).await.unwrap(),
+            Some(_) => store.open(&run()).await.unwrap(),
+        };
+        let events = store.read(&run(), 0, 100).await.unwrap().len() as u64;
+        let append = |text| store.append(&run(), epoch, Append::new(events, vec![noted(&run(), events + 1, text)]));
+        fs::rename(beside(name), &away).unwrap();
+        for _ in 0..2 {
+            let words = [&*format!("runs.db{name}`"), "deleted, moved or replaced", "nothing was written since"];
+            says(&append("gone").await.unwrap_err(), replaced, &words);
+            says(&store.read(&run(), 0, 10).await.unwrap_err(), replaced, &words);
+            says(&store.list(RunFilter::all()).await.unwrap_err(), replaced, &words);
+            // Another file at its path is not the one that was opened.
+            fs::write(beside(name), "").unwrap();
+        }
+        fs::rename(&away, beside(name)).unwrap();
+        append("back").await.unwrap();
+        assert_eq!(store.read(&run(), 0, 100).await.unwrap().len() as u64, events + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_a_deleted_file_left_is_not_part_of_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let log = folder.path().join("runs.db-wal");
+    let store = SqliteStore::open(&path).await.unwrap();
+    store.create(&run(), vec![started(&run())]).await.unwrap();
+    let left = fs::read(&log).unwrap();
+    assert!(!left.is_empty());
+    drop(store);
+    fs::remove_file(&path).unwrap();
+    fs::write(&log, left).unwrap();
+    let store = SqliteStore::open(&path).await.unwrap();
+    assert!(store.list(RunFilter::all()).await.unwrap().is_empty());
+    store.create(&run(), vec![started(&run())]).await.unwrap();
 }
 
 /// Writes until there is no room, then makes room.

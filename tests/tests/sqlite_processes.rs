@@ -6,8 +6,9 @@
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Barrier;
 
-use agentflow::{Append, RunId, SqliteStore, Store, StoreErrorKind};
+use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 
 const FILE: &str = "AGENTFLOW_TEST_STORE";
@@ -66,6 +67,9 @@ fn run() -> RunId {
 #[tokio::test]
 async fn other_process() {
     let (Ok(file), Ok(task)) = (std::env::var(FILE), std::env::var(TASK)) else { return };
+    if task == "open" {
+        return open_when_told(Path::new(&file));
+    }
     let store = SqliteStore::open(file).await.unwrap();
     match task.as_str() {
         "hold" => {
@@ -73,6 +77,15 @@ async fn other_process() {
             say("held");
             // Until it is killed, or its parent is gone.
             let _ = std::io::stdin().read_line(&mut String::new());
+        }
+        "hold and start another" => {
+            store.create(&run(), vec![started(&run())]).await.unwrap();
+            // Its own process goes; what it has started lives on.
+            let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+            say(&child.id().to_string());
+            let _ = std::io::stdin().read_line(&mut String::new());
+            child.kill().unwrap();
+            child.wait().unwrap();
         }
         "append" => {
             let epoch = store.open(&run()).await.unwrap();
@@ -89,6 +102,48 @@ async fn other_process() {
             say("done");
         }
         task => panic!("there is no task {task}"),
+    }
+}
+
+/// Opens the file of each number that it reads on its input, with several threads at the same moment, and says how that
+/// went.
+fn open_when_told(folder: &Path) {
+    for number in std::io::stdin().lines() {
+        let path = folder.join(number.unwrap());
+        let said = open_at_once(&path, 3).into_iter().find_map(Result::err);
+        say(&said.map_or_else(|| "opened".to_owned(), |error| error.to_string()));
+    }
+}
+
+/// Several threads open a file at the same moment, and close it again.
+fn open_at_once(path: &Path, threads: usize) -> Vec<Result<(), StoreError>> {
+    let start = Barrier::new(threads);
+    let open = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        start.wait();
+        runtime.block_on(SqliteStore::open(path)).map(drop)
+    };
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = (0..threads).map(|_| scope.spawn(open)).collect();
+        opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn many_processes_and_threads_open_a_new_file_at_the_same_time() {
+    const FILES: usize = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let mut others: Vec<_> = (0..4).map(|_| Other::start(folder.path(), "open")).collect();
+    for number in 0..FILES {
+        for other in &mut others {
+            writeln!(other.child.stdin.as_mut().unwrap(), "{number}").unwrap();
+        }
+        for opened in open_at_once(&folder.path().join(number.to_string()), 3) {
+            opened.unwrap_or_else(|error| panic!("file {number}, in this process: {error}"));
+        }
+        for other in &mut others {
+            assert_eq!(other.next().as_deref(), Some("opened"), "file {number}, in another process");
+        }
     }
 }
 
@@ -146,6 +201,35 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
     drop(store);
     assert_eq!(owners(), 0, "and that of one that ended well too");
+}
+
+/// A program that a run has started, as a tool does, does not inherit the run.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_process_has_started_does_not_hold_its_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("runs.db");
+    let mut other = Other::start(&file, "hold and start another");
+    let child = other.next().unwrap();
+    other.kill();
+    let store = SqliteStore::open(&file).await.unwrap();
+    let opened = store.open(&run()).await;
+    let still_there = Command::new("kill").args(["-9", &child]).status().unwrap();
+    opened.expect("the run is free the moment its process has ended");
+    assert!(still_there.success(), "the other one was alive");
+}
+
+/// All processes call the file by one name, also the one that has made it behind a link.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_to_a_file_that_is_not_there_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, link) = (folder.path().join("runs.db"), folder.path().join("link.db"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mut other = Other::start(&link, "hold");
+    assert_eq!(other.next().as_deref(), Some("held"));
+    let store = SqliteStore::open(&file).await.unwrap();
+    assert_eq!(store.open(&run()).await.unwrap_err().kind(), StoreErrorKind::Busy);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn the_store_in_sqlite() {
     let number = AtomicUsize::new(0);
     check_store(|| async {
         let path = folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
-        SqliteStore::builder(path).synchronous(Synchronous::Normal).open().await.unwrap()
+        SqliteStore::builder(path).synchronous(Synchronous::Normal).max_event_bytes(300_000).open().await.unwrap()
     })
     .await;
 }

@@ -45,6 +45,7 @@ where
         reading_is_done_in_pages,
         opening_fences_off_the_writer_before,
         an_append_at_another_place_writes_nothing,
+        what_is_too_large_is_refused,
         closing_with_an_old_epoch_changes_nothing,
         a_closed_run_can_be_opened,
         the_record_follows_from_the_events,
@@ -139,7 +140,7 @@ impl Tested {
 
 /// An event of a run, from the parts of its JSON.
 fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Event {
-    let time = 1_700_000_000_000 + seq;
+    let time = 1_700_000_000_000_u64.saturating_add(seq);
     serde_json::from_str(
         &json!({"run_id": run, "seq": seq, "time": time, "path": path, "name": name, "payload": payload}).to_string(),
     )

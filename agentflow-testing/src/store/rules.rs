@@ -82,16 +82,33 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &Tested) {
 pub(super) async fn an_append_at_another_place_writes_nothing(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;
-    for after in [0, 2, 7] {
-        let events = vec![noted(&id, after + 1, "misplaced")];
-        t.fails(
-            t.store.append(&id, epoch, Append::new(after, events)).await,
-            StoreErrorKind::Fenced,
-            "appending elsewhere",
-        );
+    for after in [0, 2, 7, 1 << 32, u64::MAX - 1, u64::MAX] {
+        let events = vec![noted(&id, after.saturating_add(1), "misplaced")];
+        let misplaced = t.store.append(&id, epoch, Append::new(after, events)).await;
+        t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
     }
     t.same(t.journal(&id).await, vec![started(&id, "job", 1)], "nothing of it is written");
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "placed")])).await, "appending at the end");
+}
+
+pub(super) async fn what_is_too_large_is_refused(t: &Tested) {
+    /// A larger event is not made for a test.
+    const MOST: u64 = 1 << 20;
+    let Some(limit) = t.store.max_event_bytes().filter(|limit| *limit <= MOST) else { return };
+    let text = "x".repeat(usize::try_from(limit).unwrap_or_default());
+    let (id, other) = (run("a"), run("b"));
+    let epoch = t.created(&id).await;
+    let events = vec![noted(&id, 2, "small"), noted(&id, 3, &text)];
+    t.fails(
+        t.store.append(&id, epoch, Append::new(1, events)).await,
+        StoreErrorKind::TooLarge,
+        "appending a larger event",
+    );
+    let events = vec![started(&other, "job", 1), noted(&other, 2, &text)];
+    t.fails(t.store.create(&other, events).await, StoreErrorKind::TooLarge, "creating a run with a larger event");
+    t.same(t.ok(t.store.record(&other).await, "asking for its record"), None, "it is not created");
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending in its place");
+    t.same(t.journal(&id).await.len(), 2, "nothing of the refused commit is written");
 }
 
 pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &Tested) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::RunStatus;
 use crate::event::RunId;
+use crate::path::StepPath;
 
 /// Why a store could not do what it was asked. Shown with `{}` it says what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -36,6 +37,10 @@ pub enum StoreErrorKind {
     NewerVersion,
     /// There is no room left.
     Full,
+    /// One event, snapshot or message is larger than the store takes.
+    TooLarge,
+    /// The file of the store was deleted, moved or replaced while it was open.
+    Replaced,
     /// The store is locked by another process for longer than was waited.
     Locked,
     /// Anything else: the disk, the network.
@@ -54,6 +59,8 @@ impl StoreErrorKind {
             Self::Damaged => "damaged",
             Self::NewerVersion => "newer_version",
             Self::Full => "full",
+            Self::TooLarge => "too_large",
+            Self::Replaced => "replaced",
             Self::Locked => "locked",
             Self::Io => "io",
         }
@@ -108,6 +115,17 @@ impl StoreError {
             StoreErrorKind::Fenced,
             format!(
                 "the run `{run}` was taken up by another writer; this one has stopped and has written nothing since"
+            ),
+        )
+    }
+
+    /// An event has more bytes than the store takes.
+    pub fn too_large(run: &RunId, path: &StepPath, bytes: u64, limit: u64) -> Self {
+        let at = if path.is_root() { "the run itself".to_owned() } else { format!("`{path}`") };
+        Self::new(
+            StoreErrorKind::TooLarge,
+            format!(
+                "an event of {at} in the run `{run}` has {bytes} bytes and the store takes at most {limit}; nothing of it was written; keep large data elsewhere and record where it is, or give the store a higher limit"
             ),
         )
     }

@@ -13,7 +13,7 @@ use std::fmt;
 
 pub use self::error::{StoreError, StoreErrorKind};
 pub use self::memory::MemoryStore;
-pub use self::record::{RunFilter, RunRecord, RunStatus};
+pub use self::record::{RunFilter, RunList, RunRecord, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 use crate::event::{Event, RunId};
@@ -159,14 +159,20 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot)
     -> BoxFuture<'static, Result<(), StoreError>>;
 
-    /// The newest snapshot of a run; `None` when there is none, or no such run.
+    /// The newest snapshot of a run; `None` when there is none that can be read, or no such run.
     fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>>;
 
     /// What is known of a run without reading its journal.
     fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>>;
 
-    /// The runs that a filter lets through, the newest first.
+    /// The runs that a filter lets through, the newest first. A run that cannot be read is left out.
     fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>>;
+
+    /// Like [`list`](Self::list), with the runs that cannot be read and may belong to it. Default: there are none.
+    fn list_with_unreadable(&self, filter: RunFilter) -> BoxFuture<'static, Result<RunList, StoreError>> {
+        let listing = self.list(filter);
+        Box::pin(async move { Ok(RunList::new(listing.await?, Vec::new())) })
+    }
 
     /// Keeps the description of a workflow under its hash. Keeping one again changes nothing.
     fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>>;
@@ -185,6 +191,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
         let _ = run;
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// The most bytes that one event may have as JSON; an [`append`](Self::append) of a larger one fails as `too_large`.
+    /// Default: no limit.
+    fn max_event_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Whether other processes may use the store, so that messages may come from there. Default: yes.

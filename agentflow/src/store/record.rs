@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::StoreError;
 use crate::event::{Event, EventKind, PauseReason, RunBody, RunId};
 use crate::time::Timestamp;
 
@@ -152,6 +153,23 @@ impl RunRecord {
         self.status = status;
         self.pause_reason = None;
         self.error = error;
+    }
+}
+
+/// Runs, and those that stand in a store and cannot be read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunList {
+    /// The runs that were asked for, the newest first.
+    pub runs: Vec<RunRecord>,
+    /// The runs that may be among them and cannot be read, each with the reason: `damaged`, or `newer_version`.
+    pub unreadable: Vec<(RunId, StoreError)>,
+}
+
+impl RunList {
+    /// A list of both.
+    pub fn new(runs: Vec<RunRecord>, unreadable: Vec<(RunId, StoreError)>) -> Self {
+        Self { runs, unreadable }
     }
 }
 

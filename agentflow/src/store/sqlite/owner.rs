@@ -11,11 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fs4::{FileExt, TryLockError};
 
+use super::files::OpenFiles;
+
 /// This process, as it has runs of one store open. The file is there as long as this is.
 #[derive(Debug)]
 pub(super) struct Owner {
     id: String,
     path: PathBuf,
+    file: OpenFiles,
     _lock: File,
 }
 
@@ -30,7 +33,9 @@ impl Owner {
     pub(super) fn of_this_process(store: &Path) -> io::Result<Arc<Self>> {
         let mut owners = OWNERS.lock().unwrap_or_else(PoisonError::into_inner);
         owners.retain(|(_, owner)| owner.strong_count() > 0);
-        if let Some(owner) = owners.iter().find(|(path, _)| path == store).and_then(|(_, owner)| owner.upgrade()) {
+        // One whose file was deleted, say with its folder, would be taken for a process that is no more.
+        let mut ours = owners.iter().filter(|(path, _)| path == store).filter_map(|(_, owner)| owner.upgrade());
+        if let Some(owner) = ours.find(|owner| owner.file.replaced().is_none()) {
             return Ok(owner);
         }
         sweep(store);
@@ -38,7 +43,7 @@ impl Owner {
         let path = file(store, &id);
         let lock = File::create(&path)?;
         FileExt::lock(&lock)?;
-        let owner = Arc::new(Self { id, path, _lock: lock });
+        let owner = Arc::new(Self { id, file: OpenFiles::one(path.clone()), path, _lock: lock });
         owners.push((store.to_owned(), Arc::downgrade(&owner)));
         Ok(owner)
     }
@@ -104,4 +109,27 @@ fn file(store: &Path, id: &str) -> PathBuf {
     let mut name = store.file_name().unwrap_or_default().to_owned();
     name.push(format!("-owner-{id}"));
     store.with_file_name(name)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use super::{Owner, alive};
+
+    #[test]
+    fn a_process_whose_file_was_deleted_gets_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("runs.db");
+        let first = Owner::of_this_process(&store).unwrap();
+        assert!(Arc::ptr_eq(&first, &Owner::of_this_process(&store).unwrap()));
+        fs::remove_file(&first.path).unwrap();
+        let second = Owner::of_this_process(&store).unwrap();
+        assert_ne!(first.id(), second.id());
+        assert_eq!(alive(&store, first.id()).unwrap(), None);
+        assert_eq!(alive(&store, second.id()).unwrap(), Some(format!("process {}", std::process::id())));
+        drop(first);
+        assert!(Arc::ptr_eq(&second, &Owner::of_this_process(&store).unwrap()));
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
+use super::Settings;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Why a request could not be done.
@@ -28,6 +29,15 @@ impl From<StoreError> for Failed {
     }
 }
 
+/// A version further ahead than this was written by no release, but by a fault.
+const PLAUSIBLE: i64 = 1_000;
+
+/// Whether somebody else has a lock that stands in the way. It may be gone the next moment.
+pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
+}
+
 /// What the sentences need to know of the store.
 #[derive(Clone, Debug)]
 pub(super) struct Problems {
@@ -36,8 +46,8 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    pub(super) fn new(path: PathBuf, busy_timeout: Duration) -> Self {
-        Self { path: Arc::new(path), busy_timeout }
+    pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
+        Self { path: Arc::new(path), busy_timeout: settings.busy_timeout }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -61,7 +71,13 @@ impl Problems {
                     "there is no room left for `{path}`; this was not written, and what was written before is kept; make room, then resume the run"
                 ),
             ),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+            Some(ErrorCode::TooBig) => (
+                StoreErrorKind::TooLarge,
+                format!(
+                    "something is too large for `{path}`, where a row has at most 1,000,000,000 bytes; it was not written"
+                ),
+            ),
+            _ if is_locked(&error) => (
                 StoreErrorKind::Locked,
                 format!(
                     "another process has `{path}` locked for longer than {:?}; nothing was written; end that process, or set a longer `busy_timeout`",
@@ -113,6 +129,36 @@ impl Problems {
             StoreErrorKind::NewerVersion,
             format!(
                 "{what} in `{}` was written by a newer release of agentflow; nothing was changed; update this program",
+                self.path.display()
+            ),
+        )
+    }
+
+    /// A version that this release does not know: of a newer release, or of none.
+    pub(super) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
+        match version {
+            version if version > known && version - known <= PLAUSIBLE => self.newer(what),
+            _ => self.damaged(format_args!("{what} has the version {version}, which no release writes")),
+        }
+    }
+
+    /// One of its files is not at its path any more.
+    pub(super) fn replaced(&self, file: &Path) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Replaced,
+            format!(
+                "`{}` was deleted, moved or replaced while the store had it open; nothing was written since; put it back, or open the store again",
+                file.display()
+            ),
+        )
+    }
+
+    /// The store was given up while somebody else had the file locked.
+    pub(super) fn given_up(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Locked,
+            format!(
+                "the store was dropped while another process had `{}` locked; this was not written",
                 self.path.display()
             ),
         )

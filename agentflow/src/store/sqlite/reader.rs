@@ -1,53 +1,14 @@
-//! What is read, each time on a connection of its own that can write nothing.
-
-use std::sync::{Mutex, PoisonError};
+//! What is read, on a connection that can write nothing.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::problem::Problems;
-use super::{Settings, row, schema, tables};
+use super::{row, tables};
 use crate::event::{Event, RunId};
-use crate::store::{MessageId, RunFilter, RunRecord, Snapshot, StoreError, StoreMessage};
-
-/// The most connections that are kept while nobody reads.
-const IDLE: usize = 8;
-
-/// Connections for reading.
-#[derive(Debug)]
-pub(super) struct Readers {
-    settings: Settings,
-    problems: Problems,
-    idle: Mutex<Vec<Connection>>,
-}
-
-impl Readers {
-    pub(super) fn new(settings: Settings, problems: Problems) -> Self {
-        Self { settings, problems, idle: Mutex::default() }
-    }
-
-    pub(super) fn problems(&self) -> &Problems {
-        &self.problems
-    }
-
-    /// Reads with a connection that nobody else has. It is kept for the next when nothing went wrong.
-    pub(super) fn with<T>(
-        &self,
-        read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => schema::open_reader(&self.settings, &self.problems)?,
-        };
-        let found = read(&connection, &self.problems)?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE {
-            idle.push(connection);
-        }
-        Ok(found)
-    }
-}
+use crate::store::{
+    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
+};
 
 pub(super) fn events(
     connection: &Connection,
@@ -59,9 +20,7 @@ pub(super) fn events(
     let sql = |error| problems.sql(error);
     let (key, version) = connection
         .prepare_cached("SELECT key, version FROM runs WHERE run_id = ?1")
-        .and_then(|mut select| {
-            select.query_row([run.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?))).optional()
-        })
+        .and_then(|mut select| select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional())
         .map_err(sql)?
         .ok_or_else(|| StoreError::not_found(run))?;
     tables::check_version(run, version, problems)?;
@@ -79,17 +38,28 @@ pub(super) fn events(
     Ok(events)
 }
 
+/// A snapshot only makes reading shorter: one that is damaged is as good as none.
 pub(super) fn snapshot(
     connection: &Connection,
     problems: &Problems,
     run: &RunId,
 ) -> Result<Option<Snapshot>, StoreError> {
+    whole_snapshot(connection, problems, run).or_else(|error| match error.kind() {
+        StoreErrorKind::Damaged => {
+            tracing::warn!(%run, %error, "the snapshot of a run cannot be read; its whole journal is read instead");
+            Ok(None)
+        }
+        _ => Err(error),
+    })
+}
+
+fn whole_snapshot(connection: &Connection, problems: &Problems, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
     let found = connection
         .prepare_cached(
             "SELECT seq, body, sum, version FROM snapshots JOIN runs ON runs.key = snapshots.run WHERE runs.run_id = ?1",
         )
         .and_then(|mut select| {
-            let columns = |row: &rusqlite::Row<'_>| {
+            let columns = |row: &Row<'_>| {
                 Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?, row.get(3)?))
             };
             select.query_row([run.as_str()], columns).optional()
@@ -114,11 +84,7 @@ pub(super) fn record(
     Ok(records(connection, problems, &sql, [Value::Text(run.to_string())])?.pop())
 }
 
-pub(super) fn list(
-    connection: &Connection,
-    problems: &Problems,
-    filter: &RunFilter,
-) -> Result<Vec<RunRecord>, StoreError> {
+pub(super) fn list(connection: &Connection, problems: &Problems, filter: &RunFilter) -> Result<RunList, StoreError> {
     let mut sql = format!("SELECT {} WHERE TRUE", row::RECORD);
     let mut values: Vec<Value> = Vec::new();
     if !filter.status.is_empty() {
@@ -132,7 +98,73 @@ pub(super) fn list(
     }
     sql.push_str(" ORDER BY runs.created DESC, runs.run_id DESC LIMIT ?");
     values.push(Value::Integer(filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));
-    records(connection, problems, &sql, values)
+    // All at once where all are whole, which is nearly always.
+    let found = has_unknown_status(connection).map_err(|error| problems.sql(error)).and_then(|any| match any {
+        true => Ok(None),
+        false => records(connection, problems, &sql, values).map(Some),
+    });
+    match found {
+        Ok(Some(runs)) => Ok(RunList::new(runs, Vec::new())),
+        Err(error) if !matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => Err(error),
+        Ok(None) | Err(_) => list_one_by_one(connection, problems, filter),
+    }
+}
+
+/// Whether a run has a status that this release does not know: no list by status has it.
+fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
+    use RunStatus::{Cancelled, Failed, Paused, Queued, Running, Success};
+    let mut known = [Cancelled, Failed, Paused, Queued, Running, Success].map(RunStatus::as_str);
+    known.sort_unstable();
+    // What is between two of them, so that the index answers.
+    let between: Vec<_> =
+        known.windows(2).map(|two| format!("status > '{}' AND status < '{}'", two[0], two[1])).collect();
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE status < '{}' OR status > '{}' OR {})",
+        known[0],
+        known[known.len() - 1],
+        between.join(" OR ")
+    );
+    connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))
+}
+
+/// The same list, where something of a run cannot be read: each is looked at alone, so that it stands in nobody's way.
+fn list_one_by_one(connection: &Connection, problems: &Problems, filter: &RunFilter) -> Result<RunList, StoreError> {
+    let sql = |error| problems.sql(error);
+    // From the index alone: the rows themselves may be what cannot be read.
+    let mut keys = connection
+        .prepare_cached("SELECT key, run_id FROM runs INDEXED BY runs_by_age ORDER BY created DESC, run_id DESC")
+        .map_err(sql)?;
+    let mut keys = keys.query([]).map_err(sql)?;
+    let one = format!("SELECT {} WHERE runs.key = ?1", row::RECORD);
+    let mut one = connection.prepare_cached(&one).map_err(sql)?;
+    let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    while runs.len() < limit
+        && let Some(found) = keys.next().map_err(sql)?
+    {
+        let key: i64 = found.get(0).map_err(sql)?;
+        let read = |row: &Row<'_>| Ok(row::record(row, problems));
+        match one.query_row([key], read).map_err(sql).and_then(|record| record) {
+            Ok(record) if filter.admits(&record) => runs.push(record),
+            Ok(_) => {}
+            Err(_) if has_other_status(connection, key, filter) => {}
+            Err(error) => {
+                let run = found.get_ref(1).map_err(sql)?;
+                let run = String::from_utf8_lossy(run.as_bytes().unwrap_or_default());
+                unreadable.push((RunId::new(&*run), error));
+            }
+        }
+    }
+    Ok(RunList::new(runs, unreadable))
+}
+
+/// Whether a run that cannot be read as a whole is known not to belong into a list, by its status.
+fn has_other_status(connection: &Connection, key: i64, filter: &RunFilter) -> bool {
+    let status: rusqlite::Result<String> = connection
+        .prepare_cached("SELECT status FROM runs WHERE key = ?1")
+        .and_then(|mut select| select.query_row([key], |row| row.get(0)));
+    let status = status.ok().and_then(|status| status.parse().ok());
+    status.is_some_and(|status| !filter.status.is_empty() && !filter.status.contains(&status))
 }
 
 fn records(
@@ -174,7 +206,7 @@ pub(super) fn inbox(
              WHERE messages.outcome IS NULL AND runs.owner = ?1 ORDER BY messages.id",
         )
         .and_then(|mut select| {
-            let message = |row: &rusqlite::Row<'_>| {
+            let message = |row: &Row<'_>| {
                 let id = MessageId(row.get::<_, i64>(0)?.unsigned_abs());
                 Ok(StoreMessage::new(id, RunId::new(row.get::<_, String>(1)?), row.get::<_, String>(2)?))
             };

@@ -1,5 +1,7 @@
 //! Events and run records as rows, and back. Knows no SQL beyond the columns it names.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rusqlite::Row;
@@ -7,7 +9,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problems;
-use crate::event::{Event, EventKind, PauseReason, RunId};
+use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
 use crate::path::StepPath;
 use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -25,25 +27,56 @@ pub(super) struct EventRow {
 }
 
 impl EventRow {
-    /// The rows of events that come after `after`.
-    pub(super) fn of(run: &RunId, after: u64, events: &[Event]) -> Result<Vec<Self>, StoreError> {
+    /// The rows of events that come after `after`, each of `limit` bytes at most.
+    pub(super) fn of(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
         let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
+        if after > MOST {
+            // No journal has so many.
+            return Err(StoreError::fenced(run));
+        }
+        if after + events.len() as u64 > MOST {
+            return Err(wrong(format!(
+                "the run `{run}` has {after} events, and {MOST} are the most that a store keeps"
+            )));
+        }
         let row = |(seq, event): (u64, &Event)| {
             if event.seq != seq || !event.is_recorded() {
                 let text = format!("event {} of the run `{run}` cannot be written as its event {seq}", event.id());
                 return Err(wrong(text));
             }
-            if seq > MOST {
-                return Err(wrong(format!("the run `{run}` has {MOST} events; that is the most a store keeps")));
-            }
             let body = serde_json::to_string(&event.kind)
                 .map_err(|error| wrong(format!("event {} has no JSON form", event.id())).caused_by(error))?;
+            let bytes = body.len() as u64;
+            if bytes > limit {
+                return Err(StoreError::too_large(run, &event.path, bytes, limit));
+            }
             let (time, path) = (number(event.time.as_millis()), event.path.to_string());
             let seq = number(seq);
             let sum = sum(seq, time, &path, &body);
             Ok(Self { seq, time, path, body, sum })
         };
         (after + 1..).zip(events).map(row).collect()
+    }
+}
+
+/// The highest number of a run: a row's id has 31 bits for it.
+pub(super) const LAST_KEY: i64 = i32::MAX as i64;
+
+/// Reads the number of a run.
+pub(super) fn key(row: &Row<'_>, column: usize) -> rusqlite::Result<i64> {
+    within(row, column, 1..=LAST_KEY)
+}
+
+/// Reads the epoch of a run, after which there is another one.
+pub(super) fn epoch(row: &Row<'_>, column: usize) -> rusqlite::Result<i64> {
+    within(row, column, 0..=i64::MAX - 1)
+}
+
+fn within(row: &Row<'_>, column: usize, range: RangeInclusive<i64>) -> rusqlite::Result<i64> {
+    let number = row.get(column)?;
+    match range.contains(&number) {
+        true => Ok(number),
+        false => Err(rusqlite::Error::IntegralValueOutOfRange(column, number)),
     }
 }
 
@@ -104,10 +137,13 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, problems: &Proble
     if sum(expected, time, path, body) != row.get::<_, i64>(4).map_err(sql)? {
         return Err(damaged("is not as it was written"));
     }
-    // The bytes are what was written: if this release cannot read them, another one wrote them.
+    // The bytes are what was written: if this release cannot read an event, another one wrote it.
     let newer = || problems.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
-    let kind: EventKind = serde_json::from_str(body).map_err(|error| newer().caused_by(error))?;
+    let kind: EventKind = serde_json::from_str(body).map_err(|error| match is_event(body) {
+        true => newer().caused_by(error),
+        false => damaged("is no event").caused_by(error),
+    })?;
     Ok(Event {
         run_id: run.clone(),
         seq: expected.unsigned_abs(),
@@ -116,6 +152,16 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, problems: &Proble
         path,
         kind,
     })
+}
+
+/// Whether a text has the form of events of all releases.
+fn is_event(body: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "name")]
+        _name: String,
+    }
+    serde_json::from_str::<Named>(body).is_ok()
 }
 
 /// An event of a snapshot: what is not the same in all of them.
@@ -127,15 +173,26 @@ struct Kept<K> {
     event: K,
 }
 
-/// The text of a snapshot.
-pub(super) fn snapshot_body(snapshot: &Snapshot) -> Result<String, StoreError> {
+/// The text of a snapshot, of `limit` bytes at most.
+pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Result<String, StoreError> {
     let kept: Vec<_> = snapshot
         .events
         .iter()
         .map(|event| Kept { seq: event.seq, time: event.time, path: event.path.clone(), event: &event.kind })
         .collect();
-    serde_json::to_string(&kept)
-        .map_err(|error| StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error))
+    let body = serde_json::to_string(&kept)
+        .map_err(|error| StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error))?;
+    check_size(body.len(), limit, format_args!("the snapshot of the run `{run}`"))?;
+    Ok(body)
+}
+
+/// Refuses a text of more bytes than the store takes; an event has a sentence of its own.
+pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result<(), StoreError> {
+    if bytes as u64 <= limit {
+        return Ok(());
+    }
+    let text = format!("{what} has {bytes} bytes and the store takes at most {limit}; nothing of it was written");
+    Err(StoreError::new(StoreErrorKind::TooLarge, text))
 }
 
 /// A snapshot from its text.
@@ -152,8 +209,16 @@ pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.s
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
 /// The status of a run from its column.
-pub(super) fn status(text: &str, run: &RunId, problems: &Problems) -> Result<RunStatus, StoreError> {
-    text.parse().map_err(|_| problems.newer(format_args!("the status of the run `{run}`")))
+pub(super) fn status(text: &str, version: i64, run: &RunId, problems: &Problems) -> Result<RunStatus, StoreError> {
+    text.parse().map_err(|_| unknown("status", text, version, run, problems))
+}
+
+/// A word of a newer release is in a run that such a release has had open.
+fn unknown(column: &str, word: &str, version: i64, run: &RunId, problems: &Problems) -> StoreError {
+    match version > i64::from(RunStarted::VERSION) {
+        true => problems.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
+        false => problems.damaged(format_args!("`{word}` is no {column}, and the run `{run}` has it")),
+    }
 }
 
 /// Reads the columns of [`RECORD`].
@@ -161,14 +226,17 @@ pub(super) fn record(row: &Row<'_>, problems: &Problems) -> Result<RunRecord, St
     let sql = |error| problems.sql(error);
     let text = |column| row.get::<_, String>(column).map_err(sql);
     let maybe = |column| row.get::<_, Option<String>>(column).map_err(sql);
-    let number = |column| row.get::<_, Option<i64>>(column).map_err(sql);
     let run_id = RunId::new(text(0)?);
-    let created = Timestamp::from_millis(number(6)?.unwrap_or_default().unsigned_abs());
-    let (status, reason) = (text(3)?, maybe(4)?);
-    let newer = || problems.newer(format_args!("the status of the run `{run_id}`"));
-    let status = self::status(&status, &run_id, problems)?;
+    let created = Timestamp::from_millis(within(row, 6, 0..=i64::MAX).map_err(sql)?.unsigned_abs());
+    let number = |column| row.get::<_, Option<i64>>(column).map_err(sql);
+    let (status, reason, version) = (text(3)?, maybe(4)?, row.get::<_, i64>(12).map_err(sql)?);
+    let status = self::status(&status, version, &run_id, problems)?;
     let pause_reason = reason
-        .map(|reason| PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason)).map_err(|_| newer()))
+        .map(|reason| {
+            let word = StrDeserializer::<ValueError>::new(&reason);
+            PauseReason::deserialize(word)
+                .map_err(|_| unknown("reason for a pause", &reason, version, &run_id, problems))
+        })
         .transpose()?;
     Ok(RunRecord {
         name: Arc::from(text(1)?),

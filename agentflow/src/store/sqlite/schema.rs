@@ -1,12 +1,17 @@
 //! The file: how it is opened, and how one of an older release is brought up to date. Knows no run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::problem::Problems;
+use super::files::OpenFiles;
+use super::problem::{Problems, is_locked};
 use super::{Settings, Synchronous};
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 
 /// What the file says of itself in its header: `agfw`.
 const APPLICATION_ID: i64 = 0x6167_6677;
@@ -17,18 +22,59 @@ const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schem
 /// The version of the tables that this release writes.
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
+/// The longest that one attempt waits for a lock. Between two the writer looks whether it is still wanted.
+pub(super) const ATTEMPT: Duration = Duration::from_millis(500);
+
+/// How long to wait after a lock that SQLite did not wait for.
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
+
+/// A file that is open for writing.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) problems: Problems,
+    pub(super) files: Arc<OpenFiles>,
+}
+
 /// Opens the file for writing, creates or updates its tables.
 ///
-/// A file that is not ours, or that is newer than this release, is left as it is.
-pub(super) fn open_writer(settings: &Settings) -> Result<(Connection, Problems), StoreError> {
-    let problems = Problems::new(real_path(settings)?, settings.busy_timeout);
+/// A file that is not ours, or that is newer than this release, is left as it is. A locked one is waited for as long as
+/// the settings say, or until nobody wants it any more.
+pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<Opened, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match try_open(settings) {
+            // Not every lock is one that SQLite waits for: of two who give a new file its write-ahead log, one is refused
+            // at once.
+            Err(error)
+                if error.kind() == StoreErrorKind::Locked
+                    && begun.elapsed() < settings.busy_timeout
+                    && !unwanted.load(Ordering::Relaxed) =>
+            {
+                thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
+    let problems = Problems::new(settings, real_path(settings)?);
     let sql = |error| problems.sql(error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(problems.path(), flags).map_err(sql)?;
-    connection.busy_timeout(settings.busy_timeout).map_err(sql)?;
-    let version = version(&connection, &problems)?;
-    if connection.is_readonly("main").map_err(sql)? {
-        return Err(problems.read_only());
+    // Only now is there a file behind a link to none, and the path the one that all processes see.
+    let problems = Problems::new(settings, real_path(settings)?);
+    let sql = |error| problems.sql(error);
+    let wait = settings.busy_timeout.min(ATTEMPT);
+    connection.busy_timeout(wait).map_err(sql)?;
+    let version = version_at_once(&connection, &problems)?;
+    if version > 0 {
+        // Who has to wait for a lock may write.
+        connection.busy_timeout(Duration::ZERO).map_err(sql)?;
+        match connection.execute_batch("DELETE FROM definitions WHERE FALSE") {
+            Err(error) if !is_locked(&error) => return Err(sql(error)),
+            _ => connection.busy_timeout(wait).map_err(sql)?,
+        }
     }
     prepare(&connection, settings).map_err(sql)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(sql)?;
@@ -38,20 +84,23 @@ pub(super) fn open_writer(settings: &Settings) -> Result<(Connection, Problems),
     if version < VERSION {
         migrate(&mut connection, &problems)?;
     }
-    Ok((connection, problems))
+    let files = Arc::new(OpenFiles::of(problems.path()));
+    Ok(Opened { connection, problems, files })
 }
 
 /// Opens a file that [`open_writer`] has opened, for reading alone.
 pub(super) fn open_reader(settings: &Settings, problems: &Problems) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(problems.path(), flags).map_err(|error| problems.sql(error))?;
-    connection.busy_timeout(settings.busy_timeout).map_err(|error| problems.sql(error))?;
+    // SQLite counts milliseconds in 32 bits.
+    let timeout = settings.busy_timeout.min(Duration::from_millis(i32::MAX as u64));
+    connection.busy_timeout(timeout).map_err(|error| problems.sql(error))?;
     Ok(connection)
 }
 
 /// The path without links, so that all processes call the file by one name.
 fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
-    let given = Problems::new(settings.path.clone(), settings.busy_timeout);
+    let given = Problems::new(settings, settings.path.clone());
     if settings.path.is_dir() {
         return Err(given.io("is a folder; give the path of a file in it"));
     }
@@ -72,7 +121,13 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     }
 }
 
-/// The version of the tables in the file, 0 when it has none.
+/// The version of the tables in the file, all of it as it was at one moment: somebody else may be creating them.
+fn version_at_once(connection: &Connection, problems: &Problems) -> Result<i64, StoreError> {
+    let moment = connection.unchecked_transaction().map_err(|error| problems.sql(error))?;
+    version(&moment, problems)
+}
+
+/// The version of the tables in the file, 0 when it has none. To be asked within a transaction.
 fn version(connection: &Connection, problems: &Problems) -> Result<i64, StoreError> {
     let number = |pragma| {
         connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|error| problems.sql(error))
@@ -82,9 +137,11 @@ fn version(connection: &Connection, problems: &Problems) -> Result<i64, StoreErr
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(|error| problems.sql(error))?;
     match id == APPLICATION_ID {
-        true if version > VERSION => Err(problems.newer("the table layout")),
-        true => Ok(version),
-        false if tables == 0 && version == 0 => Ok(0),
+        true => match version {
+            1..=VERSION => Ok(version),
+            _ => Err(problems.newer_or_damaged(version, VERSION, "the table layout")),
+        },
+        false if tables == 0 && version == 0 && id == 0 => Ok(0),
         false => {
             Err(problems
                 .io("is the database of another program, and was not changed; give the store a file of its own"))

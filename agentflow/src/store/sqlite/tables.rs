@@ -1,27 +1,30 @@
 //! What is written, within a transaction that somebody else begins and ends. Each request checks all it needs before it
 //! writes, so one that is refused leaves nothing behind in the transaction it shares with others.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::files::OpenFiles;
 use super::owner::{self, Owner};
 use super::problem::{Failed, Problems};
+use super::recent::Recent;
 use super::row::{self, EventRow, number};
+use super::schema::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
 
-/// More runs than these are not kept in memory.
-const KNOWN: usize = 10_000;
+/// At least so many runs are kept in memory, of those that were written last.
+const KNOWN: usize = 16_384;
 
 pub(super) struct Tables {
     connection: Connection,
     problems: Problems,
+    files: Arc<OpenFiles>,
     /// This process, once it has had a run open.
     owner: Option<Arc<Owner>>,
     /// What the tables say of runs that are open here; valid as long as their epoch is.
-    known: HashMap<RunId, Known>,
+    known: Recent<RunId, Known>,
 }
 
 struct Known {
@@ -38,16 +41,24 @@ pub(super) struct First {
 }
 
 impl Tables {
-    pub(super) fn new(connection: Connection, problems: Problems) -> Self {
-        Self { connection, problems, owner: None, known: HashMap::new() }
+    pub(super) fn new(opened: Opened) -> Self {
+        let Opened { connection, problems, files } = opened;
+        Self { connection, problems, files, owner: None, known: Recent::new(KNOWN) }
     }
 
     pub(super) fn problems(&self) -> &Problems {
         &self.problems
     }
 
-    pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
-        self.run("BEGIN IMMEDIATE")
+    /// Begins a transaction, in the file that others find at its path.
+    pub(super) fn begin(&mut self) -> Result<(), Failed> {
+        let begun = self.run("BEGIN IMMEDIATE");
+        if let Some(file) = self.files.replaced() {
+            let replaced = self.problems.replaced(file);
+            self.roll_back();
+            return Err(replaced.into());
+        }
+        Ok(begun?)
     }
 
     pub(super) fn commit(&mut self) -> rusqlite::Result<()> {
@@ -72,6 +83,7 @@ impl Tables {
         if self.key(run)?.is_some() {
             return Err(StoreError::exists(run).into());
         }
+        self.has_key_left()?;
         let owner = self.owner()?;
         let record = &first.record;
         self.connection
@@ -92,7 +104,7 @@ impl Tables {
             ])?;
         let key = self.connection.last_insert_rowid();
         self.insert(key, &first.rows)?;
-        self.keep(Known { key, epoch: 1, owned: true, record: record.clone() });
+        self.known.insert(run.clone(), Known { key, epoch: 1, owned: true, record: record.clone() });
         Ok(Epoch(1))
     }
 
@@ -119,7 +131,7 @@ impl Tables {
         known.owned = false;
         let key = known.key;
         events.iter().for_each(|event| known.record.apply(event));
-        self.keep(known);
+        self.known.insert(run.clone(), known);
         self.insert(key, rows)?;
         self.connection
             .prepare_cached(
@@ -137,7 +149,7 @@ impl Tables {
             .connection
             .prepare_cached("SELECT key, epoch, owner, version, status FROM runs WHERE run_id = ?1")?
             .query_row([run.as_str()], |row| {
-                let columns = (row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?);
+                let columns = (row::key(row, 0)?, row::epoch(row, 1)?, row.get::<_, Option<String>>(2)?);
                 Ok((columns, row.get(3)?, row.get::<_, String>(4)?))
             })
             .optional()?;
@@ -145,7 +157,7 @@ impl Tables {
             return Err(StoreError::not_found(run).into());
         };
         check_version(run, version, &self.problems)?;
-        let status = row::status(&status, run, &self.problems)?;
+        let status = row::status(&status, version, run, &self.problems)?;
         let owner = self.owner()?;
         if let Some(holder) = holder.filter(|holder| holder != owner.id())
             && let Some(process) = self.alive(&holder)?
@@ -227,7 +239,7 @@ impl Tables {
     /// nobody's, so who opens it again need not ask whether this process is alive.
     fn update(&mut self, run: &RunId, open: bool) -> Result<(), Failed> {
         let owner = self.owner.clone();
-        let Some(Known { key, owned, record, .. }) = self.known.get_mut(run) else { return Ok(()) };
+        let Some(Known { key, owned, record, .. }) = self.known.get(run) else { return Ok(()) };
         *owned = open;
         self.connection
             .prepare_cached(
@@ -269,13 +281,14 @@ impl Tables {
     }
 
     pub(super) fn send(&mut self, run: &RunId, message: &str) -> Result<MessageId, Failed> {
-        let row: Option<(i64, String)> = self
+        let row: Option<(i64, String, i64)> = self
             .connection
-            .prepare_cached("SELECT key, status FROM runs WHERE run_id = ?1")?
-            .query_row([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .prepare_cached("SELECT key, status, version FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
-        let Some((key, status)) = row else { return Err(StoreError::not_found(run).into()) };
-        let status = row::status(&status, run, &self.problems)?;
+        let Some((key, status, version)) = row else { return Err(StoreError::not_found(run).into()) };
+        check_version(run, version, &self.problems)?;
+        let status = row::status(&status, version, run, &self.problems)?;
         if status.has_ended() {
             return Err(StoreError::ended(run, status).into());
         }
@@ -323,9 +336,9 @@ impl Tables {
         };
         if !valid {
             let known = self.look_up(run)?;
-            self.keep(known);
+            self.known.insert(run.clone(), known);
         }
-        match self.known.get_mut(run) {
+        match self.known.get(run) {
             Some(known) if known.epoch.unsigned_abs() == epoch.0 => Ok(known),
             _ => Err(StoreError::fenced(run).into()),
         }
@@ -338,18 +351,20 @@ impl Tables {
         let Some(row) = rows.next()? else { return Err(StoreError::not_found(run).into()) };
         check_version(run, row.get(12)?, &self.problems)?;
         Ok(Known {
-            key: row.get(9)?,
-            epoch: row.get(10)?,
+            key: row::key(row, 9)?,
+            epoch: row::epoch(row, 10)?,
             owned: row.get_ref(11)?.as_str_or_null().ok().flatten().is_some(),
             record: row::record(row, &self.problems)?,
         })
     }
 
-    fn keep(&mut self, known: Known) {
-        if self.known.len() >= KNOWN {
-            self.known.clear();
+    /// SQLite gives a new run the key after the highest.
+    fn has_key_left(&self) -> Result<(), Failed> {
+        let mut select = self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
+        match select.query_row([], |row| row.get::<_, i64>(0))? {
+            ..row::LAST_KEY => Ok(()),
+            _ => Err(self.problems.damaged("a run has a number that no store gives").into()),
         }
-        self.known.insert(known.record.run_id.clone(), known);
     }
 
     fn owner(&mut self) -> Result<Arc<Owner>, Failed> {
@@ -382,8 +397,9 @@ fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>
 
 /// A run that a newer release has written is left alone.
 pub(super) fn check_version(run: &RunId, version: i64, problems: &Problems) -> Result<(), StoreError> {
-    if version > i64::from(RunStarted::VERSION) {
-        return Err(problems.newer(format_args!("the run `{run}`")));
+    let known = i64::from(RunStarted::VERSION);
+    match (1..=known).contains(&version) {
+        true => Ok(()),
+        false => Err(problems.newer_or_damaged(version, known, format_args!("the run `{run}`"))),
     }
-    Ok(())
 }

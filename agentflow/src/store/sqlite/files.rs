@@ -1,0 +1,63 @@
+//! Whether the files that a store has open are still those at their paths.
+//!
+//! Who deletes or replaces a file that is open changes nothing for those who have it open: they would go on in a file
+//! that nobody finds any more. The log and its index beside it count too: without them, others share neither what was
+//! written nor the locks.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a path stood for when the store was opened.
+#[derive(Debug)]
+pub(super) struct OpenFiles(Vec<(PathBuf, Identity)>);
+
+impl OpenFiles {
+    /// The file of a store that was opened just now, and those that SQLite has beside it.
+    pub(super) fn of(store: &Path) -> Self {
+        let paths = ["", "-wal", "-shm"].map(|end| {
+            let mut path = store.as_os_str().to_owned();
+            path.push(end);
+            PathBuf::from(path)
+        });
+        Self::all(paths)
+    }
+
+    /// A file alone.
+    pub(super) fn one(path: PathBuf) -> Self {
+        Self::all([path])
+    }
+
+    fn all(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(paths.into_iter().filter_map(|path| identity(&path).ok().map(|of| (path, of))).collect())
+    }
+
+    /// The first that is not at its path any more. Costs a look at each file's entry in its folder.
+    pub(super) fn replaced(&self) -> Option<&Path> {
+        let is_other = |path: &Path, was: &Identity| match identity(path) {
+            Ok(now) => now != *was,
+            // Anything else says nothing of the file.
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        self.0.iter().find(|(path, was)| is_other(path, was)).map(|(path, _)| path.as_path())
+    }
+}
+
+/// Device and number of a file.
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    // Never by opening it: closing a file frees all locks that this process has on it.
+    std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Elsewhere a file that is open cannot be deleted or replaced.
+#[cfg(not(unix))]
+type Identity = ();
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<Identity> {
+    std::fs::metadata(path).map(drop)
+}

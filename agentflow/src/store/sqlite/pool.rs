@@ -1,0 +1,163 @@
+//! The threads that read. They are the store's own, so that nothing else that blocks keeps a run from its journal.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::files::OpenFiles;
+use super::problem::Problems;
+use super::{Settings, join, lock, schema};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Threads that read, each on a connection of its own. They begin when they are needed and end with this.
+pub(super) struct Readers(Arc<Pool>);
+
+struct Pool {
+    settings: Settings,
+    problems: Problems,
+    files: Arc<OpenFiles>,
+    /// The most threads.
+    most: usize,
+    state: Mutex<State>,
+    /// There is something to read, or nothing will be.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: Vec<JoinHandle<()>>,
+    /// How many threads wait for something to read.
+    idle: usize,
+    closed: bool,
+}
+
+type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
+
+impl Readers {
+    pub(super) fn new(settings: Settings, problems: Problems, files: Arc<OpenFiles>) -> Self {
+        let most = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Self(Arc::new(Pool { settings, problems, files, most, state, changed }))
+    }
+
+    pub(super) fn problems(&self) -> &Problems {
+        &self.0.problems
+    }
+
+    /// Queues a read now; the future is its answer. A read that nobody waits for any more is left out.
+    pub(super) fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        let (reply, answer) = oneshot::channel();
+        let job = move |reader: &mut Reader<'_>| {
+            if !reply.is_closed() {
+                // Whoever asked may have gone.
+                let _ = reply.send(reader.with(read));
+            }
+        };
+        let queued = Pool::submit(&self.0, Box::new(job));
+        async move {
+            queued?;
+            answer
+                .await
+                .unwrap_or_else(|_| Err(StoreError::new(StoreErrorKind::Io, "the store was not read to the end")))
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let threads = {
+            let mut state = self.0.state();
+            state.closed = true;
+            std::mem::take(&mut state.threads)
+        };
+        self.0.changed.notify_all();
+        threads.into_iter().for_each(join);
+    }
+}
+
+impl Pool {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn submit(pool: &Arc<Self>, job: Job) -> Result<(), StoreError> {
+        let mut state = pool.state();
+        state.jobs.push_back(job);
+        if state.jobs.len() > state.idle && state.threads.len() < pool.most {
+            let of = Arc::clone(pool);
+            match thread::Builder::new().name("agentflow-read".to_owned()).spawn(move || of.work()) {
+                Ok(thread) => state.threads.push(thread),
+                // Those that are there will come to it.
+                Err(_) if !state.threads.is_empty() => {}
+                Err(error) => {
+                    state.jobs.clear();
+                    let text = "no thread can be started that reads the store";
+                    return Err(StoreError::new(StoreErrorKind::Io, text).caused_by(error));
+                }
+            }
+        }
+        drop(state);
+        pool.changed.notify_one();
+        Ok(())
+    }
+
+    /// What a thread does: all there is to read, until the store is closed.
+    fn work(&self) {
+        let mut reader = Reader { pool: self, connection: None };
+        while let Some(job) = self.next() {
+            // A panic is the end of a read, not of the thread.
+            if catch_unwind(AssertUnwindSafe(|| job(&mut reader))).is_err() {
+                reader.connection = None;
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+/// What a thread reads with.
+struct Reader<'a> {
+    pool: &'a Pool,
+    connection: Option<Connection>,
+}
+
+impl Reader<'_> {
+    /// Reads from the file that others find at its path. The connection is kept when nothing is wrong with it.
+    fn with<T>(&mut self, read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let Pool { settings, problems, files, .. } = self.pool;
+        if let Some(file) = files.replaced() {
+            return Err(problems.replaced(file));
+        }
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => schema::open_reader(settings, problems)?,
+        };
+        let found = read(&connection, problems);
+        let is_fine = |error: &StoreError| matches!(error.kind(), StoreErrorKind::NotFound | StoreErrorKind::Fenced);
+        if found.as_ref().err().is_none_or(is_fine) {
+            self.connection = Some(connection);
+        }
+        found
+    }
+}

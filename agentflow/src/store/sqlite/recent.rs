@@ -1,0 +1,80 @@
+//! What was used lately, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Values by key. When it has too many, those go that were not used for longest; each request takes constant time.
+///
+/// A value is young when it comes or is used. When there are too many young ones, all of them grow old together, and the
+/// old ones of before are forgotten.
+#[derive(Debug)]
+pub(super) struct Recent<K, V> {
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+    generation: usize,
+}
+
+impl<K: Clone + Eq + Hash, V> Recent<K, V> {
+    /// Holds at least the last `at_least` values that were used, and at most twice as many.
+    pub(super) fn new(at_least: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), generation: at_least.max(1) }
+    }
+
+    /// A value, which counts as used now.
+    pub(super) fn get(&mut self, key: &K) -> Option<&mut V> {
+        if let Some((key, value)) = self.old.remove_entry(key) {
+            self.insert(key, value);
+        }
+        self.young.get_mut(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) {
+        if self.young.len() >= self.generation && !self.young.contains_key(&key) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&key);
+        self.young.insert(key, value);
+    }
+
+    pub(super) fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recent;
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_goes() {
+        let mut recent = Recent::new(10);
+        recent.insert(0, 0);
+        for n in 1..1000 {
+            recent.insert(n, n);
+            assert_eq!(recent.get(&0), Some(&mut 0), "it is used all the time");
+            assert!(recent.young.len() + recent.old.len() <= 20);
+        }
+        assert_eq!(recent.get(&500), None);
+        assert!((991..1000).all(|n| recent.get(&n).is_some()), "the last ones are there");
+    }
+
+    #[test]
+    fn a_value_is_there_once() {
+        let mut recent = Recent::new(2);
+        for n in 0..3 {
+            recent.insert(n, n);
+        }
+        recent.insert(0, 7);
+        assert_eq!(recent.get(&0), Some(&mut 7));
+        recent.remove(&0);
+        assert_eq!(recent.get(&0), None);
+        recent.clear();
+        assert_eq!(recent.get(&2), None);
+    }
+}

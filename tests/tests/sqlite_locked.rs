@@ -1,0 +1,168 @@
+//! A store whose file another process has locked: runs wait, say so, and continue.
+
+use std::fmt::{Debug, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, Once};
+use std::time::{Duration, Instant};
+
+use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow_tests::journal::{noted, notes, started};
+use futures_util::FutureExt;
+use rusqlite::Connection;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// Everything that is logged by this program, on whatever thread.
+static LOGGED: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
+static MORE: Condvar = Condvar::new();
+
+struct Collect;
+
+impl<S: Subscriber> Layer<S> for Collect {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        LOGGED.lock().unwrap().push((*event.metadata().level(), line.0));
+        MORE.notify_all();
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{}={value:?} ", field.name()).unwrap();
+    }
+}
+
+/// Waits until something was logged so often about a file, and gives the last line.
+fn logged(level: Level, path: &Path, times: usize) -> String {
+    let about = |(of, line): &&(Level, String)| *of == level && line.contains(&*path.to_string_lossy());
+    let lines = LOGGED.lock().unwrap();
+    let lines = MORE.wait_while(lines, |lines| lines.iter().filter(about).count() < times).unwrap();
+    lines.iter().filter(about).nth(times - 1).unwrap().1.clone()
+}
+
+fn run() -> RunId {
+    RunId::new("a")
+}
+
+struct Locked {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    store: SqliteStore,
+    other: Connection,
+}
+
+/// A store whose file is locked by somebody else after this has run.
+async fn locked(prepare: impl AsyncFnOnce(&SqliteStore)) -> Locked {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(Collect)).unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("runs.db");
+    let store = SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
+    prepare(&store).await;
+    // To SQLite every connection is as another process.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    Locked { _folder: folder, path, store, other }
+}
+
+#[tokio::test]
+async fn runs_wait_and_continue() {
+    let mut epochs = Vec::new();
+    let Locked { _folder, path, store, other } = locked(async |store| {
+        epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
+        store.send(&run(), "a message".to_owned()).await.unwrap();
+    })
+    .await;
+    let (epoch, new) = (epochs[0], RunId::new("new"));
+    let mut append = store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "later")]));
+    let warning = logged(Level::WARN, &path, 1);
+    assert!(warning.contains("has the store locked") && warning.contains("runs=\"a\""), "{warning}");
+    let create = store.create(&new, vec![started(&new)]);
+    let receive = tokio::spawn(store.receive(&run(), epoch));
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
+    logged(Level::WARN, &path, 2);
+    assert!((&mut append).now_or_never().is_none(), "it waits");
+    other.execute_batch("ROLLBACK").unwrap();
+    append.await.unwrap();
+    create.await.unwrap();
+    let messages = receive.await.unwrap().unwrap();
+    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
+    store.close(&run(), epoch).await.unwrap();
+    assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["later"]);
+    let end = logged(Level::INFO, &path, 1);
+    assert!(end.contains("no longer locked"), "{end}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_while_it_waits_says_what_is_lost() {
+    let mut epochs = Vec::new();
+    let Locked { _folder, path, store, other } = locked(async |store| {
+        epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
+    })
+    .await;
+    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "lost")]));
+    let begun = Instant::now();
+    drop(store);
+    assert!(begun.elapsed() < Duration::from_secs(20), "it does not wait for ever");
+    let error = append.await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Locked);
+    assert!(error.to_string().contains("was dropped while another process"), "{error}");
+    let lost = logged(Level::ERROR, &path, 1);
+    assert!(lost.contains("these writes are lost") && lost.contains("writes=1 runs=\"a\""), "{lost}");
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    let store = SqliteStore::open(&path).await.unwrap();
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "what was written before is there");
+}
+
+#[tokio::test]
+async fn an_opening_that_nobody_waits_for_is_left() {
+    let mut epochs = Vec::new();
+    let Locked { _folder, path, store, other } = locked(async |store| {
+        epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
+    })
+    .await;
+    drop(store.open(&run()));
+    logged(Level::WARN, &path, 1);
+    other.execute_batch("ROLLBACK").unwrap();
+    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")]));
+    append.await.expect("nobody has opened it since");
+}
+
+#[tokio::test]
+async fn a_description_that_is_there_is_not_written_again() {
+    let Locked { _folder, store, other, .. } = locked(async |store| {
+        store.put_definition("d1", "{}".to_owned()).await.unwrap();
+    })
+    .await;
+    store.put_definition("d1", "{}".to_owned()).await.expect("it is known without the file");
+    let new = store.put_definition("d2", "{}".to_owned());
+    other.execute_batch("ROLLBACK").unwrap();
+    new.await.unwrap();
+    assert_eq!(store.definition("d2").await.unwrap().as_deref(), Some("{}"));
+}
+
+#[tokio::test]
+async fn opening_a_locked_file_fails_when_it_must_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let open = || SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error: StoreError = open().await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Locked, "{error}");
+    for words in ["runs.db", "locked for longer than 50ms", "busy_timeout"] {
+        assert!(error.to_string().contains(words), "`{words}` is not in: {error}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(open().await.unwrap());
+    // A file with its tables need not be written.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    drop(open().await.unwrap());
+}
