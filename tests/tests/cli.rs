@@ -297,6 +297,51 @@ fn a_tool_call_is_shown_and_answered() {
     assert!(call.stderr.contains("tool_calls, 7 tokens in, 3 out"), "{}", call.stderr);
 }
 
+/// Nothing that a model, a tool or a server says may move the cursor, end a line or turn the writing around.
+#[test]
+fn what_others_say_draws_nothing() {
+    let hostile = "a\u{1b}[2J\u{1b}[8m\r\n\u{9b}1A\u{202e}b";
+    let shown = r"a\u{1b}[2J\u{1b}[8m\r\n\u{9b}1A\u{202e}b";
+    let draws = |text: &str| text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}');
+
+    let server = SlowServer::start(vec![call_of(hostile, &json!({"text": hostile}))]);
+    let call = ended(&["call", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]);
+    assert!(call.stdout.starts_with(&format!("tool call {shown} ")), "{call:#?}");
+    assert!(call.stdout.lines().count() == 1 && !draws(&call.stdout), "{call:#?}");
+
+    for events in [false, true] {
+        let server = SlowServer::start(vec![call_of(hostile, &json!({"text": hostile}))]);
+        let mut run = agentwf(&["run", "--max-steps", "1", "--task", "Hi", "--model", "openai-chat/slow"]);
+        run = run.args(["--base-url", &server.base]).args(if events { &["--events", "jsonl"][..] } else { &[] });
+        let run = run.run();
+        assert!(!draws(&run.stdout) && !draws(&run.stderr), "{run:#?}");
+        if events {
+            let started = run.lines().into_iter().find(|event| event["name"] == "tool.failed").unwrap();
+            assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
+        } else {
+            assert!(run.stderr.contains(&format!("\n{shown} ")), "{run:#?}");
+        }
+    }
+
+    let refused = |status| format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
+    let answers = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        while reader.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+        let body = json!({"error": {"message": hostile, "code": hostile}});
+        write!(stream, "{}{body}", refused("400 Bad Request")).unwrap();
+    });
+    let failed = ended(&["call", "--model", "openai-chat/slow", "--base-url", &base, "Hi"]);
+    answers.join().unwrap();
+    assert!(failed.stderr.contains(shown) && failed.stderr.lines().count() == 1, "{failed:#?}");
+    assert!(!draws(&failed.stderr), "{failed:#?}");
+}
+
 #[test]
 fn a_scope_is_granted() {
     for (grant, name) in [

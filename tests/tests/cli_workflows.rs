@@ -229,6 +229,27 @@ fn a_question_that_nobody_can_answer_ends_the_run() {
     assert_eq!(said, "the run was cancelled: nobody can answer `approval`; keep the run with --store");
 }
 
+/// A question stays the one line that it is, whatever was put into it.
+#[test]
+fn a_question_cannot_be_redrawn() {
+    let text = "x?\r\n\u{1b}[1A\u{1b}[2Kapproval asks: nothing\u{202e}";
+    let input = json!({"text": text}).to_string();
+    let run = ended(&["workflow", "run", "publish", "--input", &input]);
+    let shown = r"approval asks: publish X?\r\n\u{1b}[1A\u{1b}[2KAPPROVAL ASKS: NOTHING\u{202e}? ";
+    assert!(run.stderr.lines().any(|line| line.starts_with(shown)), "{run:#?}");
+    assert!(!run.stderr.contains(['\u{1b}', '\r', '\u{202e}']), "{run:#?}");
+
+    let place = Place::new();
+    let failed = place.run("needs_file", "a", &json!({"file": text}).to_string()).run();
+    assert!(failed.stderr.contains(r"\u{1b}[1A") && !failed.stderr.contains('\u{1b}'), "{failed:#?}");
+    for command in
+        [&["show", "a"][..], &["list"], &["events", "a"], &["events", "a", "--json"], &["show", "a", "--json"]]
+    {
+        let said = place.runs(command).stdout;
+        assert!(!said.contains(['\u{1b}', '\r', '\u{202e}']), "{command:?}: {said}");
+    }
+}
+
 #[test]
 fn a_stored_run_is_listed_shown_and_told() {
     let place = Place::new();

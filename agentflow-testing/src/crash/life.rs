@@ -187,7 +187,7 @@ impl Driven<'_> {
         let (node, limit) = self
             .asking
             .iter()
-            .find(|(node, limit)| !answers.contains_key(*node) && !(limit.is_some() && unanswered.contains(*node)))?;
+            .find(|(node, limit)| !(answers.contains_key(*node) || limit.is_some() && unanswered.contains(*node)))?;
         if unanswered.contains(node) {
             return Some(format!(
                 "`{node}` asks without a time-out, so `unanswered(\"{node}\")` would leave it asking for ever"

@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use super::args::CallArgs;
 use super::model;
-use super::output::{BOLD, DIM, ModelText, Problem, Stop, json_line, line, note, short};
+use super::output::{Answer, BOLD, DIM, Problem, Stop, json_line, line, note, short};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
 use crate::runtime::Runtime;
+use crate::text::OneLine;
 
 pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
     match converse(host, &args).await {
@@ -73,7 +74,7 @@ async fn read(
 
 /// One call, printed for a person: the text as it comes, then the tool calls, the counts on standard error.
 async fn shown(model: &dyn Model, request: &ModelRequest) -> Result<ModelResponse, Stop> {
-    let mut text = ModelText::new();
+    let mut text = Answer::new();
     let mut pieces = false;
     let read = read(model, request.clone(), |event| match event {
         ModelEvent::Text(piece) => {
@@ -100,9 +101,9 @@ async fn shown(model: &dyn Model, request: &ModelRequest) -> Result<ModelRespons
         note(format_args!("{DIM}reasoning: {}{DIM:#}", short(&reasoning)));
     }
     for call in response.tool_calls() {
-        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), arguments(call)))?;
+        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), OneLine(arguments(call))))?;
     }
-    note(format_args!("{DIM}{}{}{DIM:#}", response.stop_reason.as_str(), tokens(&response.usage)));
+    note(format_args!("{DIM}{}{}{DIM:#}", short(response.stop_reason.as_str()), tokens(&response.usage)));
     Ok(response)
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
-use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::output::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::{PauseReason, RunId};
 use crate::runtime::{NodeStatus, Runtime};
 use crate::store::{RunFilter, RunRecord, RunStatus, SqliteStore};
+use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::Approval;
 
@@ -102,10 +103,15 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
     for run in &runs {
         let why = match (&run.pause_reason, &run.error) {
             (Some(reason), _) => format!(" ({reason})"),
-            (None, Some(error)) => format!(" ({})", super::output::short(error)),
+            (None, Some(error)) => format!(" ({})", short(error)),
             (None, None) => String::new(),
         };
-        line(format_args!("{BOLD}{}{BOLD:#}  {:<9} {}{DIM}{why}{DIM:#}", run.run_id, run.status, run.name))?;
+        line(format_args!(
+            "{BOLD}{}{BOLD:#}  {:<9} {}{DIM}{why}{DIM:#}",
+            OneLine(&run.run_id),
+            run.status,
+            OneLine(&run.name)
+        ))?;
     }
     if runs.is_empty() {
         note("no runs");
@@ -119,27 +125,36 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         return json_line(&report);
     }
     let of = &report.run;
-    line(format_args!("{BOLD}{}{BOLD:#}  {}  {}, {} events", of.run_id, of.status, of.name, of.events))?;
+    line(format_args!(
+        "{BOLD}{}{BOLD:#}  {}  {}, {} events",
+        OneLine(&of.run_id),
+        of.status,
+        OneLine(&of.name),
+        of.events
+    ))?;
     if let Some(reason) = of.pause_reason {
         line(format_args!("  paused: {reason}"))?;
     }
     if let Some(error) = &of.error {
-        line(format_args!("  {error}"))?;
+        line(format_args!("  {}", OneLine(error)))?;
     }
     let ended = of.status.has_ended();
     for node in &report.nodes {
         let attempts = if node.attempts > 1 { format!(" attempt {}", node.attempts) } else { String::new() };
         let next = if ended { "" } else { node.on_resume };
-        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, node.name))?;
+        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, OneLine(&node.name)))?;
         if let Some(error) = node.error.as_ref().filter(|_| node.status == NodeStatus::Failed) {
-            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", super::output::short(error)))?;
+            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", short(error)))?;
         }
         if let Some(question) = &node.question {
-            line(format_args!("  {:<17} asks: {question}", ""))?;
+            line(format_args!("  {:<17} asks: {}", "", OneLine(question)))?;
         }
     }
     if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {
-        line(format_args!("  the workflow has changed since; these nodes would run again: {}", changed.join(", ")))?;
+        line(format_args!(
+            "  the workflow has changed since; these nodes would run again: {}",
+            OneLine(changed.join(", "))
+        ))?;
     }
     Ok(())
 }
