@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Child;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ const STOPPING: &str = "stopping; Ctrl-C again does not wait for it\n";
 /// A server that sends what a test says and then keeps the connection open until the client closes it.
 struct SlowServer {
     base: String,
+    asked: Receiver<()>,
     closed: Receiver<()>,
 }
 
@@ -33,17 +34,23 @@ impl SlowServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
         let (send, closed) = channel();
+        let (hears, asked) = channel();
         thread::spawn(move || {
             for answer in answers {
                 let Ok((stream, _)) = listener.accept() else { return };
-                let send = send.clone();
+                let (send, hears) = (send.clone(), hears.clone());
                 thread::spawn(move || {
-                    serve(stream, &answer);
+                    serve(stream, &answer, &hears);
                     let _ = send.send(());
                 });
             }
         });
-        Self { base, closed }
+        Self { base, asked, closed }
+    }
+
+    /// Waits until a request has come.
+    fn wait_for_request(&self) {
+        self.asked.recv_timeout(Duration::from_secs(10)).expect("nobody asked");
     }
 
     /// Waits until the client has closed a connection.
@@ -52,7 +59,7 @@ impl SlowServer {
     }
 }
 
-fn serve(mut stream: TcpStream, chunks: &[String]) {
+fn serve(mut stream: TcpStream, chunks: &[String], hears: &Sender<()>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -66,6 +73,7 @@ fn serve(mut stream: TcpStream, chunks: &[String]) {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    let _ = hears.send(());
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").unwrap();
     for chunk in chunks {
         if write!(stream, "data: {chunk}\n\n").is_err() {
@@ -285,7 +293,8 @@ fn a_streamed_answer_is_printed_as_it_comes() {
     assert_eq!(&said, b"Hello, world");
     interrupt(child.id());
     server.wait_for_close();
-    Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+    let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
 }
 
 #[test]
@@ -374,6 +383,31 @@ fn ctrl_c_in_an_answer_closes_the_connection() {
     assert_eq!(ended.stderr, format!("{STOPPING}stopped by Ctrl-C: 0 steps, 0 tokens in, 0 out\n"));
     assert_eq!(events.last().unwrap()["name"], "run.cancelled");
     assert_eq!(events.last().unwrap()["payload"]["reason"], "stopped by Ctrl-C");
+}
+
+/// As below `nohup`, or as a background job of a shell: the signal is inherited as ignored.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_is_heard_where_the_parent_ignores_it() {
+    for json in [&[][..], &["--json"]] {
+        let server = SlowServer::start(vec![vec![text("Once"), text(" upon")]]);
+        let mut call =
+            Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+        call =
+            call.args(["call", "--stream", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]).args(json);
+        let mut child = call.start();
+        let said = &mut [0; 9][..if json.is_empty() { 9 } else { 0 }];
+        child.stdout.as_mut().unwrap().read_exact(said).unwrap();
+        if !json.is_empty() {
+            server.wait_for_request();
+        }
+        interrupt(child.id());
+        server.wait_for_close();
+        let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"), "{ended:#?}");
+        // What had come keeps its own line.
+        assert_eq!(ended.stdout, if json.is_empty() { "\n" } else { "" });
+    }
 }
 
 #[cfg(unix)]

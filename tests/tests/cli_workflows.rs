@@ -315,6 +315,25 @@ fn a_failed_node_is_retried() {
     assert_eq!(reset["payload"]["by"], "ada");
 }
 
+/// As below `nohup`: who only follows a run is stopped, and the run is not.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_following_where_the_parent_ignores_it() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
+    run.wait_for("paused: approval");
+    let shell = Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+    let mut follows = shell.args(Place::args(&place.store(), &["events", "a", "--follow"])).start();
+    let mut lines = BufReader::new(follows.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("run.paused")), "it ended");
+    drop(lines);
+    interrupt(follows.id());
+    let ended = Ended::of(follows, Duration::from_secs(10), "following a run that was stopped");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"));
+    assert_eq!(place.status("a"), "paused");
+    run.kill();
+}
+
 #[cfg(unix)]
 #[test]
 fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {

@@ -28,35 +28,42 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         return Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")));
     }
     let runtime = with_store(host, &args.store).await?;
+    if let RunsCommand::Resume { run, events } = args.command {
+        let run = RunId::new(run);
+        let before = runtime.inspect(&run).await?;
+        let ctrl_c = ctrl_c::watch();
+        let handle = runtime.resume(&run).await?;
+        let store = Some(&*args.store);
+        let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+        return follow(handle, how).await;
+    }
+    ctrl_c::or_stop(command(&runtime, args.command)).await
+}
+
+/// What is done from outside of a run.
+async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
     let by = || std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned());
-    match args.command {
+    match command {
         RunsCommand::List { status, name, limit, json } => {
             let filter = RunFilter { status, name: name.map(Into::into), limit: Some(limit) };
-            list(&runtime, filter, json).await
+            list(runtime, filter, json).await
         }
-        RunsCommand::Show { run, json } => show(&runtime, &RunId::new(run), json).await,
-        RunsCommand::Resume { run, events } => {
-            let run = RunId::new(run);
-            let before = runtime.inspect(&run).await?;
-            let ctrl_c = ctrl_c::watch();
-            let handle = runtime.resume(&run).await?;
-            let store = Some(&*args.store);
-            follow(handle, Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c }).await
-        }
+        RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
+        RunsCommand::Resume { .. } => unreachable!("it executes the run, and has an end of its own"),
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);
             runtime.cancel(&run, &reason).await?;
-            told(&runtime, &run, "cancelled", |of| of.status == RunStatus::Cancelled).await
+            told(runtime, &run, "cancelled", |of| of.status == RunStatus::Cancelled).await
         }
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);
             runtime.pause(&run).await?;
-            told(&runtime, &run, "paused", |of| of.pause_reason == Some(PauseReason::Operator)).await
+            told(runtime, &run, "paused", |of| of.pause_reason == Some(PauseReason::Operator)).await
         }
         RunsCommand::Unpause { run } => {
             let run = RunId::new(run);
             runtime.unpause(&run).await?;
-            told(&runtime, &run, "no longer paused", |of| of.pause_reason != Some(PauseReason::Operator)).await
+            told(runtime, &run, "no longer paused", |of| of.pause_reason != Some(PauseReason::Operator)).await
         }
         RunsCommand::Retry { run, node } => {
             runtime.retry(&RunId::new(run), &node, &by()).await?;
@@ -78,7 +85,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Events { run, follow, json } => events(&runtime, &RunId::new(run), follow, json).await,
+        RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }
 
