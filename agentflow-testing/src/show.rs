@@ -3,6 +3,7 @@
 //! The lines are what [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares, so their form is part of
 //! the public promise.
 
+use agentflow::__private::OneLine;
 use agentflow::{Message, ModelRequest, Part, Role};
 
 /// The most lines of a conversation that a failure shows.
@@ -14,21 +15,22 @@ pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Mess
     for message in messages {
         let who = role(message.role());
         for part in message.parts() {
-            lines.push(match part {
-                Part::Text { text } => format!("{who}: {}", one_line(text)),
-                Part::Reasoning(reasoning) => format!("{who} thinks: {}", one_line(&reasoning.text)),
-                Part::ToolCall(call) => format!("{who} calls {} {}", call.name, one_line(&call.arguments)),
+            let line = match part {
+                Part::Text { text } => format!("{who}: {text}"),
+                Part::Reasoning(reasoning) => format!("{who} thinks: {}", reasoning.text),
+                Part::ToolCall(call) => format!("{who} calls {} {}", call.name, call.arguments),
                 Part::ToolResult(result) if result.status.is_success() => {
-                    format!("{who} {}: {}", result.name, one_line(&result.output))
+                    format!("{who} {}: {}", result.name, result.output)
                 }
                 Part::ToolResult(result) => {
-                    format!("{who} {} failed ({}): {}", result.name, result.status, one_line(&result.output))
+                    format!("{who} {} failed ({}): {}", result.name, result.status, result.output)
                 }
                 Part::Media(media) => {
                     format!("{who} shows {} {}", media.mime_type, media.name.as_deref().unwrap_or("without a name"))
                 }
                 _ => format!("{who} says something this release of agentflow-testing cannot show"),
-            });
+            };
+            lines.push(one_line(&line));
         }
     }
     lines
@@ -63,7 +65,7 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-/// Line breaks as `\n`, so that one thing said stays one line.
+/// Line breaks as `\n`, so that one thing said stays one line, and escapes for whatever else would draw on a terminal.
 pub(crate) fn one_line(text: &str) -> String {
-    text.replace('\r', "\\r").replace('\n', "\\n")
+    OneLine(text).to_string()
 }

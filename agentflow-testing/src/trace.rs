@@ -57,7 +57,7 @@ impl<S: Into<String>> TraceLines for Vec<S> {
 /// `NAME skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
 /// question to a person is `NAME approval.requested "question" PAYLOAD` and `NAME approval.resolved by WHO: ANSWER`.
 pub fn trace(events: impl AsRef<[Event]>) -> Vec<String> {
-    events.as_ref().iter().filter_map(line).collect()
+    events.as_ref().iter().filter_map(line).map(|line| one_line(&line)).collect()
 }
 
 fn line(event: &Event) -> Option<String> {
@@ -70,18 +70,18 @@ fn line(event: &Event) -> Option<String> {
         EventKind::RunStep { .. } | EventKind::ModelStarted { .. } | EventKind::ModelDelta(_) => return None,
         EventKind::RunStarted(started) => match &started.body {
             RunBody::Agent(agent) => began(&name, agent),
-            RunBody::Workflow(workflow) => format!("{name} {}", one_line(workflow.input.as_str())),
+            RunBody::Workflow(workflow) => format!("{name} {}", workflow.input),
             _ => name,
         },
         EventKind::AgentStarted(agent) => began(&name, agent),
-        EventKind::WorkflowStarted(workflow) => format!("{name} {}", one_line(workflow.input.as_str())),
+        EventKind::WorkflowStarted(workflow) => format!("{name} {}", workflow.input),
         EventKind::RunCompleted(completed) => match &**completed {
             RunCompleted::Agent(answer) => format!("{name} {:?}", answer.message.text()),
-            RunCompleted::Workflow(workflow) => format!("{name} {}", one_line(workflow.output.as_str())),
+            RunCompleted::Workflow(workflow) => format!("{name} {}", workflow.output),
             _ => name,
         },
         EventKind::AgentCompleted(answer) => format!("{name} {:?}", answer.message.text()),
-        EventKind::WorkflowCompleted(workflow) => format!("{name} {}", one_line(workflow.output.as_str())),
+        EventKind::WorkflowCompleted(workflow) => format!("{name} {}", workflow.output),
         EventKind::RunFailed { error }
         | EventKind::AgentFailed { error }
         | EventKind::WorkflowFailed { error }
@@ -90,22 +90,22 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::ModelRetrying { error, .. }
         | EventKind::ModelFailed { error } => format!("{name} {} {:?}", error.kind, error.message),
         EventKind::NodeStarted { attempt, .. } if *attempt > 1 => format!("{name} attempt {attempt}"),
-        EventKind::NodeCompleted { output, .. } => format!("{name} {}", one_line(output.as_str())),
+        EventKind::NodeCompleted { output, .. } => format!("{name} {output}"),
         EventKind::NodeSkipped { reason } => format!("{name} {reason:?}"),
         EventKind::NodeReset { by } => format!("{name} by {by}"),
         EventKind::RunPaused { reason } => format!("{name} {reason}"),
         EventKind::ApprovalRequested(request) => {
-            format!("{name} {:?} {}", request.message, one_line(request.payload.as_str()))
+            format!("{name} {:?} {}", request.message, request.payload)
         }
-        EventKind::ApprovalResolved { answer, by } => format!("{name} by {by}: {}", one_line(answer.as_str())),
+        EventKind::ApprovalResolved { answer, by } => format!("{name} by {by}: {answer}"),
         EventKind::RunCancelled { reason } => format!("{name} {reason:?}"),
         EventKind::ModelCompleted(response) => {
             let text = response.text();
             let text = if text.is_empty() { String::new() } else { format!(" {text:?}") };
             format!("{name} {}{text}", response.stop_reason.as_str())
         }
-        EventKind::ToolStarted { call, .. } => format!("{name} {}", one_line(&call.arguments)),
-        EventKind::ToolCompleted { result, .. } => format!("{name} {}", one_line(&result.output)),
+        EventKind::ToolStarted { call, .. } => format!("{name} {}", call.arguments),
+        EventKind::ToolCompleted { result, .. } => format!("{name} {}", result.output),
         EventKind::ToolFailed { result, .. } => format!("{name} {} {:?}", result.status, result.output),
         _ => name,
     })

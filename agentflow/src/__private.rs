@@ -24,6 +24,8 @@ pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, A
 pub use crate::context::Context;
 pub use crate::registry::{Linked, LinkedAgent};
 use crate::resource::ResourceKey;
+/// For the lines of agentflow-testing.
+pub use crate::text::OneLine;
 pub use crate::tool::probe::{Probe, Probed};
 pub use crate::tool::{Effects, Param, ToolFuture};
 use crate::tool::{

@@ -7,6 +7,7 @@ mod control;
 mod error;
 mod event;
 mod handle;
+mod mask;
 mod message;
 pub mod middleware;
 mod model;

@@ -1,4 +1,8 @@
-//! Small questions about texts: the nearest of some names, the start of a long text, a secret in one.
+//! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote is
+//! shown without letting it draw on the reader's terminal.
+
+use std::fmt::{self, Write as _};
+use std::io;
 
 /// The name nearest to `wrong`, if one is near enough to be what was meant: at most a third of it differs.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -35,126 +39,125 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// The text without a secret, which may be written in it with escapes: those of JSON however deep, since JSON text may
-/// be inside of JSON text, and those of Rust. `None` when it is not there.
-pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
-    let first = secret.chars().next()?;
-    let mut out = String::new();
-    let (mut copied, mut at) = (0, 0);
-    while let Some(begin) = text[at..].find([first, '\\']).map(|found| at + found) {
-        match escaped_prefix(&text[begin..], secret) {
-            Some(length) => {
-                out.push_str(&text[copied..begin]);
-                out.push_str(mark);
-                (copied, at) = (begin + length, begin + length);
+/// Whether a character could move the cursor, end a line, or turn around what stands beside it: control characters
+/// without tab and line feed, line separators, and what sets the direction of writing.
+fn draws(c: char) -> bool {
+    match c {
+        '\t' | '\n' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => true,
+        '\u{fff9}'..='\u{fffb}' => true,
+        c => c.is_control(),
+    }
+}
+
+/// Passes a text on with what [`draws`] written as an escape, such as `\u{1b}`, and line feeds too when all of it is to
+/// stay in one line.
+struct Plain<W> {
+    out: W,
+    one_line: bool,
+}
+
+impl<W: fmt::Write> fmt::Write for Plain<W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| draws(*c) || (self.one_line && *c == '\n')) {
+            self.out.write_str(&rest[..at])?;
+            match c {
+                '\n' => self.out.write_str("\\n")?,
+                '\r' => self.out.write_str("\\r")?,
+                c => write!(self.out, "{}", c.escape_unicode())?,
             }
-            None => at = begin + text[begin..].chars().next().map_or(1, char::len_utf8),
+            rest = &rest[at + c.len_utf8()..];
         }
+        self.out.write_str(rest)
     }
-    (copied > 0).then(|| out + &text[copied..])
 }
 
-/// How many bytes at the beginning of `text` are `secret`, each of its characters as it is or after backslashes.
-///
-/// How many backslashes there are depends on how deep the text is in others, so any number is as good as one.
-fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
-    let mut rest = text;
-    let mut in_run = false;
-    for c in secret.chars() {
-        if c == '\\' && in_run {
-            // The run that was read has this one too.
-            continue;
-        }
-        let after = rest.trim_start_matches('\\');
-        let had = after.len() < rest.len();
-        rest = match c {
-            '\\' if had => backslashes(after),
-            '\\' => return None,
-            _ if had => escape_of(after, c)?,
-            // The backslashes of its own escape are read with those before it.
-            _ if in_run => rest.strip_prefix(c).or_else(|| escape_of(rest, c))?,
-            _ => rest.strip_prefix(c)?,
-        };
-        in_run = c == '\\';
+/// What others wrote, shown in one line: no character of it moves the cursor, ends the line or turns the writing around;
+/// each that would is an escape, such as `\n` or `\u{202e}`. Tabs stay.
+#[derive(Clone, Copy, Debug)]
+pub struct OneLine<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Plain { out: f, one_line: true }, "{}", self.0)
     }
-    Some(text.len() - rest.len())
 }
 
-/// What follows a run of backslashes, of which those that are written as such are read already.
-fn backslashes(mut text: &str) -> &str {
-    while let Some(rest) = text.strip_prefix("u005c").or_else(|| text.strip_prefix("u005C")) {
-        text = rest.trim_start_matches('\\');
+/// The same, and its line feeds stay.
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the command line shows several lines"))]
+pub(crate) struct Lines<T>(pub(crate) T);
+
+impl<T: fmt::Display> fmt::Display for Lines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Plain { out: f, one_line: false }, "{}", self.0)
     }
-    text
 }
 
-/// What follows the escape of a character; its backslashes are read already.
-fn escape_of(text: &str, c: char) -> Option<&str> {
-    let short = match c {
-        '\n' => 'n',
-        '\r' => 'r',
-        '\t' => 't',
-        '\u{8}' => 'b',
-        '\u{c}' => 'f',
-        '"' | '\'' | '/' => c,
-        _ => 'u',
-    };
-    if let Some(rest) = text.strip_prefix(short).filter(|_| short != 'u') {
-        return Some(rest);
-    }
-    let number = text.strip_prefix('u')?;
-    if let Some((digits, rest)) = number.strip_prefix('{').and_then(|digits| digits.split_once('}')) {
-        return (u32::from_str_radix(digits, 16) == Ok(c.into())).then_some(rest);
-    }
-    let mut units = [0; 2];
-    let units = c.encode_utf16(&mut units);
-    let mut rest = number;
-    for (at, unit) in units.iter().enumerate() {
-        if at > 0 {
-            rest = rest.trim_start_matches('\\').strip_prefix('u')?;
+/// Writes JSON in which nothing draws: the same value, with escapes in its strings. Outside of strings there is nothing
+/// to escape.
+pub(crate) struct PlainJson;
+
+impl PlainJson {
+    fn escaped<W: ?Sized + io::Write>(writer: &mut W, text: &str) -> io::Result<()> {
+        let mut rest = text;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| draws(*c)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            // All of them are in the first plane.
+            write!(writer, "\\u{:04x}", u32::from(c))?;
+            rest = &rest[at + c.len_utf8()..];
         }
-        let (digits, after) = rest.split_at_checked(4)?;
-        (u16::from_str_radix(digits, 16) == Ok(*unit)).then_some(())?;
-        rest = after;
+        writer.write_all(rest.as_bytes())
     }
-    Some(rest)
+}
+
+impl serde_json::ser::Formatter for PlainJson {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        Self::escaped(writer, fragment)
+    }
+
+    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        Self::escaped(writer, fragment)
+    }
+}
+
+/// One line of JSON that draws nothing, with its line feed.
+pub(crate) fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::Serialize) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut writer, PlainJson)).map_err(io::Error::from)?;
+    writer.write_all(b"\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{head, name_hint, nearest, without};
+    use super::{Lines, OneLine, head, name_hint, nearest, write_json_line};
+
+    /// Clears the screen, goes to its corner, ends the line three ways, and turns the rest around.
+    const HOSTILE: &str = "a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n\t\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
 
     #[test]
-    fn a_secret_is_found_however_deep_it_is_escaped() {
-        for secret in
-            ["pass-word", "a \"quoted\" one", "back\\slash \\\\ end", "line\n\tfeed", "dé/jà \u{1f511}", "\\\"\\"]
-        {
-            let mut text = format!("<{secret}>");
-            for depth in 0..5 {
-                let found = without(&text, secret, "#").unwrap_or_else(|| panic!("{secret:?} at {depth} in {text}"));
-                assert!(found.contains("<#>"), "{secret:?} at {depth}: {found}");
-                text = serde_json::to_string(&text).unwrap();
-            }
-            assert_eq!(without(&format!("{:?}", format!("<{secret}>")), secret, "#").as_deref(), Some("\"<#>\""));
-            let numbers: String = secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
-            assert_eq!(without(&numbers, secret, "#").as_deref(), Some("#"), "{numbers}");
+    fn what_others_wrote_draws_nothing() {
+        let escaped =
+            r"a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n".to_owned() + "\t" + r"\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
+        assert_eq!(OneLine(HOSTILE).to_string(), escaped);
+        assert_eq!(Lines(HOSTILE).to_string(), escaped.replace(r"\n", "\n"));
+        // What is put together from pieces, too.
+        assert_eq!(OneLine(format_args!("{}{:>3}", "\u{1b}", "\n")).to_string(), r"\u{1b}  \n");
+        for harmless in ["", "plain", "a\\nb", "\"quoted\"", "日本語 עברית"] {
+            assert_eq!(OneLine(harmless).to_string(), harmless);
         }
     }
 
     #[test]
-    fn what_is_no_secret_stays() {
-        for (text, secret) in [
-            ("pi\\n code", "pin code"),
-            ("pass\\word", "password"),
-            ("pass-wor", "pass-word"),
-            ("\\u007", "password"),
-            ("\\u{", "u{password"),
-            ("text", ""),
-        ] {
-            assert_eq!(without(text, secret, "#"), None, "{text}");
-        }
-        assert_eq!(without("aab aab", "ab", "#").as_deref(), Some("a# a#"));
-        assert_eq!(without("ééb", "éb", "#").as_deref(), Some("é#"));
+    fn json_that_draws_nothing_is_the_same_value() {
+        let raw =
+            serde_json::value::RawValue::from_string(format!("[{:?}]", "x").replace('x', "\u{202e}\u{9b}")).unwrap();
+        let mut line = Vec::new();
+        write_json_line(&mut line, &(HOSTILE, &raw)).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert_eq!(OneLine(line.trim_end()).to_string(), line.trim_end(), "nothing is left to escape");
+        assert!(line.contains(r"\u202e\u009b"), "{line}");
+        let (text, inner): (String, Vec<String>) = serde_json::from_str(&line).unwrap();
+        assert_eq!((text.as_str(), inner[0].as_str()), (HOSTILE, "\u{202e}\u{9b}"));
     }
 
     #[test]

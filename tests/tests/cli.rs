@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Child;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ const STOPPING: &str = "stopping; Ctrl-C again does not wait for it\n";
 /// A server that sends what a test says and then keeps the connection open until the client closes it.
 struct SlowServer {
     base: String,
+    asked: Receiver<()>,
     closed: Receiver<()>,
 }
 
@@ -33,17 +34,23 @@ impl SlowServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
         let (send, closed) = channel();
+        let (hears, asked) = channel();
         thread::spawn(move || {
             for answer in answers {
                 let Ok((stream, _)) = listener.accept() else { return };
-                let send = send.clone();
+                let (send, hears) = (send.clone(), hears.clone());
                 thread::spawn(move || {
-                    serve(stream, &answer);
+                    serve(stream, &answer, &hears);
                     let _ = send.send(());
                 });
             }
         });
-        Self { base, closed }
+        Self { base, asked, closed }
+    }
+
+    /// Waits until a request has come.
+    fn wait_for_request(&self) {
+        self.asked.recv_timeout(Duration::from_secs(10)).expect("nobody asked");
     }
 
     /// Waits until the client has closed a connection.
@@ -52,7 +59,7 @@ impl SlowServer {
     }
 }
 
-fn serve(mut stream: TcpStream, chunks: &[String]) {
+fn serve(mut stream: TcpStream, chunks: &[String], hears: &Sender<()>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -66,6 +73,7 @@ fn serve(mut stream: TcpStream, chunks: &[String]) {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    let _ = hears.send(());
     write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").unwrap();
     for chunk in chunks {
         if write!(stream, "data: {chunk}\n\n").is_err() {
@@ -285,7 +293,8 @@ fn a_streamed_answer_is_printed_as_it_comes() {
     assert_eq!(&said, b"Hello, world");
     interrupt(child.id());
     server.wait_for_close();
-    Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+    let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+    assert_eq!(ended.code, Some(130), "{ended:#?}");
 }
 
 #[test]
@@ -295,6 +304,51 @@ fn a_tool_call_is_shown_and_answered() {
     assert_eq!(call.code, Some(0), "{call:#?}");
     assert_eq!(call.stdout, "tool call add {\"a\":1,\"b\":2}\ntool call add {\"a\":3}\n");
     assert!(call.stderr.contains("tool_calls, 7 tokens in, 3 out"), "{}", call.stderr);
+}
+
+/// Nothing that a model, a tool or a server says may move the cursor, end a line or turn the writing around.
+#[test]
+fn what_others_say_draws_nothing() {
+    let hostile = "a\u{1b}[2J\u{1b}[8m\r\n\u{9b}1A\u{202e}b";
+    let shown = r"a\u{1b}[2J\u{1b}[8m\r\n\u{9b}1A\u{202e}b";
+    let draws = |text: &str| text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}');
+
+    let server = SlowServer::start(vec![call_of(hostile, &json!({"text": hostile}))]);
+    let call = ended(&["call", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]);
+    assert!(call.stdout.starts_with(&format!("tool call {shown} ")), "{call:#?}");
+    assert!(call.stdout.lines().count() == 1 && !draws(&call.stdout), "{call:#?}");
+
+    for events in [false, true] {
+        let server = SlowServer::start(vec![call_of(hostile, &json!({"text": hostile}))]);
+        let mut run = agentwf(&["run", "--max-steps", "1", "--task", "Hi", "--model", "openai-chat/slow"]);
+        run = run.args(["--base-url", &server.base]).args(if events { &["--events", "jsonl"][..] } else { &[] });
+        let run = run.run();
+        assert!(!draws(&run.stdout) && !draws(&run.stderr), "{run:#?}");
+        if events {
+            let started = run.lines().into_iter().find(|event| event["name"] == "tool.failed").unwrap();
+            assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
+        } else {
+            assert!(run.stderr.contains(&format!("\n{shown} ")), "{run:#?}");
+        }
+    }
+
+    let refused = |status| format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
+    let answers = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut line = String::new();
+        while reader.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+        let body = json!({"error": {"message": hostile, "code": hostile}});
+        write!(stream, "{}{body}", refused("400 Bad Request")).unwrap();
+    });
+    let failed = ended(&["call", "--model", "openai-chat/slow", "--base-url", &base, "Hi"]);
+    answers.join().unwrap();
+    assert!(failed.stderr.contains(shown) && failed.stderr.lines().count() == 1, "{failed:#?}");
+    assert!(!draws(&failed.stderr), "{failed:#?}");
 }
 
 #[test]
@@ -329,6 +383,31 @@ fn ctrl_c_in_an_answer_closes_the_connection() {
     assert_eq!(ended.stderr, format!("{STOPPING}stopped by Ctrl-C: 0 steps, 0 tokens in, 0 out\n"));
     assert_eq!(events.last().unwrap()["name"], "run.cancelled");
     assert_eq!(events.last().unwrap()["payload"]["reason"], "stopped by Ctrl-C");
+}
+
+/// As below `nohup`, or as a background job of a shell: the signal is inherited as ignored.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_is_heard_where_the_parent_ignores_it() {
+    for json in [&[][..], &["--json"]] {
+        let server = SlowServer::start(vec![vec![text("Once"), text(" upon")]]);
+        let mut call =
+            Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+        call =
+            call.args(["call", "--stream", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]).args(json);
+        let mut child = call.start();
+        let said = &mut [0; 9][..if json.is_empty() { 9 } else { 0 }];
+        child.stdout.as_mut().unwrap().read_exact(said).unwrap();
+        if !json.is_empty() {
+            server.wait_for_request();
+        }
+        interrupt(child.id());
+        server.wait_for_close();
+        let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"), "{ended:#?}");
+        // What had come keeps its own line.
+        assert_eq!(ended.stdout, if json.is_empty() { "\n" } else { "" });
+    }
 }
 
 #[cfg(unix)]

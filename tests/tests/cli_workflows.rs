@@ -229,6 +229,27 @@ fn a_question_that_nobody_can_answer_ends_the_run() {
     assert_eq!(said, "the run was cancelled: nobody can answer `approval`; keep the run with --store");
 }
 
+/// A question stays the one line that it is, whatever was put into it.
+#[test]
+fn a_question_cannot_be_redrawn() {
+    let text = "x?\r\n\u{1b}[1A\u{1b}[2Kapproval asks: nothing\u{202e}";
+    let input = json!({"text": text}).to_string();
+    let run = ended(&["workflow", "run", "publish", "--input", &input]);
+    let shown = r"approval asks: publish X?\r\n\u{1b}[1A\u{1b}[2KAPPROVAL ASKS: NOTHING\u{202e}? ";
+    assert!(run.stderr.lines().any(|line| line.starts_with(shown)), "{run:#?}");
+    assert!(!run.stderr.contains(['\u{1b}', '\r', '\u{202e}']), "{run:#?}");
+
+    let place = Place::new();
+    let failed = place.run("needs_file", "a", &json!({"file": text}).to_string()).run();
+    assert!(failed.stderr.contains(r"\u{1b}[1A") && !failed.stderr.contains('\u{1b}'), "{failed:#?}");
+    for command in
+        [&["show", "a"][..], &["list"], &["events", "a"], &["events", "a", "--json"], &["show", "a", "--json"]]
+    {
+        let said = place.runs(command).stdout;
+        assert!(!said.contains(['\u{1b}', '\r', '\u{202e}']), "{command:?}: {said}");
+    }
+}
+
 #[test]
 fn a_stored_run_is_listed_shown_and_told() {
     let place = Place::new();
@@ -292,6 +313,25 @@ fn a_failed_node_is_retried() {
     assert!(resumed.stderr.contains("found started, attempt 2") && !resumed.stderr.contains("before"), "{resumed:#?}");
     let reset = place.events("a").into_iter().find(|event| event["name"] == "workflow.node.reset").unwrap();
     assert_eq!(reset["payload"]["by"], "ada");
+}
+
+/// As below `nohup`: who only follows a run is stopped, and the run is not.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_following_where_the_parent_ignores_it() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
+    run.wait_for("paused: approval");
+    let shell = Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+    let mut follows = shell.args(Place::args(&place.store(), &["events", "a", "--follow"])).start();
+    let mut lines = BufReader::new(follows.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("run.paused")), "it ended");
+    drop(lines);
+    interrupt(follows.id());
+    let ended = Ended::of(follows, Duration::from_secs(10), "following a run that was stopped");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"));
+    assert_eq!(place.status("a"), "paused");
+    run.kill();
 }
 
 #[cfg(unix)]

@@ -192,3 +192,41 @@ async fn a_failure_is_recorded_with_its_class() {
     assert_eq!(last["payload"]["error"]["kind"], "overloaded");
     assert_eq!(last["payload"]["error"]["retryable"], true);
 }
+
+/// What a model says may be on its way to an operator's terminal, as a line or as JSON in a file.
+#[tokio::test(start_paused = true)]
+async fn no_line_of_an_event_draws() {
+    let hostile = "a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b";
+    let draws = |text: &str| text.chars().any(|c| c.is_control() || matches!(c, '\u{202e}' | '\u{2028}'));
+    let written = Buffer::default();
+    let runtime = test_runtime().sink(JsonlSink::new(written.clone()).with_deltas()).build();
+    let model = ScriptedModel::new([
+        Turn::call(hostile, json!({ hostile: hostile })).reasoning(hostile),
+        Turn::text(hostile),
+        Turn::error(agentflow::ModelError::new(ModelErrorKind::Auth, hostile)),
+    ]);
+    let agent = Agent::new(model).runtime(&runtime).name(hostile).tools([double()]);
+    let mut events = agent.run(hostile).await.unwrap().events().to_vec();
+    let failed = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&failed);
+    let runtime = test_runtime().sink(move |event: &Event| sink.lock().unwrap().push(event.clone())).build();
+    agent.runtime(&runtime).run(hostile).await.unwrap_err();
+    events.extend(failed.lock().unwrap().drain(..));
+    for event in &events {
+        assert!(!draws(&event.line().to_string()), "{}", event.line());
+    }
+    for line in agentflow_testing::trace(&events)
+        .iter()
+        .chain(written.text().lines().map(String::from).collect::<Vec<_>>().iter())
+    {
+        assert!(!draws(line), "{line}");
+    }
+    assert!(
+        events
+            .iter()
+            .any(|event| event.line().to_string().contains(r"tool#1.a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b"))
+    );
+    let read: Vec<Value> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let started = read.iter().find(|event| event["name"] == "tool.failed").unwrap();
+    assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
+}

@@ -1,17 +1,20 @@
 //! `call`: plain model calls. There is no agent here; a tool call is answered with "ok" and nothing runs.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use super::args::CallArgs;
-use super::model;
-use super::output::{BOLD, DIM, ModelText, Problem, Stop, json_line, line, note, short};
+use super::output::{Answer, BOLD, DIM, Problem, Stop, json_line, line, note, short};
+use super::{ctrl_c, model};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};
 use crate::runtime::Runtime;
+use crate::text::OneLine;
 
 pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
     match converse(host, &args).await {
@@ -23,12 +26,14 @@ pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
             json_line(&Line { error: *problem })?;
             Err(Stop::Said)
         }
+        Err(Stop::Interrupted) => Err(ctrl_c::stopped()),
         ended => ended,
     }
 }
 
 async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
     let model = model::open(host, &args.model)?;
+    let mut ctrl_c = ctrl_c::watch();
     let definitions = args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
     let mut conversation: Conversation = args.model.instruct.iter().cloned().map(Message::system).collect();
     conversation.push(Message::user(args.prompt.as_str()));
@@ -39,11 +44,11 @@ async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
     for _ in 0..args.turns {
         request.messages = conversation.clone();
         let response = if args.json {
-            let response = read(&*model, request.clone(), |_| Ok(())).await?;
+            let response = read(&*model, request.clone(), &mut ctrl_c, |_| Ok(())).await?;
             json_line(&Turn::from(&response))?;
             response
         } else {
-            shown(&*model, &request).await?
+            shown(&*model, &request, &mut ctrl_c).await?
         };
         let results: Vec<_> = response.tool_calls().map(|call| Arc::new(ok(call))).collect();
         if results.is_empty() {
@@ -55,27 +60,39 @@ async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
     Ok(())
 }
 
-/// One call to its end; each piece is shown on the way.
+/// One call to its end, or until Ctrl-C, which closes its connection; each piece is shown on the way.
 async fn read(
     model: &dyn Model,
     request: ModelRequest,
+    ctrl_c: &mut oneshot::Receiver<()>,
     mut piece: impl FnMut(&ModelEvent) -> Result<(), Stop>,
 ) -> Result<ModelResponse, Stop> {
     let mut stream = model.stream(request);
-    while let Some(event) = stream.next().await {
-        match event? {
-            ModelEvent::Completed(response) => return Ok(*response),
-            other => piece(&other)?,
+    let mut pressed = pin!(ctrl_c::pressed(ctrl_c));
+    loop {
+        let event = tokio::select! {
+            event = stream.next() => event,
+            () = &mut pressed => return Err(Stop::Interrupted),
+        };
+        match event {
+            None => return Err(ModelError::truncated().into()),
+            Some(event) => match event? {
+                ModelEvent::Completed(response) => return Ok(*response),
+                other => piece(&other)?,
+            },
         }
     }
-    Err(ModelError::truncated().into())
 }
 
 /// One call, printed for a person: the text as it comes, then the tool calls, the counts on standard error.
-async fn shown(model: &dyn Model, request: &ModelRequest) -> Result<ModelResponse, Stop> {
-    let mut text = ModelText::new();
+async fn shown(
+    model: &dyn Model,
+    request: &ModelRequest,
+    ctrl_c: &mut oneshot::Receiver<()>,
+) -> Result<ModelResponse, Stop> {
+    let mut text = Answer::new();
     let mut pieces = false;
-    let read = read(model, request.clone(), |event| match event {
+    let read = read(model, request.clone(), ctrl_c, |event| match event {
         ModelEvent::Text(piece) => {
             pieces = true;
             text.push(piece)
@@ -100,9 +117,9 @@ async fn shown(model: &dyn Model, request: &ModelRequest) -> Result<ModelRespons
         note(format_args!("{DIM}reasoning: {}{DIM:#}", short(&reasoning)));
     }
     for call in response.tool_calls() {
-        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), arguments(call)))?;
+        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), OneLine(arguments(call))))?;
     }
-    note(format_args!("{DIM}{}{}{DIM:#}", response.stop_reason.as_str(), tokens(&response.usage)));
+    note(format_args!("{DIM}{}{}{DIM:#}", short(response.stop_reason.as_str()), tokens(&response.usage)));
     Ok(response)
 }
 

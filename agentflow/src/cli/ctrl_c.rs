@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::output::INTERRUPTED;
+use super::output::{INTERRUPTED, Stop, note};
 
 /// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
 /// signal the receiver gets an error.
@@ -39,4 +39,27 @@ pub(super) fn watch() -> oneshot::Receiver<()> {
     // It ends as well when the thread could not be started, or has given up.
     let _ = ready.recv();
     told
+}
+
+/// Waits until Ctrl-C is pressed; for ever where nobody tells of it.
+pub(super) async fn pressed(told: &mut oneshot::Receiver<()>) {
+    if told.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Does something that needs no end of its own, until Ctrl-C is pressed. A process that was started with the signal
+/// ignored would not be stopped by it otherwise.
+pub(super) async fn or_stop<T>(work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+    let mut told = watch();
+    tokio::select! {
+        ended = work => ended,
+        () = pressed(&mut told) => Err(stopped()),
+    }
+}
+
+/// Says that it was stopped.
+pub(super) fn stopped() -> Stop {
+    note("stopped by Ctrl-C");
+    Stop::Interrupted
 }

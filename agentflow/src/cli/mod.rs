@@ -50,8 +50,12 @@
 //! | 0 | done |
 //! | 1 | failed; one sentence on standard error, or the error object with `call --json` |
 //! | 2 | the command line is wrong |
-//! | 130 | stopped by Ctrl-C; `run` says what was done until then. A second Ctrl-C does not wait for the end |
+//! | 130 | stopped by Ctrl-C, also where the parent ignores it (`nohup`, a shell's background job); `run` says what was done until then. A second Ctrl-C does not wait for the end |
 //! | 141 | standard output was closed by its reader; a run is cancelled, one with a store left to be taken up |
+//!
+//! Whatever models, tools, servers and other operators wrote is shown in lines that cannot move the cursor, end early or
+//! turn the writing around: such characters are escapes, `\u{1b}`, and `\u001b` in JSON. The answer of `call` and `run` and
+//! the output of a workflow are as they came when standard output is a pipe; on a terminal their line feeds and tabs stay.
 //!
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 

@@ -1,8 +1,9 @@
 //! `models`: where models can come from. It calls no model and shows no key.
 
-use super::output::{BAD, BOLD, DIM, Stop, json_line, line};
+use super::output::{BAD, BOLD, DIM, Stop, json_line, line, short};
 use crate::model::ModelProvider;
 use crate::runtime::Runtime;
+use crate::text::OneLine;
 
 pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
     let providers = runtime.model_providers().await;
@@ -10,7 +11,7 @@ pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
         return json_line(&providers);
     }
     for provider in &providers {
-        line(format_args!("{BOLD}{}{BOLD:#}  {}", provider.name, place(provider)))?;
+        line(format_args!("{BOLD}{}{BOLD:#}  {}", short(&provider.name), place(provider)))?;
         if let Some(key) = key(provider) {
             line(format_args!("    {key}"))?;
         }
@@ -20,9 +21,9 @@ pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
 
 fn place(provider: &ModelProvider) -> String {
     match (&provider.base_url, &provider.problem, &provider.base_url_variable) {
-        (_, Some(problem), Some(variable)) => format!("{BAD}{variable}: {problem}{BAD:#}"),
-        (_, Some(problem), None) => format!("{BAD}{problem}{BAD:#}"),
-        (Some(url), None, _) => url.clone(),
+        (_, Some(problem), Some(variable)) => format!("{BAD}{variable}: {}{BAD:#}", OneLine(problem)),
+        (_, Some(problem), None) => format!("{BAD}{}{BAD:#}", OneLine(problem)),
+        (Some(url), None, _) => OneLine(url).to_string(),
         (None, None, _) => format!("{DIM}of this program{DIM:#}"),
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::model::ModelError;
-use crate::text::head;
+use crate::text::{Lines, OneLine, head, write_json_line};
 
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -86,7 +86,7 @@ impl Stop {
     pub(super) fn report(self) -> ExitCode {
         match self {
             Self::Failed(problem) => {
-                note(format_args!("{BAD}error:{BAD:#} {}", problem.sentence));
+                note(format_args!("{BAD}error:{BAD:#} {}", OneLine(&problem.sentence)));
                 ExitCode::FAILURE
             }
             Self::Said => ExitCode::FAILURE,
@@ -119,51 +119,75 @@ fn written(result: io::Result<()>) -> Result<(), Stop> {
 /// One line on standard output; its styles are dropped where they cannot be shown.
 pub(super) fn line(text: impl fmt::Display) -> Result<(), Stop> {
     let mut out = anstream::stdout().lock();
-    written(writeln!(out, "{text}").and_then(|()| out.flush()))
+    written(writeln!(out, "{}", Styled(&text.to_string())).and_then(|()| out.flush()))
 }
 
 /// One line of JSON on standard output.
 pub(super) fn json_line(value: &impl Serialize) -> Result<(), Stop> {
-    let mut line = serde_json::to_vec(value)
+    let mut line = Vec::new();
+    write_json_line(&mut line, value)
         .map_err(|error| Stop::failed("output", format!("this cannot be written as JSON: {error}")))?;
-    line.push(b'\n');
     let mut out = io::stdout().lock();
     written(out.write_all(&line).and_then(|()| out.flush()))
 }
 
 /// One line on standard error. That nobody reads it stops nothing.
 pub(super) fn note(text: impl fmt::Display) {
-    let _ = writeln!(anstream::stderr().lock(), "{text}");
+    let _ = writeln!(anstream::stderr().lock(), "{}", Styled(&text.to_string()));
 }
 
-/// A model's own text on standard output. In a pipe it stays as it is; on a terminal it loses its control sequences, so
-/// that no text of others moves the cursor or changes the window.
-pub(super) struct ModelText {
-    out: Target,
+/// A text with our own styles in it. Whatever others wrote is escaped where it is put in, since it could end a line or
+/// look like a style of ours; should that be forgotten, it moves no cursor all the same.
+struct Styled<'a>(&'a str);
+
+impl fmt::Display for Styled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find('\u{1b}') {
+            write!(f, "{}", Lines(&rest[..at]))?;
+            let own =
+                [DIM, BOLD, GOOD, BAD].into_iter().flat_map(|style| [style.render().to_string(), format!("{style:#}")]);
+            match own.into_iter().find(|own| rest[at..].starts_with(own.as_str())) {
+                Some(own) => {
+                    f.write_str(&own)?;
+                    rest = &rest[at + own.len()..];
+                }
+                None => {
+                    write!(f, "{}", Lines('\u{1b}'))?;
+                    rest = &rest[at + 1..];
+                }
+            }
+        }
+        write!(f, "{}", Lines(rest))
+    }
+}
+
+/// The result of a program, such as a model's own text, on standard output. In a pipe it stays as it is; on a terminal
+/// nothing in it moves the cursor, turns the writing around or changes the window.
+pub(super) struct Answer<W = io::Stdout> {
+    out: W,
+    raw: bool,
     open_line: bool,
 }
 
-enum Target {
-    Pipe(io::Stdout),
-    Terminal(anstream::StripStream<io::Stdout>),
-}
-
-impl ModelText {
+impl Answer {
     pub(super) fn new() -> Self {
         let out = io::stdout();
-        let out = if out.is_terminal() { Target::Terminal(anstream::StripStream::new(out)) } else { Target::Pipe(out) };
-        Self { out, open_line: false }
+        Self { raw: !out.is_terminal(), out, open_line: false }
     }
+}
 
+impl<W: Write> Answer<W> {
     pub(super) fn push(&mut self, text: &str) -> Result<(), Stop> {
         if text.is_empty() {
             return Ok(());
         }
         self.open_line = !text.ends_with('\n');
-        written(match &mut self.out {
-            Target::Pipe(out) => out.write_all(text.as_bytes()).and_then(|()| out.flush()),
-            Target::Terminal(out) => out.write_all(text.as_bytes()).and_then(|()| out.flush()),
-        })
+        let shown = match self.raw {
+            true => self.out.write_all(text.as_bytes()),
+            false => write!(self.out, "{}", Lines(text)),
+        };
+        written(shown.and_then(|()| self.out.flush()))
     }
 
     /// Ends the line, if one was begun.
@@ -172,12 +196,11 @@ impl ModelText {
     }
 }
 
-/// The start of a text in one line, quoted only where it has to be.
+/// The start of what others wrote, in one line.
 pub(super) fn short(text: &str) -> String {
     let start = head(text, 100);
     let more = if start.len() < text.len() { "…" } else { "" };
-    let plain: String = start.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("{}{more}", plain.trim())
+    format!("{}{more}", OneLine(start.trim()))
 }
 
 /// A number of things in words: `1 step`, `2 steps`.
@@ -191,7 +214,25 @@ mod tests {
 
     #[test]
     fn a_short_text_is_one_line_without_control_sequences() {
-        assert_eq!(short("a\nb\u{1b}[2J"), "a b [2J");
+        assert_eq!(short("a\nb\u{1b}[2J\n"), r"a\nb\u{1b}[2J");
         assert_eq!(short(&"x".repeat(200)), format!("{}…", "x".repeat(100)));
+    }
+
+    #[test]
+    fn only_our_own_styles_reach_a_terminal() {
+        let text = format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}");
+        let expected = format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n") + r"\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}";
+        assert_eq!(Styled(&text).to_string(), expected);
+    }
+
+    #[test]
+    fn an_answer_is_escaped_on_a_terminal_and_raw_in_a_pipe() {
+        for (raw, expected) in [(true, "a\n\tb\u{1b}]0;x\u{7}\n"), (false, "a\n\tb\\u{1b}]0;x\\u{7}\n")] {
+            let mut answer = Answer { out: Vec::new(), raw, open_line: false };
+            answer.push("a\n\tb").unwrap();
+            answer.push("\u{1b}]0;x\u{7}").unwrap();
+            answer.end_line().unwrap();
+            assert_eq!(String::from_utf8(answer.out).unwrap(), expected);
+        }
     }
 }

@@ -77,7 +77,7 @@ impl State {
             EventKind::ModelStarted { provider, model } => {
                 self.turn += 1;
                 self.coming = 0;
-                return Some(format!("{DIM}step {}: {provider}/{model}{DIM:#}", self.turn));
+                return Some(format!("{DIM}step {}: {}/{}{DIM:#}", self.turn, short(provider), short(model)));
             }
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 self.coming += text.chars().count();

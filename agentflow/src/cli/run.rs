@@ -6,7 +6,7 @@ use std::fmt;
 use futures_util::StreamExt;
 
 use super::args::RunArgs;
-use super::output::{DIM, ModelText, Stop, counted, json_line, note};
+use super::output::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
 use super::{ctrl_c, model};
 use crate::agent::{Agent, Limits};
@@ -52,10 +52,10 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     match result {
         Ok(result) if events => drop(result),
         Ok(result) => {
-            let mut text = ModelText::new();
+            let mut text = Answer::new();
             text.push(result.output())?;
             text.end_line()?;
-            note(format_args!("{DIM}{}: {done}{DIM:#}", result.stop_reason().as_str()));
+            note(format_args!("{DIM}{}: {done}{DIM:#}", short(result.stop_reason().as_str())));
         }
         Err(Error::Cancelled { reason }) if &*reason == CTRL_C => {
             note(format_args!("{reason}: {done}"));
@@ -143,6 +143,7 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&counted(self.steps, "step"))?;
         for (name, calls) in &self.tools {
+            let name = short(name);
             if calls.ended > 0 {
                 write!(f, ", {} of {name}", counted(calls.ended, "call"))?;
             }

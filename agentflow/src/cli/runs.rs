@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
-use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::output::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::RunId;
 use crate::runtime::{NodeStatus, Runtime};
 use crate::store::{RunFilter, SqliteStore};
+use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::Approval;
 
@@ -27,21 +28,28 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         return Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")));
     }
     let runtime = with_store(host, &args.store).await?;
+    if let RunsCommand::Resume { run, events } = args.command {
+        let run = RunId::new(run);
+        let before = runtime.inspect(&run).await?;
+        let ctrl_c = ctrl_c::watch();
+        let handle = runtime.resume(&run).await?;
+        let store = Some(&*args.store);
+        let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+        return follow(handle, how).await;
+    }
+    ctrl_c::or_stop(command(&runtime, args.command)).await
+}
+
+/// What is done from outside of a run.
+async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
     let by = || std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned());
-    match args.command {
+    match command {
         RunsCommand::List { status, name, limit, json } => {
             let filter = RunFilter { status, name: name.map(Into::into), limit: Some(limit) };
-            list(&runtime, filter, json).await
+            list(runtime, filter, json).await
         }
-        RunsCommand::Show { run, json } => show(&runtime, &RunId::new(run), json).await,
-        RunsCommand::Resume { run, events } => {
-            let run = RunId::new(run);
-            let before = runtime.inspect(&run).await?;
-            let ctrl_c = ctrl_c::watch();
-            let handle = runtime.resume(&run).await?;
-            let store = Some(&*args.store);
-            follow(handle, Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c }).await
-        }
+        RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
+        RunsCommand::Resume { .. } => unreachable!("it executes the run, and has an end of its own"),
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);
             runtime.cancel(&run, &reason).await?;
@@ -77,7 +85,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Events { run, follow, json } => events(&runtime, &RunId::new(run), follow, json).await,
+        RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }
 
@@ -94,10 +102,15 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
     for run in &runs {
         let why = match (&run.pause_reason, &run.error) {
             (Some(reason), _) => format!(" ({reason})"),
-            (None, Some(error)) => format!(" ({})", super::output::short(error)),
+            (None, Some(error)) => format!(" ({})", short(error)),
             (None, None) => String::new(),
         };
-        line(format_args!("{BOLD}{}{BOLD:#}  {:<9} {}{DIM}{why}{DIM:#}", run.run_id, run.status, run.name))?;
+        line(format_args!(
+            "{BOLD}{}{BOLD:#}  {:<9} {}{DIM}{why}{DIM:#}",
+            OneLine(&run.run_id),
+            run.status,
+            OneLine(&run.name)
+        ))?;
     }
     if runs.is_empty() {
         note("no runs");
@@ -111,30 +124,39 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         return json_line(&report);
     }
     let of = &report.run;
-    line(format_args!("{BOLD}{}{BOLD:#}  {}  {}, {} events", of.run_id, of.status, of.name, of.events))?;
+    line(format_args!(
+        "{BOLD}{}{BOLD:#}  {}  {}, {} events",
+        OneLine(&of.run_id),
+        of.status,
+        OneLine(&of.name),
+        of.events
+    ))?;
     if let Some(reason) = of.pause_reason {
         line(format_args!("  paused: {reason}"))?;
     }
     if let Some(error) = &of.error {
-        line(format_args!("  {error}"))?;
+        line(format_args!("  {}", OneLine(error)))?;
     }
     let ended = of.status.has_ended();
     for node in &report.nodes {
         let attempts = if node.attempts > 1 { format!(" attempt {}", node.attempts) } else { String::new() };
         let next = if ended { "" } else { node.on_resume };
-        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, node.name))?;
+        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, OneLine(&node.name)))?;
         if let Some(error) = node.error.as_ref().filter(|_| node.status == NodeStatus::Failed) {
-            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", super::output::short(error)))?;
+            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", short(error)))?;
         }
         if let Some(question) = &node.question {
-            line(format_args!("  {:<17} asks: {question}", ""))?;
+            line(format_args!("  {:<17} asks: {}", "", OneLine(question)))?;
         }
         if let Some(about) = node.about.as_ref().filter(|about| about.as_str() != "null") {
-            line(format_args!("  {:<17} about: {about}", ""))?;
+            line(format_args!("  {:<17} about: {}", "", OneLine(about)))?;
         }
     }
     if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {
-        line(format_args!("  the workflow has changed since; these nodes would run again: {}", changed.join(", ")))?;
+        line(format_args!(
+            "  the workflow has changed since; these nodes would run again: {}",
+            OneLine(changed.join(", "))
+        ))?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
 use crate::registry::Registry;
+use crate::text::OneLine;
 use crate::tool::{Effects, ToolDefinition};
 
 pub(super) fn list(json: bool) -> Result<(), Stop> {
@@ -18,12 +19,12 @@ pub(super) fn list(json: bool) -> Result<(), Stop> {
         let definition = tool.definition();
         line(format_args!(
             "{BOLD}{}{BOLD:#}({}){DIM}{}{DIM:#}",
-            definition.name,
-            params(definition),
-            marks(definition)
+            OneLine(&definition.name),
+            OneLine(params(definition)),
+            OneLine(marks(definition))
         ))?;
         if let Some(first) = definition.description.lines().next() {
-            line(format_args!("    {first}"))?;
+            line(format_args!("    {}", OneLine(first)))?;
         }
     }
     Ok(())

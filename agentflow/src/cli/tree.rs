@@ -11,6 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::output::{BAD, DIM, GOOD, note, short};
 use super::workflows::store_argument;
 use crate::event::{Event, EventKind, RunId};
+use crate::text::OneLine;
 
 /// Shows a run's events while it goes on.
 pub(super) struct Tree {
@@ -32,7 +33,7 @@ impl Tree {
         if !self.shown {
             return;
         }
-        let path = event.path.to_string();
+        let path = OneLine(&event.path).to_string();
         match &event.kind {
             EventKind::NodeStarted { attempt, .. } => self.begin(&path, *attempt),
             EventKind::NodeCompleted { output, duration_ms } => {
@@ -40,24 +41,26 @@ impl Tree {
                 self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
             }
             EventKind::NodeFailed { error, .. } => {
-                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", error.kind, short(&error.message)));
+                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(&error.kind), short(&error.message)));
             }
             EventKind::NodeRetrying { error, delay_ms, .. } => {
                 let why = short(&error.message);
                 self.end(&path, format_args!("{BAD}failed{BAD:#}, again in {delay_ms} ms: {why}"));
             }
-            EventKind::NodeSkipped { reason } => self.end(&path, format_args!("{DIM}skipped: {reason}{DIM:#}")),
+            EventKind::NodeSkipped { reason } => {
+                self.end(&path, format_args!("{DIM}skipped: {}{DIM:#}", OneLine(reason)));
+            }
             EventKind::ApprovalRequested(request) => {
                 self.ask(&event.run_id, &path, &request.message, request.payload.as_str());
             }
             EventKind::ApprovalResolved { answer, by } => {
-                self.end(&path, format_args!("answered by {by}: {}", short(answer.as_str())));
+                self.end(&path, format_args!("answered by {}: {}", short(by), short(answer.as_str())));
             }
             EventKind::RunPaused { reason } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
             EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}taken up{DIM:#}")),
             EventKind::RunResumed { .. } => self.say(format_args!("{DIM}goes on{DIM:#}")),
-            EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {model}")),
-            EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", call.name)),
+            EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {}", short(model))),
+            EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", short(&call.name))),
             _ => {}
         }
     }
@@ -68,6 +71,7 @@ impl Tree {
             return;
         }
         let payload = short(payload);
+        let (node, question, run) = (OneLine(node), OneLine(question), OneLine(run));
         self.say(format_args!("{node} asks: {question} {DIM}{payload}{DIM:#}"));
         if let Some(store) = self.store.as_deref() {
             let store = store_argument(Some(store));
@@ -101,8 +105,8 @@ impl Tree {
     fn detail(&mut self, event: &Event, what: std::fmt::Arguments<'_>) {
         let mut above = event.path.parent();
         while let Some(path) = above {
-            if let Some(bar) = self.running.get(&path.to_string()) {
-                return bar.set_message(format!("{path}: {what}"));
+            if let Some(bar) = self.running.get(&OneLine(&path).to_string()) {
+                return bar.set_message(format!("{}: {what}", OneLine(&path)));
             }
             above = path.parent();
         }

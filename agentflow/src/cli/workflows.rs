@@ -6,13 +6,14 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
-use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::output::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::handle::RunHandle;
 use crate::runtime::{RunReport, Runtime};
+use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::Graph;
 
@@ -32,9 +33,9 @@ fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
     for graph in &workflows {
         let inputs: Vec<String> =
             graph.inputs().map(|input| format!("{}: {}", input.name, short_type(&input.type_name))).collect();
-        line(format_args!("{BOLD}{}{BOLD:#}({})", graph.name, inputs.join(", ")))?;
+        line(format_args!("{BOLD}{}{BOLD:#}({})", OneLine(&graph.name), OneLine(inputs.join(", "))))?;
         if let Some(first) = graph.description.lines().find(|line| !line.trim().is_empty()) {
-            line(format_args!("    {DIM}{}{DIM:#}", first.trim()))?;
+            line(format_args!("    {DIM}{}{DIM:#}", OneLine(first.trim())))?;
         }
     }
     if workflows.is_empty() {
@@ -64,9 +65,9 @@ fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), S
 
 /// The nodes, a line each, in the order of their definition.
 fn outline(graph: &Graph) -> Result<(), Stop> {
-    line(format_args!("{BOLD}{}{BOLD:#}", graph.name))?;
+    line(format_args!("{BOLD}{}{BOLD:#}", OneLine(&graph.name)))?;
     for text in graph.description.lines() {
-        line(format_args!("{DIM}{}{DIM:#}", text.trim()))?;
+        line(format_args!("{DIM}{}{DIM:#}", OneLine(text.trim())))?;
     }
     for node in &graph.nodes {
         let what = match (node.callee.as_deref(), node.calls.as_str()) {
@@ -77,9 +78,10 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
         let reads = if node.reads.is_empty() { String::new() } else { format!(" <- {}", node.reads.join(", ")) };
         let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
-            "  {:<8} {}{what}{DIM}{reads}: {}{DIM:#}",
+            "  {:<8} {}{DIM}{}: {}{DIM:#}",
             kind.unwrap_or_default(),
-            node.name,
+            OneLine(format_args!("{}{what}", node.name)),
+            OneLine(reads),
             short_type(&node.type_name)
         ))?;
     }
@@ -174,9 +176,13 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
     tree.clear();
     match handle.result().await {
         Ok(_) if events => Ok(()),
-        Ok(output) => line(&output),
+        Ok(output) => {
+            let mut answer = Answer::new();
+            answer.push(output.as_str())?;
+            answer.end_line()
+        }
         Err(Error::Cancelled { reason }) if pressed => {
-            note(reason);
+            note(OneLine(reason));
             Err(Stop::Interrupted)
         }
         Err(error) => {

@@ -3,12 +3,22 @@
 use std::fmt;
 
 use super::{AgentCompleted, AgentStarted, Event, EventKind, ModelDelta, RunBody, RunCompleted};
-use crate::text::head;
+use crate::text::{OneLine, head};
 
-/// An event in one line.
+/// An event in one line. Paths, names, reasons and errors may hold what models, servers and operators wrote, and none of
+/// it draws.
 pub(crate) struct Line<'a>(pub(crate) &'a Event);
 
 impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        OneLine(Written(self.0)).fmt(f)
+    }
+}
+
+/// The line as the event says it.
+struct Written<'a>(&'a Event);
+
+impl fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let event = self.0;
         write!(f, "{} {:<15}", event.run_id, event.name())?;

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Event;
 use super::line::Line;
+use crate::text::write_json_line;
 
 /// Takes the events of runs.
 ///
@@ -41,7 +42,7 @@ impl EventSink for StdoutSink {
     }
 }
 
-/// Writes each event as one line of JSON.
+/// Writes each event as one line of JSON. Characters that would draw on a terminal are escapes in its strings.
 ///
 /// Lines are written through when a run ends and when the sink is dropped.
 pub struct JsonlSink {
@@ -74,9 +75,7 @@ impl JsonlSink {
 impl EventSink for JsonlSink {
     fn emit(&self, event: &Event) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = serde_json::to_writer(&mut *writer, event)
-            .map_err(io::Error::from)
-            .and_then(|()| writer.write_all(b"\n"))
+        let written = write_json_line(&mut *writer, event)
             .and_then(|()| if self.deltas || event.kind.ends_run() { writer.flush() } else { Ok(()) });
         if let Err(error) = written {
             tracing::warn!(%error, "an event could not be written to its file");

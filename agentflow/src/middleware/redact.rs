@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::Middleware;
 use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted};
-use crate::text;
+use crate::mask;
 use crate::value::Encoded;
 
 /// A shorter text is no secret and would be found everywhere.
@@ -197,7 +197,7 @@ impl Redactor {
         };
         for redact in self.0.iter() {
             for secret in &redact.secrets {
-                if let Some(without) = text::without(&text, secret, REDACTED) {
+                if let Some(without) = mask::without(&text, secret, REDACTED) {
                     text = Cow::Owned(without);
                 }
             }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Journal, Redefined, RunId, WorkflowStarted};
 use crate::handle::{Ended, RunHandle};
 use crate::path::StepPath;
-use crate::store::{Epoch, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::inputs::from_object;
@@ -179,12 +179,14 @@ impl Runtime {
     /// # Errors
     /// When the store cannot list its runs.
     pub async fn recover(&self) -> Result<Recovered> {
-        let mut runs = self.require_store()?.list(RunFilter::unfinished()).await?;
+        let RunList { mut runs, unreadable, .. } =
+            self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
         runs.reverse();
         let found =
             futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run.run_id) });
         let mut found = found.buffered(AT_ONCE);
         let mut recovered = Recovered::default();
+        recovered.left.extend(unreadable.into_iter().map(|(run, error)| (run, error.into())));
         while let Some((one, run)) = found.next().await {
             match one {
                 Ok(Some(handle)) => recovered.resumed.push(handle),

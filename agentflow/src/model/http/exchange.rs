@@ -18,7 +18,7 @@ use super::failure::{Refusal, request_id, timed_out, transport};
 use super::sse::SseReader;
 use super::{Decode, Deltas, Flow, HttpSettings, Outgoing, WireFormat, client, retry};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, Secret, TimeoutKind};
-use crate::text;
+use crate::{mask, text};
 
 /// The most of a refusal that is read.
 const MAX_REFUSAL: usize = 64 * 1024;
@@ -325,7 +325,7 @@ fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
         // A very short one is no key and would be found everywhere.
         if secret.expose().len() >= 6
-            && let Some(without) = text::without(&text, secret.expose(), "[hidden]")
+            && let Some(without) = mask::without(&text, secret.expose(), "[hidden]")
         {
             text = without;
         }

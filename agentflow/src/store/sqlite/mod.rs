@@ -156,7 +156,7 @@ impl SqliteStoreBuilder {
     }
 
     /// The most bytes that one event may have in its JSON form, such as the output of a step; a larger one fails as
-    /// `too_large`, and nothing of its commit is written. The default is 64 MiB, and SQLite takes 999 MB at most. A
+    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a model, and SQLite takes 999 MB at most. A
     /// message for a run may be as large, and a snapshot of a run eight times as large.
     pub fn max_event_bytes(mut self, bytes: u64) -> Self {
         self.0.max_event_bytes = bytes;
@@ -195,7 +195,7 @@ impl SqliteStore {
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
-            max_event_bytes: 64 << 20,
+            max_event_bytes: 256 << 20,
         })
     }
 

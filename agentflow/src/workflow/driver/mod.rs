@@ -58,6 +58,9 @@ pub(crate) struct WorkflowRun {
     open: bool,
 }
 
+/// What an event may need beside the output that it records, in bytes.
+const EVENT_ROOM: u64 = 4096;
+
 /// A write to the store that the run does not wait for.
 enum Commit {
     Journal(BoxFuture<'static, Result<(), StoreError>>),
@@ -515,7 +518,11 @@ impl WorkflowRun {
     }
 
     fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
-        let (size, limit) = (output.as_str().len(), self.shared.runtime.max_output_bytes());
+        let (size, mut limit) = (output.as_str().len(), self.shared.runtime.max_output_bytes());
+        if let Some(most) = self.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
+            // The event says more than the output.
+            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
+        }
         if size <= limit {
             return Ok(output);
         }

@@ -1,0 +1,124 @@
+//! A secret in a text that was written with escapes: found and masked. It knows no secret of its own.
+
+/// The text without a secret, which may be written in it with escapes: those of JSON however deep, since JSON text may
+/// be inside of JSON text, and those of Rust. `None` when it is not there.
+pub(crate) fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
+    let first = secret.chars().next()?;
+    let mut out = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(begin) = text[at..].find([first, '\\']).map(|found| at + found) {
+        match escaped_prefix(&text[begin..], secret) {
+            Some(length) => {
+                out.push_str(&text[copied..begin]);
+                out.push_str(mark);
+                (copied, at) = (begin + length, begin + length);
+            }
+            None => at = begin + text[begin..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+    (copied > 0).then(|| out + &text[copied..])
+}
+
+/// How many bytes at the beginning of `text` are `secret`, each of its characters as it is or after backslashes.
+///
+/// How many backslashes there are depends on how deep the text is in others, so any number is as good as one.
+fn escaped_prefix(text: &str, secret: &str) -> Option<usize> {
+    let mut rest = text;
+    let mut in_run = false;
+    for c in secret.chars() {
+        if c == '\\' && in_run {
+            // The run that was read has this one too.
+            continue;
+        }
+        let after = rest.trim_start_matches('\\');
+        let had = after.len() < rest.len();
+        rest = match c {
+            '\\' if had => backslashes(after),
+            '\\' => return None,
+            _ if had => escape_of(after, c)?,
+            // The backslashes of its own escape are read with those before it.
+            _ if in_run => rest.strip_prefix(c).or_else(|| escape_of(rest, c))?,
+            _ => rest.strip_prefix(c)?,
+        };
+        in_run = c == '\\';
+    }
+    Some(text.len() - rest.len())
+}
+
+/// What follows a run of backslashes, of which those that are written as such are read already.
+fn backslashes(mut text: &str) -> &str {
+    while let Some(rest) = text.strip_prefix("u005c").or_else(|| text.strip_prefix("u005C")) {
+        text = rest.trim_start_matches('\\');
+    }
+    text
+}
+
+/// What follows the escape of a character; its backslashes are read already.
+fn escape_of(text: &str, c: char) -> Option<&str> {
+    let short = match c {
+        '\n' => 'n',
+        '\r' => 'r',
+        '\t' => 't',
+        '\u{8}' => 'b',
+        '\u{c}' => 'f',
+        '"' | '\'' | '/' => c,
+        _ => 'u',
+    };
+    if let Some(rest) = text.strip_prefix(short).filter(|_| short != 'u') {
+        return Some(rest);
+    }
+    let number = text.strip_prefix('u')?;
+    if let Some((digits, rest)) = number.strip_prefix('{').and_then(|digits| digits.split_once('}')) {
+        return (u32::from_str_radix(digits, 16) == Ok(c.into())).then_some(rest);
+    }
+    let mut units = [0; 2];
+    let units = c.encode_utf16(&mut units);
+    let mut rest = number;
+    for (at, unit) in units.iter().enumerate() {
+        if at > 0 {
+            rest = rest.trim_start_matches('\\').strip_prefix('u')?;
+        }
+        let (digits, after) = rest.split_at_checked(4)?;
+        (u16::from_str_radix(digits, 16) == Ok(*unit)).then_some(())?;
+        rest = after;
+    }
+    Some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without;
+
+    #[test]
+    fn a_secret_is_found_however_deep_it_is_escaped() {
+        for secret in
+            ["pass-word", "a \"quoted\" one", "back\\slash \\\\ end", "line\n\tfeed", "dé/jà \u{1f511}", "\\\"\\"]
+        {
+            let mut text = format!("<{secret}>");
+            for depth in 0..5 {
+                let found = without(&text, secret, "#").unwrap_or_else(|| panic!("{secret:?} at {depth} in {text}"));
+                assert!(found.contains("<#>"), "{secret:?} at {depth}: {found}");
+                text = serde_json::to_string(&text).unwrap();
+            }
+            assert_eq!(without(&format!("{:?}", format!("<{secret}>")), secret, "#").as_deref(), Some("\"<#>\""));
+            let numbers: String = secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
+            assert_eq!(without(&numbers, secret, "#").as_deref(), Some("#"), "{numbers}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_stays() {
+        for (text, secret) in [
+            ("pi\\n code", "pin code"),
+            ("pass\\word", "password"),
+            ("pass-wor", "pass-word"),
+            ("\\u007", "password"),
+            ("\\u{", "u{password"),
+            ("text", ""),
+        ] {
+            assert_eq!(without(text, secret, "#"), None, "{text}");
+        }
+        assert_eq!(without("aab aab", "ab", "#").as_deref(), Some("a# a#"));
+        assert_eq!(without("ééb", "éb", "#").as_deref(), Some("é#"));
+    }
+}
