@@ -156,8 +156,8 @@ impl SqliteStoreBuilder {
     }
 
     /// The most bytes that one event may have in its JSON form, such as the output of a step; a larger one fails as
-    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a model, and SQLite takes 999 MB at most. A
-    /// message for a run may be as large, and a snapshot of a run eight times as large.
+    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a model,
+    /// and SQLite takes 999 MB at most. A message for a run may be as large, and a snapshot of a run eight times as large.
     pub fn max_event_bytes(mut self, bytes: u64) -> Self {
         self.0.max_event_bytes = bytes;
         self
