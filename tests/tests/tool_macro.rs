@@ -452,3 +452,36 @@ fn one_tool_given_twice_is_told_as_that() {
     let error = registry.register(tools![flights].remove(0)).unwrap_err();
     assert_eq!(error.to_string(), "the tool `flights` is given twice; name it once");
 }
+
+/// A tool may be called like a macro, or, with its module, like a crate or a function further out.
+#[test]
+fn paths_find_tools_of_any_name() {
+    let definition = |tools: &[ToolRef]| {
+        tools.iter().map(|tool| tool.definition().description.clone()).collect::<Vec<_>>().join(" ")
+    };
+    /// Inner.
+    #[tool(name = "inner_tool")]
+    fn inner() {}
+    inner();
+    let all = tools![self::fastrand, vec, named::serde_json, inner, self::named::inner,];
+    assert_eq!(definition(&all), "Random. Vec. Json. Inner. Another.");
+    assert!(tools![].is_empty());
+}
+
+/// Random.
+#[tool(name = "random_tool")]
+fn fastrand() {}
+
+/// Vec.
+#[tool(name = "vec_tool")]
+fn vec() {}
+
+mod named {
+    /// Json.
+    #[agentflow::tool(name = "json_tool")]
+    pub(super) fn serde_json() {}
+
+    /// Another.
+    #[agentflow::tool(name = "another_tool")]
+    pub(super) fn inner() {}
+}
