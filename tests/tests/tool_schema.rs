@@ -247,6 +247,11 @@ fn typed(of: &str, schema: &Map<String, Value>) -> BoxedStrategy<Value> {
     match of {
         "null" => Just(Value::Null).boxed(),
         "boolean" => any::<bool>().prop_map(Value::from).boxed(),
+        // JSON Schema cannot say what an `f32` holds but by its format.
+        "number" if schema.get("format").is_some_and(|format| format == "float") => {
+            let fits = |number: &Value| number.as_f64().is_none_or(|number| number.abs() <= f64::from(f32::MAX));
+            number().prop_filter("fits an f32", fits).boxed()
+        }
         "integer" | "number" => number().boxed(),
         "string" if schema.contains_key("maxLength") => ".".prop_map(Value::from).boxed(),
         "string" => text().prop_map(Value::from).boxed(),
