@@ -67,6 +67,8 @@ pub(crate) struct RunShared {
 #[derive(Default)]
 struct Cancels {
     ended: Option<RunStatus>,
+    /// The run stopped here without an end.
+    stopped: bool,
     waiting: Vec<Reply>,
 }
 
@@ -93,7 +95,7 @@ impl RunShared {
     /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
         self.log.restore(offset, kept, events);
-        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
         // The run is restored once.
         let _ = self.left_open.set(state.open_paths());
     }
@@ -102,7 +104,7 @@ impl RunShared {
     pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
         let mut left_open = self.left_open.get().into_iter().flatten();
         if left_open.any(|open| open.is_within(step)) {
-            let recorded = self.log.records_below(step);
+            let recorded = self.log.all_below(step);
             for (path, kind) in RunState::closings_below(step, &recorded, reason) {
                 self.record(path, kind);
             }
@@ -202,6 +204,8 @@ impl RunShared {
                 drop(cancels);
                 self.log.replying(reply, || Err(ControlError::over("cancelled", status)));
             }
+            // Whoever asked looks elsewhere.
+            None if cancels.stopped => {}
             None => {
                 cancels.waiting.extend(reply);
                 drop(cancels);
@@ -218,7 +222,11 @@ impl RunShared {
     /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
     /// free for others.
     pub(crate) fn close(&self) {
-        self.cancels().waiting.clear();
+        {
+            let mut cancels = self.cancels();
+            cancels.stopped = true;
+            cancels.waiting.clear();
+        }
         self.log.close();
         if let Some((store, Some(epoch))) = self.log.store()
             && self.log.end().is_none()

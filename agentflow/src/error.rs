@@ -139,6 +139,17 @@ pub enum Error {
         /// The nearest name that there is.
         near: Option<String>,
     },
+    /// A workflow that is a step began with another definition, in an earlier process.
+    #[error(
+        "the workflow `{workflow}` at `{path}` has changed since it began; retry the step that it runs in, so that it \
+         runs anew, or resume the run with the program that it began in"
+    )]
+    NestedChanged {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// Where it is.
+        path: StepPath,
+    },
     /// A run of an agent was left unfinished, and only the agent can resume it.
     #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Runtime::resume_agent`")]
     AgentRun {
@@ -224,7 +235,7 @@ impl Error {
             Self::UnknownWorkflow { .. } => "unknown_workflow",
             Self::AgentRun { .. } => "agent_run",
             Self::Input { .. } => "input",
-            Self::DefinitionChanged { .. } => "definition_changed",
+            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } => "definition_changed",
             Self::Value { .. } => "value",
             Self::MissingResource { .. } => "missing_resource",
             Self::Control(error) => error.kind().as_str(),

@@ -17,6 +17,7 @@ use futures_util::Stream;
 use super::emit::Emitter;
 use super::ledger::Ledger;
 use super::replies::Replies;
+use super::void::Void;
 use super::{Event, EventKind, EventSink, ModelDelta, RunId, Waits};
 use crate::context::RunShared;
 use crate::control::{ControlError, Reply};
@@ -76,6 +77,12 @@ struct Record {
     time: Timestamp,
     path: StepPath,
     kind: EventKind,
+}
+
+impl Record {
+    fn parts(&self) -> (Timestamp, StepPath, EventKind) {
+        (self.time, self.path.clone(), self.kind.clone())
+    }
 }
 
 /// Where the records of a run are kept beyond its process.
@@ -220,6 +227,12 @@ impl EventLog {
         state.replies.add(next, reply, outcome);
     }
 
+    /// How many events of the run may be seen.
+    pub(crate) fn visible(&self) -> u64 {
+        let state = self.state();
+        state.offset + state.visible as u64
+    }
+
     /// Whether the run is one of an agent.
     pub(crate) fn is_agent(&self) -> bool {
         let state = self.state();
@@ -345,16 +358,21 @@ impl EventLog {
         state.wake();
     }
 
-    /// What is recorded at a path and below it, in order, with the place of each.
+    /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void is
+    /// left out.
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
-        state
-            .kept
-            .iter()
-            .chain(&state.records)
-            .filter(|record| record.path.is_within(base))
-            .map(|record| (record.time, record.path.clone(), record.kind.clone()))
-            .collect()
+        let all = || state.kept.iter().chain(&state.records);
+        let void = Void::of(all().map(|record| &record.kind));
+        let counts = |(at, record): &(usize, &Record)| record.path.is_within(base) && !void.covers(*at, &record.path);
+        all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
+    }
+
+    /// Everything that is recorded at a path and below it, in order.
+    pub(crate) fn all_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
+        let state = self.state();
+        let all = state.kept.iter().chain(&state.records).filter(|record| record.path.is_within(base));
+        all.map(Record::parts).collect()
     }
 
     /// Whether anything was recorded before this life of the run: only then may there be something below a step that is

@@ -12,6 +12,7 @@ mod log;
 mod replies;
 mod run;
 mod sink;
+mod void;
 mod waits;
 
 use std::fmt;
@@ -30,6 +31,7 @@ pub use self::run::{
     WorkflowCompleted, WorkflowStarted,
 };
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
+pub(crate) use self::void::Void;
 pub(crate) use self::waits::Waits;
 use crate::path::StepPath;
 use crate::time::Timestamp;

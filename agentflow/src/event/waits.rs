@@ -64,6 +64,12 @@ impl Waits {
         }
     }
 
+    /// What a workflow in the run waits for, whatever an operator says.
+    pub(crate) fn of_workflows(&self) -> Option<PauseReason> {
+        let interrupted = self.workflows.values().find(|reason| **reason == PauseReason::Interrupted);
+        interrupted.or_else(|| self.workflows.values().next()).copied()
+    }
+
     /// Whether an operator paused the run.
     pub(crate) fn is_held(&self) -> bool {
         self.operator

@@ -12,7 +12,7 @@ use super::requests::Recorder;
 use super::state::RunState;
 use crate::control::{ControlError, ControlErrorKind, Signal};
 use crate::error::{Error, Result};
-use crate::event::{Event, RunId, read_outcome};
+use crate::event::{Event, EventKind, PauseReason, RunId, read_outcome};
 use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::Approval;
@@ -91,16 +91,24 @@ impl Runtime {
     async fn control(&self, run: &RunId, signal: Signal) -> Result<()> {
         let store = self.require_store()?;
         let Some(here) = self.live() else { return Err(no_store().into()) };
+        // How many events the run had when it was asked while it was executed here.
+        let mut asked_after = None;
         loop {
             let reservation = match here.find(run).await {
-                Found::Live(live) => match live.ask(signal.clone()).await {
-                    Some(outcome) => return Ok(outcome?),
-                    // It has stopped before the outcome was kept: what it is now is looked at anew.
-                    None => continue,
-                },
+                Found::Live(live) => {
+                    let events = live.log.visible();
+                    match live.ask(signal.clone()).await {
+                        Some(outcome) => return Ok(outcome?),
+                        // It stopped before the outcome was told: what it is now is looked at anew.
+                        None => {
+                            asked_after.get_or_insert(events);
+                            continue;
+                        }
+                    }
+                }
                 Found::Free(reservation) => reservation,
             };
-            match self.control_at_rest(&store, run, &signal).await {
+            match self.control_at_rest(&store, run, &signal, asked_after).await {
                 // Its journal grew meanwhile.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
@@ -114,8 +122,18 @@ impl Runtime {
     }
 
     /// Does it to a run that no process executes: what follows is written into its journal, in one commit.
-    async fn control_at_rest(&self, store: &Arc<dyn Store>, run: &RunId, signal: &Signal) -> Result<()> {
+    async fn control_at_rest(
+        &self,
+        store: &Arc<dyn Store>,
+        run: &RunId,
+        signal: &Signal,
+        asked_after: Option<u64>,
+    ) -> Result<()> {
         let events = read_events(store, run, 0).await?;
+        if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(signal, event))) {
+            // It was done, and the run stopped before that was told.
+            return Ok(());
+        }
         let state = RunState::of(&events);
         let after = events.len() as u64;
         let time = self.clock().now();
@@ -168,6 +186,21 @@ impl Runtime {
                 Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))
             }
         }
+    }
+}
+
+/// Whether an event is what a request asked for.
+fn is_done(signal: &Signal, event: &Event) -> bool {
+    let is_of = |node: &str| event.path.to_string() == *node;
+    match (signal, &event.kind) {
+        (Signal::Pause, EventKind::RunPaused { reason }) => *reason == PauseReason::Operator,
+        (Signal::Resume, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
+        (Signal::Cancel { reason }, EventKind::RunCancelled { reason: of }) => **of == **reason,
+        (Signal::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
+        (Signal::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
+            is_of(node) && **of == **by && given == answer
+        }
+        _ => false,
     }
 }
 

@@ -110,7 +110,12 @@ impl Runtime {
             }
             _ => None,
         };
-        let mut nodes: Vec<NodeReport> = state.nodes.iter().map(|(name, node)| report(name, node)).collect();
+        let is_step = |name: &str| {
+            let node = graph.as_ref().and_then(|graph| graph.node(name));
+            node.is_some_and(|node| node.kind != NodeKind::Gate)
+        };
+        let mut nodes: Vec<NodeReport> =
+            state.nodes.iter().map(|(name, node)| report(name, node, is_step(name))).collect();
         for node in graph.iter().flat_map(|graph| &graph.nodes) {
             let silent = matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
             if !silent && !state.nodes.contains_key(&node.name) {
@@ -132,7 +137,8 @@ fn is_of(name: &str, node: &str) -> bool {
     name.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }
 
-fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo) -> NodeReport {
+/// `is_step`: it asks before it begins, and is no gate.
+fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bool) -> NodeReport {
     let (status, on_resume) = match node {
         NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was cut short"),
         NodeState::Running { repeatable: false, .. } => {
@@ -140,7 +146,9 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo) -> NodeRepo
         }
         NodeState::Waiting => (NodeStatus::Pending, "runs when its pause is over"),
         NodeState::Asking(_) => (NodeStatus::AwaitingApproval, "waits for the answer"),
-        NodeState::Done => (NodeStatus::Success, "is not run again"),
+        NodeState::Answered if is_step => (NodeStatus::Pending, "goes by the answer that it was given"),
+        NodeState::Answered | NodeState::Done => (NodeStatus::Success, "is not run again"),
+        NodeState::Stopped => (NodeStatus::Cancelled, "is not run: what it belongs to has ended"),
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
         NodeState::Failed(error) => match error.kind.as_str() {
             "interrupted" => (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect"),

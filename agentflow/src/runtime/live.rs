@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
 use crate::context::RunShared;
@@ -29,7 +30,8 @@ pub(crate) struct LiveRuns {
 #[derive(Default)]
 struct State {
     runs: HashMap<RunId, Entry>,
-    watched: bool,
+    /// The tokio runtimes on which the store is looked at: one that ends stops only its own look.
+    watched_on: HashSet<runtime::Id>,
     /// The hashes of definitions that the store has.
     definitions: HashSet<Arc<str>>,
 }
@@ -147,17 +149,18 @@ impl LiveRuns {
     /// Looks at the store for messages as long as a run is executed here: one look for all of them.
     fn watch(self: &Arc<Self>, shared: &Arc<RunShared>) {
         let Some((store, _)) = shared.log.store().filter(|(store, _)| store.is_shared()) else { return };
-        if std::mem::replace(&mut self.state().watched, true) {
+        let on = Handle::current().id();
+        if !self.state().watched_on.insert(on) {
             return;
         }
-        let (mut watched, store) = (Watched(Arc::downgrade(self)), Arc::downgrade(store));
+        let (mut watched, store) = (Watched { live: Arc::downgrade(self), on }, Arc::downgrade(store));
         tokio::spawn(async move {
             let mut problems = 0_u32;
             loop {
                 tokio::time::sleep(EVERY).await;
-                let Some(live) = watched.0.upgrade() else { return };
+                let Some(live) = watched.live.upgrade() else { return };
                 let Some(store) = live.store_of_any().or_else(|| store.upgrade()) else { return };
-                if live.is_idle() {
+                if live.is_idle(on) {
                     watched.disarm();
                     return;
                 }
@@ -188,14 +191,16 @@ impl LiveRuns {
         runs.find_map(|shared| shared.log.store().map(|(store, _)| Arc::clone(store)))
     }
 
-    /// Whether nothing is executed here; then nobody looks any more.
-    fn is_idle(&self) -> bool {
+    /// Whether nothing is executed here; then this tokio runtime no longer looks.
+    fn is_idle(&self, on: runtime::Id) -> bool {
         let mut state = self.state();
         let idle = !state.runs.values().any(|entry| match entry {
             Entry::Live(shared) => shared.strong_count() > 0,
             Entry::Reserved => true,
         });
-        state.watched = !idle;
+        if idle {
+            state.watched_on.remove(&on);
+        }
         idle
     }
 
@@ -234,20 +239,23 @@ pub(super) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     }
 }
 
-/// Says that nobody looks any more, however the look ended.
-struct Watched(Weak<LiveRuns>);
+/// Says that a tokio runtime no longer looks, however its look ended.
+struct Watched {
+    live: Weak<LiveRuns>,
+    on: runtime::Id,
+}
 
 impl Watched {
     /// It is said already.
     fn disarm(&mut self) {
-        self.0 = Weak::new();
+        self.live = Weak::new();
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if let Some(live) = self.0.upgrade() {
-            live.state().watched = false;
+        if let Some(live) = self.live.upgrade() {
+            live.state().watched_on.remove(&self.on);
         }
     }
 }

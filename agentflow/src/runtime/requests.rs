@@ -38,9 +38,7 @@ impl Runtime {
             }
             Signal::Pause => vec![(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator })],
             Signal::Resume if paused_for == Some(PauseReason::Operator) => {
-                // What asked before still asks.
-                let waiting = state.asks().then_some(PauseReason::Approval);
-                vec![resumed(StepPath::root(), waiting, recorder)]
+                vec![resumed(StepPath::root(), state.waits_beside_the_operator(), recorder)]
             }
             Signal::Resume if state.status.has_ended() => return Err(ControlError::over("resumed", state.status)),
             Signal::Resume => return Err(ControlError::not_resumable(paused_for)),

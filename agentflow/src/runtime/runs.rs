@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use tokio::sync::oneshot;
 
 use super::Runtime;
 use super::journal::{RunJournal, read_journal};
@@ -111,8 +112,25 @@ impl Runtime {
         if let Some(reservation) = reservation {
             reservation.becomes(&shared);
         }
-        shared.log.commit().await?;
-        Ok(handle(shared, started, decode))
+        // It is executed from its first commit on, whether or not the caller waits for that.
+        let (created, is_created) = oneshot::channel();
+        let log = Arc::clone(&shared);
+        let run = async move {
+            let kept = log.log.commit().await;
+            let failed = kept.as_ref().err().cloned();
+            // Whoever started it may have gone.
+            let _ = created.send(kept);
+            match failed {
+                Some(error) => Err(error.into()),
+                None => run_to_end(started).await,
+            }
+        };
+        let mut handle = RunHandle::spawn(shared, run, decode);
+        match is_created.await {
+            Ok(kept) => kept?,
+            Err(_) => drop(handle.result().await?),
+        }
+        Ok(handle)
     }
 
     /// Keeps the description of a workflow, once for each store.
@@ -245,7 +263,10 @@ impl Runtime {
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
         let reservation = self.reserve(run).await?;
-        self.take_up(reservation, &store, run, spec, changed, decode).await
+        match self.take_up(reservation, &store, run, spec, changed, decode).await {
+            Ok(handle) => Ok(handle),
+            Err(error) => Err(explained(error, &store, run).await),
+        }
     }
 
     async fn take_up<T>(
@@ -257,15 +278,15 @@ impl Runtime {
         changed: bool,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
-        let epoch = open_unfinished(store, run).await?;
-        let taken = self.prepare(run, spec, changed, store, epoch).await;
-        match taken {
+        let opened = Opened::open(store, run).await?;
+        match self.prepare(run, spec, changed, store, opened.epoch).await {
             Ok((shared, resumed)) => {
+                opened.is_executed();
                 reservation.becomes(&shared);
                 Ok(handle(shared, resumed, decode))
             }
             Err(error) => {
-                store.close(run, epoch).await?;
+                opened.give_up().await?;
                 Err(error)
             }
         }
@@ -275,7 +296,11 @@ impl Runtime {
     pub(crate) async fn take_up_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
         let store = self.require_store()?;
         let reservation = self.reserve(run).await?;
-        let epoch = open_unfinished(&store, run).await?;
+        let opened = match Opened::open(&store, run).await {
+            Ok(opened) => opened,
+            Err(error) => return Err(explained(error.into(), &store, run).await),
+        };
+        let epoch = opened.epoch;
         let taken = async {
             let journal = read_journal(&store, run).await?;
             let started = journal.started(run)?;
@@ -296,11 +321,12 @@ impl Runtime {
         };
         match taken.await {
             Ok(shared) => {
+                opened.is_executed();
                 reservation.becomes(&shared);
                 Ok(shared)
             }
             Err(error) => {
-                store.close(run, epoch).await?;
+                opened.give_up().await?;
                 Err(error)
             }
         }
@@ -395,19 +421,53 @@ impl Runtime {
     }
 }
 
-/// Opens a run that has not ended.
-async fn open_unfinished(store: &Arc<dyn Store>, run: &RunId) -> Result<Epoch> {
-    match store.open(run).await {
-        Ok(epoch) => Ok(epoch),
-        Err(error) if error.kind() == StoreErrorKind::Ended => {
-            let status = store.record(run).await?.map_or(RunStatus::Failed, |record| record.status);
-            Err(match status {
-                RunStatus::Failed => ControlError::state("resumed", "failed; retry the node that failed first"),
-                status => ControlError::over("resumed", status),
-            }
-            .into())
+/// A run that this process has opened and does not execute yet: dropped, it is given up again.
+struct Opened {
+    store: Arc<dyn Store>,
+    run: RunId,
+    epoch: Epoch,
+    given_up: bool,
+}
+
+impl Opened {
+    async fn open(store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
+        let epoch = store.open(run).await?;
+        Ok(Self { store: Arc::clone(store), run: run.clone(), epoch, given_up: false })
+    }
+
+    /// It could not be resumed.
+    async fn give_up(mut self) -> Result<(), StoreError> {
+        self.given_up = true;
+        self.store.close(&self.run, self.epoch).await
+    }
+
+    /// It is executed now, and gives itself up.
+    fn is_executed(mut self) {
+        self.given_up = true;
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if !self.given_up
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(self.store.close(&self.run, self.epoch));
         }
-        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a run that has ended is not resumed, in the words of a control request.
+async fn explained(error: Error, store: &Arc<dyn Store>, run: &RunId) -> Error {
+    match &error {
+        Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => match store.record(run).await {
+            Ok(Some(record)) if record.status == RunStatus::Failed => {
+                ControlError::state("resumed", "failed; retry the node that failed first").into()
+            }
+            Ok(Some(record)) => ControlError::over("resumed", record.status).into(),
+            _ => error,
+        },
+        _ => error,
     }
 }
 
@@ -416,13 +476,14 @@ fn handle<T>(
     run: WorkflowRun,
     decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
 ) -> RunHandle<T> {
-    let ended = async move {
-        match run.run_through().await {
-            Ok(output) => Ok(Ended::Workflow(output)),
-            Err(failed) => Err(failed.error),
-        }
-    };
-    RunHandle::spawn(shared, ended, decode)
+    RunHandle::spawn(shared, run_to_end(run), decode)
+}
+
+async fn run_to_end(run: WorkflowRun) -> Result<Ended> {
+    match run.run_through().await {
+        Ok(output) => Ok(Ended::Workflow(output)),
+        Err(failed) => Err(failed.error),
+    }
 }
 
 fn undecoded(ended: Ended) -> Result<Encoded> {

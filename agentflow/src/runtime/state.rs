@@ -36,9 +36,15 @@ pub(super) struct NodeInfo {
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(super) enum NodeState {
-    Running { repeatable: bool },
+    Running {
+        repeatable: bool,
+    },
     Waiting,
     Asking(Arc<ApprovalRequest>),
+    /// A person answered: a gate has its output, a step that asked before it begins may begin.
+    Answered,
+    /// What it belongs to has ended or was stopped.
+    Stopped,
     Done,
     Skipped,
     Failed(Arc<Failure>),
@@ -94,9 +100,19 @@ impl RunState {
             }
             // Resumed from its journal it is what it was before, and what its process left open still is.
             EventKind::RunResumed { recovered: false, .. } => self.status = RunStatus::Running,
+            EventKind::RunResumed { redefined: Some(redefined), .. } => {
+                let forgotten = |path: &str| {
+                    let path = path_of(path);
+                    redefined.forgotten.iter().any(|node| path.is_within_node(node))
+                };
+                self.nodes.retain(|path, _| !forgotten(path));
+            }
             EventKind::RunCompleted(_) => self.status = RunStatus::Success,
             EventKind::RunFailed { .. } => self.status = RunStatus::Failed,
-            EventKind::RunCancelled { .. } => self.status = RunStatus::Cancelled,
+            EventKind::RunCancelled { .. } => {
+                self.status = RunStatus::Cancelled;
+                self.stop_below(path);
+            }
             EventKind::NodeStarted { attempt, repeatable } => {
                 self.node(path, NodeState::Running { repeatable: *repeatable });
                 if let Some(node) = self.nodes.get_mut(&path.to_string()) {
@@ -110,7 +126,7 @@ impl RunState {
             EventKind::NodeSkipped { .. } => self.node(path, NodeState::Skipped),
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
-            EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Done),
+            EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
             EventKind::AgentStarted(_) => self.begin(path, Open::Agent),
             EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
                 self.close(path, |open| matches!(open, Open::Agent));
@@ -120,6 +136,7 @@ impl RunState {
                 self.begin(path, Open::Workflow);
             }
             EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
+                self.stop_below(path);
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
             EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
@@ -149,8 +166,21 @@ impl RunState {
     }
 
     fn end_node(&mut self, path: &StepPath, state: NodeState) {
+        self.stop_below(path);
         self.node(path, state);
         self.close(path, |open| matches!(open, Open::Node(_)));
+    }
+
+    /// Nothing below what has ended runs or asks any more.
+    fn stop_below(&mut self, path: &StepPath) {
+        let base = path.to_string();
+        let below = |of: &String| base.is_empty() || of[base.len()..].starts_with(['/', '[']);
+        let nodes = self.nodes.range_mut(base.clone()..).take_while(|(of, _)| of.starts_with(&base));
+        for (_, node) in nodes.filter(|(of, _)| **of != base && below(of)) {
+            if let NodeState::Running { .. } | NodeState::Waiting | NodeState::Asking(_) = node.state {
+                node.state = NodeState::Stopped;
+            }
+        }
     }
 
     fn close(&mut self, path: &StepPath, is: impl Fn(&Open) -> bool) {
@@ -245,6 +275,17 @@ impl RunState {
         self.nodes.values().any(|node| matches!(node.state, NodeState::Asking(_)))
     }
 
+    /// What the run waits for beside an operator's word to continue.
+    pub(super) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
+        let interrupted =
+            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == "interrupted");
+        match self.waits.of_workflows() {
+            Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
+            // It may have been answered since.
+            _ => self.asks().then_some(PauseReason::Approval),
+        }
+    }
+
     /// What the run waits for. One that has ended waits for nothing.
     pub(super) fn waits_for(&self) -> Option<PauseReason> {
         self.waits.reason()
@@ -289,7 +330,8 @@ impl NodeState {
             Self::Running { .. } => "running",
             Self::Waiting => "waiting for its next attempt",
             Self::Asking(_) => "waiting for an approval",
-            Self::Done => "done",
+            Self::Stopped => "cancelled",
+            Self::Answered | Self::Done => "done",
             Self::Skipped => "skipped",
             Self::Failed(failure) if failure.kind == "interrupted" => "interrupted",
             Self::Failed(_) => "failed",

@@ -6,17 +6,20 @@
 use std::collections::HashSet;
 
 use super::spec::Spec;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Void};
 
 /// The events that lead to the same state as all of them.
-pub(crate) fn compact(spec: &Spec, events: Vec<Event>) -> Vec<Event> {
+pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
+    let void = Void::of(events.iter().map(|event| &event.kind));
+    let counts: Vec<bool> = events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
+    let mut counts = counts.into_iter();
+    events.retain(|_| counts.next().unwrap_or(true));
     let nodes: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let node_of = |event: &Event| node_of(&nodes, &event.path.to_string());
     let mut done = HashSet::new();
     for event in &events {
         match (&event.kind, node_of(event)) {
             (EventKind::NodeCompleted { .. }, Some((node, true))) => done.insert(node),
-            (EventKind::NodeReset { .. }, Some((node, true))) => done.remove(&node),
             _ => continue,
         };
     }
@@ -28,6 +31,9 @@ pub(crate) fn compact(spec: &Spec, events: Vec<Event>) -> Vec<Event> {
                     EventKind::NodeCompleted { .. }
                         | EventKind::ApprovalRequested(_)
                         | EventKind::ApprovalResolved { .. }
+                        // That it failed and was reset stopped other nodes and made them run again.
+                        | EventKind::NodeFailed { .. }
+                        | EventKind::NodeReset { .. }
                 )
         }
         _ => true,

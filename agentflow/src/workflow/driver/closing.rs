@@ -6,7 +6,7 @@ use super::WorkflowRun;
 use super::task::Task;
 use crate::error::{Error, Failure};
 use crate::event::EventKind;
-use crate::workflow::machine::{CANCELLED, Unit};
+use crate::workflow::machine::{CANCELLED, Unit, stopped};
 
 impl WorkflowRun {
     /// Drops what a unit does, so that what is below it has its end first, and records its own.
@@ -15,7 +15,7 @@ impl WorkflowRun {
             task.drop_work();
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, format!("cancelled: {reason}")));
+        let error = Arc::new(Failure::new(CANCELLED, stopped(reason)));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 

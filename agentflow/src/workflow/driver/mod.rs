@@ -55,6 +55,8 @@ pub(crate) struct WorkflowRun {
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
     /// What it came to in an earlier life of the run.
     ended: Option<Result<Encoded, Arc<Failure>>>,
+    /// Why it cannot continue what it did in an earlier life of the run.
+    refused: Option<Error>,
     open: bool,
 }
 
@@ -65,6 +67,17 @@ const EVENT_ROOM: u64 = 4096;
 enum Commit {
     Journal(BoxFuture<'static, Result<(), StoreError>>),
     Snapshot(BoxFuture<'static, Result<(), StoreError>>),
+}
+
+/// Whether a workflow that is a step began with another definition and has no end yet.
+fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> bool {
+    let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
+    let ended = own().any(|kind| matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. }));
+    let began_with = own().find_map(|kind| match kind {
+        EventKind::WorkflowStarted(started) => Some(&started.definition),
+        _ => None,
+    });
+    !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
 }
 
 /// How a workflow failed: for the record, and for its direct caller.
@@ -121,7 +134,12 @@ impl WorkflowRun {
         };
         let began =
             recorded.iter().any(|(_, path, kind)| *path == base && matches!(kind, EventKind::WorkflowStarted(_)));
+        let changed = began && is_changed(spec, &base, &recorded);
+        let recorded = if changed { Vec::new() } else { recorded };
         let mut run = Self::begin(spec, inputs, Arc::clone(cx.run()), base, began.then_some(recorded));
+        if changed {
+            run.refused = Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.base.clone() });
+        }
         run.add_resources(cx.resources());
         run
     }
@@ -156,6 +174,7 @@ impl WorkflowRun {
             commit: None,
             original: None,
             ended: None,
+            refused: None,
             open: true,
         };
         match recorded {
@@ -255,6 +274,11 @@ impl WorkflowRun {
         if let Some(ended) = self.ended.take() {
             self.open = false;
             return ended.map_err(|failure| Error::Recorded(failure).into());
+        }
+        if let Some(error) = self.refused.take() {
+            self.open = false;
+            self.shared.close_below(&self.base, "the workflow has changed");
+            return Err(error.into());
         }
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
         let shared = Arc::clone(&self.shared);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
-use crate::event::{EventKind, Redefined};
+use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::workflow::machine::Unit;
@@ -16,15 +16,7 @@ impl WorkflowRun {
         let nodes: HashMap<&str, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
         let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
-        let changes: Vec<(usize, &Redefined)> =
-            recorded.iter().enumerate().filter_map(|(at, (_, _, kind))| Some((at, redefined(kind)?))).collect();
-        for (at, (time, path, kind)) in recorded.iter().enumerate() {
-            let forgotten =
-                |(_, change): &(usize, &Redefined)| change.forgotten.iter().any(|node| path.is_within_node(node));
-            // A later change of the definition has made this void.
-            if changes.iter().filter(|(later, _)| *later > at).any(forgotten) {
-                continue;
-            }
+        for (time, path, kind) in recorded {
             self.settle();
             if *path == self.base {
                 self.machine.apply_run(kind);
@@ -54,13 +46,6 @@ impl WorkflowRun {
                 Err(_) => return,
             }
         }
-    }
-}
-
-fn redefined(kind: &EventKind) -> Option<&Redefined> {
-    match kind {
-        EventKind::RunResumed { redefined, .. } => redefined.as_deref(),
-        _ => None,
     }
 }
 

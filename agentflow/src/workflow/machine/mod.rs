@@ -473,7 +473,7 @@ impl Machine {
         if let Some(child) = unit.child {
             return self.child_failed(unit.node, child, error);
         }
-        if error.kind == CANCELLED && !self.failures.is_empty() {
+        if error.kind == CANCELLED && (!self.failures.is_empty() || error.message == stopped(STOPPED)) {
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
@@ -486,7 +486,7 @@ impl Machine {
                 self.failures.push((unit.node, Arc::clone(error)));
                 if self.spec.stop == StopPolicy::FailFast && !self.stopping {
                     self.stopping = true;
-                    self.cancel_all("another node failed");
+                    self.cancel_all(STOPPED);
                 }
             }
         }
@@ -565,6 +565,13 @@ impl Machine {
 pub(crate) const INTERRUPTED: &str = "interrupted";
 /// The class of a failure of a step that was stopped because of something else.
 pub(crate) const CANCELLED: &str = "cancelled";
+/// Why steps are stopped when a node fails.
+const STOPPED: &str = "another node failed";
+
+/// What is recorded of a step that was stopped.
+pub(crate) fn stopped(reason: &str) -> String {
+    format!("cancelled: {reason}")
+}
 
 fn index(at: usize) -> NodeIndex {
     NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)

@@ -12,13 +12,18 @@ impl Machine {
     /// that one. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failures.retain(|(failed, _)| *failed != node);
+        self.run_again(Some(node));
+    }
+
+    /// A node, or none, runs again, with all that was stopped.
+    fn run_again(&mut self, node: Option<NodeIndex>) {
         self.stopping = false;
         // When a journal is read back, what followed from the failure has been recorded since.
         self.due.clear();
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
         for (at, state) in self.nodes.iter().enumerate() {
-            again[at] = index(at) == node
+            again[at] = Some(index(at)) == node
                 || state.cancelled
                 || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
@@ -26,7 +31,8 @@ impl Machine {
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
             let unit = Unit::node(index(at));
             let state = &self.nodes[at];
-            let undecided = state.cancelled && index(at) != node && state.unit.attempts > 0 && !state.unit.repeatable;
+            let undecided =
+                state.cancelled && Some(index(at)) != node && state.unit.attempts > 0 && !state.unit.repeatable;
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
             (state.cancelled, state.output) = (false, None);
@@ -55,6 +61,10 @@ impl Machine {
 
     /// What was going on when the process ended: what may run again is made ready, the rest ends as interrupted.
     pub(crate) fn recover(&mut self) {
+        // What they were stopped for is void: the workflow has changed.
+        if self.failures.is_empty() && self.nodes.iter().any(|node| node.cancelled) {
+            self.run_again(None);
+        }
         for at in 0..self.nodes.len() {
             let node = index(at);
             let children = self.nodes[at].group.as_ref().map_or(0, |group| group.units.len());

@@ -1,0 +1,26 @@
+//! Which records of a run no longer count, since the definition of its workflow was changed.
+
+use super::{EventKind, Redefined};
+use crate::path::StepPath;
+
+/// The changes of a run's definition, each with its place among the records.
+pub(crate) struct Void<'e> {
+    changes: Vec<(usize, &'e Redefined)>,
+}
+
+impl<'e> Void<'e> {
+    /// From all records of a run, in order.
+    pub(crate) fn of(kinds: impl Iterator<Item = &'e EventKind>) -> Self {
+        let changes = kinds.enumerate().filter_map(|(at, kind)| match kind {
+            EventKind::RunResumed { redefined: Some(redefined), .. } => Some((at, &**redefined)),
+            _ => None,
+        });
+        Self { changes: changes.collect() }
+    }
+
+    /// Whether the record at a place is void: a later change forgot its node.
+    pub(crate) fn covers(&self, at: usize, path: &StepPath) -> bool {
+        let forgets = |change: &Redefined| change.forgotten.iter().any(|node| path.is_within_node(node));
+        self.changes.iter().any(|(later, change)| *later > at && forgets(change))
+    }
+}
