@@ -76,7 +76,8 @@ pub enum ControlErrorKind {
     UnknownNode,
     /// The answer is not of the type that was asked for.
     WrongAnswer,
-    /// The process that executes the run did not respond in time; nothing was done.
+    /// The process that executes the run did not respond in time. The request is taken back; it has an effect only if
+    /// that process had read it and was held up.
     NoResponse,
 }
 

@@ -236,6 +236,13 @@ async fn numbers_that_nobody_writes() {
         assert_eq!(notes(&store.read(&other, 0, 10).await.unwrap()), ["whole"], "{damage}");
         let epoch = store.open(&other).await.unwrap();
         store.append(&other, epoch, Append::new(2, vec![noted(&other, 3, "on")])).await.unwrap();
+        // SQLite would give the next run a number after the highest, and its events those of another.
+        let new = RunId::new("new");
+        let created = store.create(&new, vec![started(&new)]).await;
+        match damage.contains("key = 2147483648") || damage.contains("key = 9223372036854775807") {
+            true => says(&created.unwrap_err(), StoreErrorKind::Damaged, &["a number that no store gives"]),
+            false => assert_eq!(store.read(&new, 0, 10).await.unwrap().len(), 1, "{damage}"),
+        }
     }
     for version in ["0", "-1", "1 << 30", "5000"] {
         let folder = tempfile::tempdir().unwrap();
@@ -418,24 +425,15 @@ impl Drop for Unmount<'_> {
 
 const READ_ONLY: &str = "AGENTFLOW_TEST_READ_ONLY";
 
+/// Runs a test of this program as a user without rights on a store.
 #[cfg(unix)]
-#[tokio::test]
-async fn the_file_is_read_only() {
-    use std::os::unix::fs::PermissionsExt;
+fn without_rights(test: &str, path: &Path) {
     use std::os::unix::process::CommandExt;
-    if let Ok(path) = std::env::var(READ_ONLY) {
-        let error = SqliteStore::open(&path).await.unwrap_err();
-        return says(&error, StoreErrorKind::Io, &["runs.db", "is read-only", "the right to write"]);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("runs.db");
-    written(&path, 5).await;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     // Root may write everything: then somebody else tries.
-    let may_write = fs::OpenOptions::new().append(true).open(&path).is_ok();
+    let may_write =
+        fs::OpenOptions::new().append(true).open(path).is_ok() && fs::write(path.with_file_name("probe"), "").is_ok();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "the_file_is_read_only", "--nocapture"]).env(READ_ONLY, &path);
+    child.args(["--exact", test, "--nocapture"]).env(READ_ONLY, path);
     if may_write {
         child.uid(65534).gid(65534);
     }
@@ -446,7 +444,26 @@ async fn the_file_is_read_only() {
         }
         Err(error) => skipped(format!("this test cannot be run as another user: {error}")),
     }
-    let store = Connection::open(&path).unwrap();
-    let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
-    assert_eq!(events, 7);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_file_or_its_folder_is_read_only() {
+    use std::os::unix::fs::PermissionsExt;
+    if let Ok(path) = std::env::var(READ_ONLY) {
+        let error = SqliteStore::open(&path).await.unwrap_err();
+        return says(&error, StoreErrorKind::Io, &["runs.db", "is read-only", "the right to write it and its folder"]);
+    }
+    for (file, of_folder) in [(0o444, 0o777), (0o666, 0o555)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.db");
+        written(&path, 5).await;
+        fs::set_permissions(&path, fs::Permissions::from_mode(file)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(of_folder)).unwrap();
+        without_rights("the_file_or_its_folder_is_read_only", &path);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let store = Connection::open(&path).unwrap();
+        let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
+        assert_eq!(events, 7);
+    }
 }

@@ -156,8 +156,10 @@ impl EventLog {
         };
         let mut state = self.state();
         state.count(&path, &kind);
-        if let EventKind::RunResumed { recovered: false, waiting, .. } = &mut kind {
-            *waiting = state.waits.reason();
+        match &mut kind {
+            EventKind::RunResumed { recovered: false, waiting, .. }
+            | EventKind::RunResumed { redefined: Some(_), waiting, .. } => *waiting = state.waits.reason(),
+            _ => {}
         }
         state.records.push(Record { time, path, kind });
         state.deltas = 0;

@@ -28,6 +28,14 @@ impl Waits {
                     self.workflows.remove(&path.to_string());
                 }
             }
+            // What asked may be gone with the change; if it still asks, that is recorded again.
+            EventKind::RunResumed { redefined: Some(redefined), .. } => {
+                let forgotten = |of: &str| {
+                    let path = StepPath::of_names(of.into());
+                    redefined.forgotten.iter().any(|node| path.is_within_node(node))
+                };
+                self.workflows.retain(|of, _| !of.is_empty() && !forgotten(of));
+            }
             kind if kind.ends_run() => *self = Self::default(),
             // Nothing waits below a step that has ended or begins anew.
             EventKind::NodeCompleted { .. }

@@ -32,7 +32,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Control`] when the run is not running, is one of an agent, or the process that executes it does not
-    /// respond (`no_response`: nothing was done); [`Error::Store`] when there is no such run.
+    /// respond (`no_response`: the request is taken back, and has an effect only if that
+    /// process had read it and was held up); [`Error::Store`] when there is no such run.
     pub async fn pause(&self, run: &RunId) -> Result<()> {
         self.control(run, Signal::Pause).await
     }
@@ -181,7 +182,8 @@ impl Runtime {
             Ok(left) => left.map(|()| None).map_err(Error::from),
             Err(_) => {
                 let problem = format!(
-                    "the process that executes the run `{run}` did not respond within {PATIENCE:?}; nothing was done"
+                    "the process that executes the run `{run}` did not respond within {PATIENCE:?}; the request is taken back, \
+                     unless that process has just read it: look at the run before you ask again"
                 );
                 Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))
             }

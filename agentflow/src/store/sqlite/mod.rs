@@ -46,9 +46,10 @@ use crate::model::BoxFuture;
 ///
 /// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
 /// one `runs.db-owner-..` for each process that executes runs. Put it on a local disk: over a network file system
-/// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and take all of
-/// its files together: a log that was left behind by another file is not told from its own. A store whose file is no
-/// longer at its path writes and reads nothing more (`replaced`); on Windows it cannot be taken away.
+/// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all
+/// of its files as one: SQLite takes a log that another file has left there for its own. A store whose file is no longer
+/// at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an open file
+/// cannot be removed.)
 ///
 /// Clones share the file. Dropping the last one waits until everything that was asked for is written, or, when another
 /// process has the file locked, as long as the busy time-out. A process that is forked, and does not become another

@@ -192,14 +192,15 @@ impl WorkflowRun {
                 run.shared.record(run.base.clone(), kind);
             }
         }
-        match run.base.is_root() {
-            // What an operator paused before a restart is paused for agents, too.
-            true => run.shared.hold(run.machine.is_paused()),
-            false => run.machine.set_paused(run.shared.is_held()),
-        }
         // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
             run.shared.listen(&run.base, sender);
+        }
+        match run.base.is_root() {
+            // What an operator paused before a restart is paused for agents, too.
+            true => run.shared.hold(run.machine.is_paused()),
+            // Asked after it listens, so that no change is missed.
+            false => run.machine.set_paused(run.shared.is_held()),
         }
         run
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CANCELLED, Command, Machine, Phase, Unit, UnitState, index};
+use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::Failure;
 use crate::value::Encoded;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
@@ -132,7 +132,7 @@ impl Machine {
         }
         let spec = Arc::clone(&self.spec);
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
-        if error.kind == CANCELLED {
+        if super::was_stopped(error) {
             return;
         }
         group.causes.push(Arc::clone(error));

@@ -440,6 +440,8 @@ impl Machine {
                 self.paused = false;
                 self.announced = None;
             }
+            // What it waited for may be gone with the change.
+            EventKind::RunResumed { redefined: Some(_), .. } if !self.paused => self.announced = None,
             _ => {}
         }
     }
@@ -473,7 +475,7 @@ impl Machine {
         if let Some(child) = unit.child {
             return self.child_failed(unit.node, child, error);
         }
-        if error.kind == CANCELLED && (!self.failures.is_empty() || error.message == stopped(STOPPED)) {
+        if was_stopped(error) {
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
@@ -570,7 +572,14 @@ const STOPPED: &str = "another node failed";
 
 /// What is recorded of a step that was stopped.
 pub(crate) fn stopped(reason: &str) -> String {
-    format!("cancelled: {reason}")
+    format!("{WAS_STOPPED}{reason}")
+}
+
+/// How the message of a step that was stopped begins: a step's own error may be of the class `cancelled`, too.
+const WAS_STOPPED: &str = "cancelled: ";
+
+fn was_stopped(error: &Failure) -> bool {
+    error.kind == CANCELLED && error.message.starts_with(WAS_STOPPED)
 }
 
 fn index(at: usize) -> NodeIndex {
