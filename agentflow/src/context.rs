@@ -174,7 +174,7 @@ impl RunShared {
             // No workflow is there yet, or none any more.
             None if self.log.is_agent() => {
                 drop(listeners);
-                self.log.replying(request.reply, || self.do_by_journal(&request.signal));
+                self.request_by_journal(request);
             }
             None => {}
         }
@@ -183,11 +183,23 @@ impl RunShared {
     /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds that
     /// in the journal when it begins.
     pub(crate) fn do_by_journal(&self, signal: &Signal) -> Result<(), ControlError> {
-        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
-        for (path, kind) in self.runtime.events_for(&state, signal, Recorder::Live)? {
+        for (path, kind) in self.events_by_journal(signal)? {
             self.record(path, kind);
         }
         Ok(())
+    }
+
+    /// The same from another task than the run's own.
+    fn request_by_journal(&self, Request { signal, reply }: Request) {
+        match self.events_by_journal(&signal) {
+            Ok(events) => self.log.record_and_reply(self.clock.now(), events, reply),
+            Err(error) => self.log.reply(reply, Err(error)),
+        }
+    }
+
+    fn events_by_journal(&self, signal: &Signal) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        self.runtime.events_for(&state, signal, Recorder::Live)
     }
 
     /// Asks for something and waits until its outcome is kept; `None` when the run stops before that.
@@ -202,7 +214,7 @@ impl RunShared {
         match cancels.ended {
             Some(status) => {
                 drop(cancels);
-                self.log.replying(reply, || Err(ControlError::over("cancelled", status)));
+                self.log.reply(reply, Err(ControlError::over("cancelled", status)));
             }
             // Whoever asked looks elsewhere.
             None if cancels.stopped => {}

@@ -742,3 +742,26 @@ async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
         assert_eq!(one.result().await.unwrap_err().kind(), "cancelled");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_request_that_an_agent_refuses_is_never_granted_by_what_it_records_meanwhile() {
+    let store = MemoryStore::new();
+    let runtime = Runtime::builder().store(store.clone()).build();
+    let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
+    let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
+    let limits = agentflow::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
+    let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
+    let mut run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
+    while store.record(&id()).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..300 {
+        refused(
+            runtime.pause(&id()).await,
+            WrongState,
+            "the run cannot be paused: it is the run of an agent; only workflows can be",
+        );
+    }
+    runtime.cancel(&id(), "enough").await.unwrap();
+    run.result().await.unwrap_err();
+}

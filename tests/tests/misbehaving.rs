@@ -234,3 +234,53 @@ async fn an_error_of_a_step_that_is_no_other() {
     let error = flow.run(&test_runtime().build(), ()).await.unwrap_err();
     assert_eq!(error.to_string(), "the step `a` failed: the run was cancelled: mine");
 }
+
+fn spinning() -> Workflow<(u64,), u64> {
+    Workflow::build("spinning", ["n"], |b, (n,)| {
+        let step = |_: agentflow::Context, n: u64, ()| async move { Step::Ok(n + 1) };
+        b.repeat(Node::new("again"), n, (), u32::MAX, |_: &u64| false, step)
+    })
+    .unwrap()
+}
+
+/// Not in paused time, which stands still while somebody is ready.
+#[tokio::test]
+async fn a_run_that_is_always_ready_can_be_stopped() {
+    let runtime = Runtime::default();
+    let mut handle = runtime.start(spinning(), 0).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    handle.pause().await.unwrap();
+    handle.resume().await.unwrap();
+    handle.cancel("enough").await.unwrap();
+    assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
+
+    let limited = tokio::time::timeout(Duration::from_millis(20), spinning().run(&runtime, 0)).await;
+    assert!(limited.is_err(), "its future leaves room for a time limit around it");
+
+    let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
+    let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
+    let limits = agentflow::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
+    let agent = Agent::new(model).tools([next]).limits(limits.timeout(Duration::from_millis(50)));
+    assert_eq!(agent.run("go").await.unwrap_err().kind(), "timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_says_of_its_failure_is_bounded() {
+    let long = FnTool::new("long", "Fails.", |_, _: Nothing| async { Err::<u32, _>("e".repeat(10_000_000)) });
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => Turn::call("long", json!({})),
+        3 => Turn::call("x".repeat(100_000), json!({})),
+        _ => Turn::text("done"),
+    });
+    let result = Agent::new(model).tools([long]).run("go").await.unwrap();
+    let told: Vec<usize> = result
+        .events()
+        .iter()
+        .filter_map(|event| match &event.kind {
+            agentflow::EventKind::ToolFailed { result, .. } => Some(result.output.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|length| *length < 2000), "{told:?}");
+}

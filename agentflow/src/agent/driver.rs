@@ -249,6 +249,8 @@ impl Run {
             return Ok(ended);
         }
         loop {
+            // A model and tools that are always ready leave room for a cancellation and the time limit.
+            tokio::task::coop::consume_budget().await;
             let command = self.machine.command();
             if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.

@@ -8,13 +8,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::Stream;
 
 use super::emit::Emitter;
+use super::journal::{Journal, Pending};
 use super::ledger::Ledger;
 use super::replies::Replies;
 use super::void::Void;
@@ -22,7 +23,6 @@ use super::{Event, EventKind, EventSink, ModelDelta, RunId, Waits};
 use crate::context::RunShared;
 use crate::control::{ControlError, Reply};
 use crate::middleware::Redactor;
-use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -85,47 +85,6 @@ impl Record {
     }
 }
 
-/// Where the records of a run are kept beyond its process.
-pub(crate) struct Journal {
-    store: Arc<dyn Store>,
-    /// The right to write, once the run exists in the store.
-    epoch: Arc<OnceLock<Epoch>>,
-    /// The write that is going on, with the end of the records it covers: one at a time, so that they stay in order.
-    pending: tokio::sync::Mutex<Option<Pending>>,
-}
-
-/// A write that is going on.
-struct Pending {
-    /// The end of the records it covers.
-    end: usize,
-    answered: Vec<Answered>,
-    write: BoxFuture<'static, Result<(), StoreError>>,
-}
-
-impl Journal {
-    /// The journal of a run that the store does not have yet, or that is open there.
-    pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
-        let cell = OnceLock::new();
-        if let Some(epoch) = epoch {
-            // The cell was made here and is empty.
-            let _ = cell.set(epoch);
-        }
-        Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
-    }
-
-    fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        if let Some(epoch) = self.epoch.get() {
-            return self.store.append(run, *epoch, append);
-        }
-        let (created, cell) = (self.store.create(run, append.events), Arc::clone(&self.epoch));
-        Box::pin(async move {
-            let epoch = created.await?;
-            cell.get_or_init(|| epoch);
-            Ok(())
-        })
-    }
-}
-
 struct Subscriber {
     id: u64,
     deltas: VecDeque<Event>,
@@ -150,29 +109,46 @@ impl EventLog {
 
     /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
-        let mut kind = match &self.redactor {
-            Some(redactor) => redactor.event(kind),
-            None => kind,
-        };
+        self.record_and_reply(time, [(path, kind)], None);
+    }
+
+    /// Records events together, and with them the outcome of the request that they follow from.
+    pub(crate) fn record_and_reply(
+        &self,
+        time: Timestamp,
+        events: impl IntoIterator<Item = (StepPath, EventKind)>,
+        reply: Option<Reply>,
+    ) {
         let mut state = self.state();
-        state.count(&path, &kind);
-        match &mut kind {
-            EventKind::RunResumed { recovered: false, waiting, .. }
-            | EventKind::RunResumed { redefined: Some(_), waiting, .. } => *waiting = state.waits.reason(),
-            _ => {}
+        for (path, kind) in events {
+            let kind = match &self.redactor {
+                Some(redactor) => redactor.event(kind),
+                None => kind,
+            };
+            state.record(time, path, kind);
         }
-        state.records.push(Record { time, path, kind });
-        state.deltas = 0;
+        let end = state.records.len();
+        if let Some(reply) = reply {
+            state.replies.add(end, reply, Ok(()));
+        }
         if self.journal.is_none() {
-            let end = state.records.len();
             self.show(&mut state, end, &[]);
             drop(state);
             self.emitter.emit();
         }
     }
 
-    /// Does what a control request asks for, and gives its outcome when that is kept: to another process in the same
-    /// commit. What `act` records is recorded before anything else.
+    /// Gives the outcome of a request from which no record follows.
+    pub(crate) fn reply(&self, reply: Option<Reply>, outcome: Result<(), ControlError>) {
+        let Some(reply) = reply else { return };
+        let mut state = self.state();
+        let (records, visible) = (state.records.len(), state.visible);
+        state.replies.add(records, reply, outcome);
+        state.replies.kept(visible, &[]);
+    }
+
+    /// Does what a control request asks for, on the run's own task, and gives its outcome when that is kept: to another
+    /// process in the same commit. What `act` records is recorded before anything else.
     pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
         let Some(reply) = reply else {
             // Nobody waits for it.
@@ -474,6 +450,17 @@ impl EventLog {
 }
 
 impl State {
+    fn record(&mut self, time: Timestamp, path: StepPath, mut kind: EventKind) {
+        self.count(&path, &kind);
+        match &mut kind {
+            EventKind::RunResumed { recovered: false, waiting, .. }
+            | EventKind::RunResumed { redefined: Some(_), waiting, .. } => *waiting = self.waits.reason(),
+            _ => {}
+        }
+        self.records.push(Record { time, path, kind });
+        self.deltas = 0;
+    }
+
     fn count(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         match kind {

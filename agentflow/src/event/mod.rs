@@ -4,6 +4,7 @@
 //! twice. Deltas are not recorded; they exist only while somebody listens.
 
 mod emit;
+mod journal;
 mod json;
 mod kind;
 mod ledger;
@@ -20,11 +21,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::journal::Journal;
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
 pub(crate) use self::ledger::Ledger;
 pub use self::ledger::Spending;
+pub(crate) use self::log::EventLog;
 pub use self::log::Events;
-pub(crate) use self::log::{EventLog, Journal};
 pub(crate) use self::replies::read_outcome;
 pub use self::run::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms,

@@ -13,7 +13,7 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
 use crate::context::RunShared;
-use crate::control::{Reply, Request, Signal};
+use crate::control::{ControlError, Reply, Request, Signal};
 use crate::event::RunId;
 use crate::store::{Store, StoreError, StoreMessage};
 
@@ -226,9 +226,7 @@ pub(super) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
         Ok(signal) => shared.request(Request { signal, reply: Some(Reply::Message(message.id)) }),
         Err(error) => {
             tracing::warn!(run = %shared.id, %error, "a message from another process is not understood");
-            shared
-                .log
-                .replying(Some(Reply::Message(message.id)), || Err(crate::control::ControlError::not_understood()));
+            shared.log.reply(Some(Reply::Message(message.id)), Err(ControlError::not_understood()));
         }
     }
     if shared.log.has_uncommitted() {

@@ -25,7 +25,7 @@ pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, grant
     };
     let (status, output) = match outcome.and_then(|output| within_size(output, policy)) {
         Ok(output) => (ToolStatus::Success, output.into_json()),
-        Err(error) => (error.status(), error.message().to_owned()),
+        Err(error) => (error.status(), bounded(error.message(), policy)),
     };
     ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output }
 }
@@ -90,6 +90,16 @@ fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, To
     ))
 }
 
+/// What the model is told of a failure: no more than it may be told of an answer.
+fn bounded(message: &str, policy: &ToolPolicy) -> String {
+    match message.len() <= policy.max_output {
+        true => message.to_owned(),
+        false => {
+            format!("{} .. (the first part of {} bytes)", head(message, HEAD.min(policy.max_output)), message.len())
+        }
+    }
+}
+
 /// The result of a call of a tool that is not offered.
 pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
     let name = &call.name;
@@ -98,6 +108,6 @@ pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a s
         call_id: call.id.clone(),
         name: name.clone(),
         status: ToolStatus::NotFound,
-        output: format!("there is no tool `{name}`; {hint}"),
+        output: format!("there is no tool `{}`; {hint}", head(name, HEAD)),
     }
 }

@@ -358,7 +358,16 @@ impl WorkflowRun {
         while let Ok(request) = self.control.try_recv() {
             self.requested(request);
         }
+        let mut turn = 0_u8;
         loop {
+            // Steps that are always ready leave room for a cancellation, a time limit and requests.
+            tokio::task::coop::consume_budget().await;
+            turn = turn.wrapping_add(1);
+            if turn.is_multiple_of(16)
+                && let Ok(request) = self.control.try_recv()
+            {
+                self.requested(request);
+            }
             while let Some(command) = self.machine.command() {
                 if let Some(outcome) = self.act(command) {
                     return Ok(outcome);

@@ -1,0 +1,50 @@
+//! Where the records of a run go beyond its process: its store, the right to write there, and the write that is going on.
+//!
+//! It decides neither what is recorded nor when.
+
+use std::sync::{Arc, OnceLock};
+
+use super::RunId;
+use crate::model::BoxFuture;
+use crate::store::{Answered, Append, Epoch, Store, StoreError};
+
+/// Where the records of a run are kept beyond its process.
+pub(crate) struct Journal {
+    pub(super) store: Arc<dyn Store>,
+    /// The right to write, once the run exists in the store.
+    pub(super) epoch: Arc<OnceLock<Epoch>>,
+    /// The write that is going on, with the end of the records it covers: one at a time, so that they stay in order.
+    pub(super) pending: tokio::sync::Mutex<Option<Pending>>,
+}
+
+/// A write that is going on.
+pub(super) struct Pending {
+    /// The end of the records it covers.
+    pub(super) end: usize,
+    pub(super) answered: Vec<Answered>,
+    pub(super) write: BoxFuture<'static, Result<(), StoreError>>,
+}
+
+impl Journal {
+    /// The journal of a run that the store does not have yet, or that is open there.
+    pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
+        let cell = OnceLock::new();
+        if let Some(epoch) = epoch {
+            // The cell was made here and is empty.
+            let _ = cell.set(epoch);
+        }
+        Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+        if let Some(epoch) = self.epoch.get() {
+            return self.store.append(run, *epoch, append);
+        }
+        let (created, cell) = (self.store.create(run, append.events), Arc::clone(&self.epoch));
+        Box::pin(async move {
+            let epoch = created.await?;
+            cell.get_or_init(|| epoch);
+            Ok(())
+        })
+    }
+}
