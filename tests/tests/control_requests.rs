@@ -765,3 +765,16 @@ async fn a_request_that_an_agent_refuses_is_never_granted_by_what_it_records_mea
     runtime.cancel(&id(), "enough").await.unwrap();
     run.result().await.unwrap_err();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_named_without_what_it_is_in_is_found_for_the_operator() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let handle = process(store.clone(), &clock).start(two_gates(), 1).await.unwrap();
+    pass(1).await;
+    end(handle, &store).await;
+    refused(
+        process(store.process(2), &clock).approve(&id(), "ok", Approval::granted(), "ada").await,
+        ControlErrorKind::UnknownNode,
+        "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?",
+    );
+}

@@ -314,7 +314,10 @@ impl RunState {
 
     fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
         self.nodes.get(node).map(|node| &node.state).ok_or_else(|| {
-            let near = nearest(node, self.nodes.keys().map(String::as_str));
+            let names = || self.nodes.keys().map(String::as_str);
+            // In an arm, or in a workflow that is a step.
+            let within = |name: &&str| name.strip_suffix(node).is_some_and(|above| above.ends_with('/'));
+            let near = names().find(within).or_else(|| nearest(node, names()));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             ControlError::new(
                 ControlErrorKind::UnknownNode,

@@ -127,8 +127,14 @@ impl WorkflowRun {
         let local = name.strip_prefix(&prefix).unwrap_or(name);
         let found = (0..).zip(&spec.nodes).find(|(_, node)| node.path.names() == local);
         found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
-            let names = spec.nodes.iter().map(|node| node.path.names());
-            let hint = nearest(local, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let names = || spec.nodes.iter().map(|node| node.path.names());
+            // In an arm of a router.
+            let within = |name: &&str| name.strip_suffix(local).is_some_and(|above| above.ends_with('/'));
+            let hint = names()
+                .find(within)
+                .or_else(|| nearest(local, names()))
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the workflow `{}` has no node `{name}`{hint}", spec.name),
