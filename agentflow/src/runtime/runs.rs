@@ -281,7 +281,7 @@ impl Runtime {
         let opened = Opened::open(store, run).await?;
         match self.prepare(run, spec, changed, store, opened.epoch).await {
             Ok((shared, resumed)) => {
-                opened.is_executed();
+                opened.hand_over();
                 reservation.becomes(&shared);
                 Ok(handle(shared, resumed, decode))
             }
@@ -321,7 +321,7 @@ impl Runtime {
         };
         match taken.await {
             Ok(shared) => {
-                opened.is_executed();
+                opened.hand_over();
                 reservation.becomes(&shared);
                 Ok(shared)
             }
@@ -442,7 +442,7 @@ impl Opened {
     }
 
     /// It is executed now, and gives itself up.
-    fn is_executed(mut self) {
+    fn hand_over(mut self) {
         self.given_up = true;
     }
 }
