@@ -484,6 +484,14 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
         WrongState,
         "`nested/bad` cannot be retried by itself: the step it belongs to has failed; retry `nested`",
     );
+    // It runs again, elsewhere in the journal; the node of the first attempt is over for good.
+    runtime.retry(&id(), "nested", "ada").await.unwrap();
+    refused(
+        runtime.retry(&id(), "nested/bad", "ada").await,
+        WrongState,
+        "the node `nested/bad` cannot be retried: the workflow that it belongs to has ended",
+    );
+    assert_eq!(status(&store).await, (RunStatus::Queued, None));
 }
 
 /// Two nodes that fail, the first of which the run fails of, and one that is stopped because of it.

@@ -96,12 +96,6 @@ impl Waits {
             false => self.workflows.iter().find(|(of, _)| **of != path).map(|(_, reason)| *reason),
         }
     }
-
-    /// The innermost workflow around a node that waits for somebody.
-    pub(crate) fn around(&self, node: &StepPath) -> Option<StepPath> {
-        let path = |of: &String| of.parse::<StepPath>().ok();
-        self.workflows.keys().filter_map(path).filter(|of| node.is_within(of)).max_by_key(|of| of.to_string().len())
-    }
 }
 
 #[cfg(test)]
@@ -151,7 +145,5 @@ mod tests {
         let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0 };
         apply(&mut waits, "a", &completed);
         assert_eq!(waits.workflows.keys().collect::<Vec<_>>(), ["ab", "b"]);
-        assert_eq!(waits.around(&"b/x".parse().unwrap()), Some("b".parse().unwrap()));
-        assert_eq!(waits.around(&"c/x".parse().unwrap()), None);
     }
 }

@@ -101,7 +101,7 @@ impl Runtime {
 
 /// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.
 fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(StepPath, EventKind)> {
-    let Some(base) = state.waits.around(node) else { return Vec::new() };
+    let Some(base) = state.waiting_around(node) else { return Vec::new() };
     let after = state.waits.without(&base);
     match state.waits.is_held() {
         true => Vec::new(),

@@ -1,6 +1,6 @@
 //! Where a run is, from its journal alone: what can be said and done without its workflow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::control::{ControlError, ControlErrorKind};
@@ -22,8 +22,8 @@ pub(crate) struct RunState {
     pub(super) nodes: BTreeMap<String, NodeInfo>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
-    /// Where workflows are that are steps.
-    nested: BTreeSet<String>,
+    /// Where workflows are that are steps, and whether they have ended.
+    nested: BTreeMap<String, bool>,
 }
 
 /// Where a node is, and how many attempts at it have begun.
@@ -68,7 +68,7 @@ impl RunState {
             waits: Waits::default(),
             nodes: BTreeMap::new(),
             open: Vec::new(),
-            nested: BTreeSet::new(),
+            nested: BTreeMap::new(),
         }
     }
 
@@ -132,11 +132,12 @@ impl RunState {
                 self.close(path, |open| matches!(open, Open::Agent));
             }
             EventKind::WorkflowStarted(_) => {
-                self.nested.insert(path.to_string());
+                self.nested.insert(path.to_string(), false);
                 self.begin(path, Open::Workflow);
             }
             EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
                 self.stop_below(path);
+                self.nested.insert(path.to_string(), true);
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
             EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
@@ -246,6 +247,10 @@ impl RunState {
                 format!("`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`");
             return Err(ControlError::new(ControlErrorKind::WrongState, message));
         }
+        if self.workflow_of(node).is_some_and(|(_, ended)| ended) {
+            let message = format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended");
+            return Err(ControlError::new(ControlErrorKind::WrongState, message));
+        }
         match known {
             NodeState::Failed(_) => Ok(path_of(node)),
             // Its process ended in the middle of it: it is decided on when the run is taken up.
@@ -257,6 +262,21 @@ impl RunState {
                 ),
             )),
         }
+    }
+
+    /// The workflow that is a step and has a node, and whether it has ended; `None` when the node is the run's own.
+    fn workflow_of(&self, node: &str) -> Option<(&str, bool)> {
+        let above = node.match_indices('/').map(|(at, _)| &node[..at]).rev();
+        above.into_iter().find_map(|above| self.nested.get_key_value(above)).map(|(base, ended)| (&**base, *ended))
+    }
+
+    /// Where the workflow is that has a node, when it waits for somebody.
+    pub(super) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
+        let base = match self.workflow_of(&node.to_string()) {
+            Some((base, _)) => base.parse().ok()?,
+            None => StepPath::root(),
+        };
+        self.waits.are_of(&base).then_some(base)
     }
 
     /// A failed step that a node of a workflow in it belongs to.
@@ -309,7 +329,7 @@ impl RunState {
         }
         let (above, _) = node.rsplit_once('/')?;
         // What is below a node is one of its branches, unless the node is a workflow.
-        (self.nodes.contains_key(above) && !self.nested.contains(above)).then_some(above)
+        (self.nodes.contains_key(above) && !self.nested.contains_key(above)).then_some(above)
     }
 
     fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
