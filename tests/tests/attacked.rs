@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::{
-    Agent, Approval, BoxFuture, Branch, Context, ControlErrorKind, Error, Event, EventKind, Handle, MemoryStore, Node,
-    NodeReport, PauseReason, RunHandle, RunId, RunStatus, Runtime, StopPolicy, Store, Workflow,
+    Agent, Append, Approval, BoxFuture, Branch, Context, ControlErrorKind, Epoch, Error, Event, EventKind, Handle,
+    MemoryStore, MessageId, Node, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunRecord, RunStatus, Runtime,
+    Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow,
 };
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
+use agentflow_tests::ProcessStore;
 
 type Step<T> = Result<T, String>;
 
@@ -722,4 +724,318 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
         assert_eq!(handle.result().await.unwrap(), 1);
         world.events(&run).await;
     }
+}
+
+/// A store that takes its time: some before it does what it is asked to, and some more before that is told.
+#[derive(Clone, Debug)]
+struct Slow {
+    kept: ProcessStore,
+    before: u64,
+    after: u64,
+}
+
+impl Slow {
+    fn slowly<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(ProcessStore) -> BoxFuture<'static, T> + Send + 'static,
+    ) -> BoxFuture<'static, T> {
+        let Self { kept, before, after } = self.clone();
+        Box::pin(async move {
+            pass(before).await;
+            let done = act(kept).await;
+            if after > 0 {
+                pass(after).await;
+            }
+            done
+        })
+    }
+}
+
+impl Store for Slow {
+    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.create(&run, events))
+    }
+
+    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.open(&run))
+    }
+
+    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.close(&run, epoch))
+    }
+
+    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.append(&run, epoch, append))
+    }
+
+    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.amend(&run, after, events))
+    }
+
+    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.read(&run, after, limit))
+    }
+
+    fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.kept.put_snapshot(run, epoch, snapshot)
+    }
+
+    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.snapshot(&run))
+    }
+
+    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.record(&run))
+    }
+
+    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
+        self.slowly(move |kept| kept.list(filter))
+    }
+
+    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
+        let hash = hash.to_owned();
+        self.slowly(move |kept| kept.put_definition(&hash, graph))
+    }
+
+    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        let hash = hash.to_owned();
+        self.slowly(move |kept| kept.definition(&hash))
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.kept.identity()
+    }
+
+    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.kept.holder(run)
+    }
+
+    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
+        self.kept.send(run, message)
+    }
+
+    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        let run = run.clone();
+        self.slowly(move |kept| kept.receive(&run, epoch))
+    }
+
+    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+        self.kept.inbox()
+    }
+
+    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.kept.outcome(message)
+    }
+
+    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+        self.kept.withdraw(message)
+    }
+}
+
+/// Two processes that have a store: the first one's is slow.
+struct Two {
+    store: ProcessStore,
+    first: Runtime,
+    second: Runtime,
+}
+
+impl Two {
+    fn new(before: u64, after: u64) -> Self {
+        let (store, clock) = (ProcessStore::new(), TestClock::new());
+        let builder = || test_runtime().clock(clock.clone()).workflow(&gate("gate"));
+        let first = builder().store(Slow { kept: store.clone(), before, after }).build();
+        let second = builder().store(store.process(2)).build();
+        Self { store, first, second }
+    }
+
+    /// A run that waits for its answer, and whose process has ended.
+    async fn at_rest(&self, run: &RunId) {
+        let handle = self.first.start_as(run.clone(), gate("gate"), 1).await.unwrap();
+        pass(1000).await;
+        end(handle).await;
+        pass(1000).await;
+    }
+
+    /// Nobody holds the run without executing it: a request of the second process is done.
+    async fn is_taken_care_of(&self, run: &RunId, dropped_after: u64) {
+        pass(1000).await;
+        match self.second.pause(run).await {
+            Ok(()) => {}
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
+            Err(error) => panic!("dropped after {dropped_after} ms: {error}"),
+        }
+    }
+}
+
+/// Longer than any of it takes, in milliseconds.
+const LONGEST: u64 = 400;
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
+    let mut midway = 0;
+    for after in (0..LONGEST).step_by(5) {
+        for told_after in [0, 10] {
+            let two = Two::new(10, told_after);
+            let run = RunId::new("run-1");
+            let started = two.first.start_as(run.clone(), gate("gate"), 1);
+            midway += u32::from(tokio::time::timeout(Duration::from_millis(after), started).await.is_err());
+            two.is_taken_care_of(&run, after).await;
+        }
+    }
+    assert!(midway > 4, "{midway}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
+    let mut midway = 0;
+    for after in (0..LONGEST).step_by(5) {
+        let two = Two::new(10, 0);
+        let run = RunId::new("run-1");
+        two.at_rest(&run).await;
+        let resumed = two.first.resume(&run);
+        midway += u32::from(tokio::time::timeout(Duration::from_millis(after), resumed).await.is_err());
+        two.is_taken_care_of(&run, after).await;
+    }
+    assert!(midway > 4, "{midway}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovery_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
+    let mut midway = 0;
+    for after in (0..LONGEST).step_by(5) {
+        let two = Two::new(10, 0);
+        let runs: Vec<RunId> = (0..3).map(|at| RunId::new(format!("run-{at}"))).collect();
+        for run in &runs {
+            two.at_rest(run).await;
+        }
+        midway += u32::from(tokio::time::timeout(Duration::from_millis(after), two.first.recover()).await.is_err());
+        for run in &runs {
+            two.is_taken_care_of(run, after).await;
+        }
+    }
+    assert!(midway > 4, "{midway}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_ends_while_others_are_recovered_is_not_left() {
+    let short = |takes: u64| {
+        Workflow::<(u32,), u32>::build("gate", ["n"], |b, (n,)| {
+            b.node("step", (n,), move |_, (n,): (u32,)| async move {
+                pass(takes).await;
+                Step::Ok(n)
+            })
+        })
+        .unwrap()
+    };
+    let mut ended = 0;
+    for takes in 0..60 {
+        let two = Two::new(10, 0);
+        let _handle = two.second.start(short(takes), 1).await.unwrap();
+        let recovered = two.first.recover().await.unwrap();
+        assert!(recovered.left.is_empty(), "after {takes} ms: {:?}", recovered.left);
+        assert!(recovered.resumed.is_empty());
+        ended += u32::from(recovered.elsewhere.is_empty());
+        pass(1000).await;
+        let run = RunId::new("run-1");
+        assert_eq!(status(&two.store, &run).await, (RunStatus::Success, None));
+    }
+    assert!((1..60).contains(&ended), "{ended}");
+}
+
+#[test]
+fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
+    for first_ends in [true, false] {
+        let store = ProcessStore::new();
+        let runtime = Runtime::builder().store(store.clone()).build();
+        let second = Runtime::builder().store(store.process(2)).build();
+        let idle = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // The first run is on a tokio runtime that ends or that nobody polls any more.
+        let first = idle.block_on(runtime.start_as(RunId::new("run-1"), gate("gate"), 1)).unwrap();
+        let handle = busy.block_on(runtime.start_as(RunId::new("run-2"), gate("gate"), 1)).unwrap();
+        let idle = (!first_ends).then_some(idle);
+        let asked = elsewhere
+            .block_on(async { tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await });
+        asked.expect("it is told").unwrap();
+        drop((first, idle));
+    }
+}
+
+/// Asks for something while the run stops at some moment: whoever is refused has done nothing.
+async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'static>(
+    ask: impl Fn(Runtime, RunId) -> A,
+    is_effect: impl Fn(&EventKind) -> bool,
+    of_a_paused_run: bool,
+) {
+    for after in 0..80 {
+        let two = Two::new(10, 10);
+        let run = RunId::new("run-1");
+        let handle = two.first.start_as(run.clone(), gate("gate"), 1).await.unwrap();
+        pass(1000).await;
+        if of_a_paused_run {
+            handle.pause().await.unwrap();
+        }
+        let asked = tokio::spawn(ask(two.first.clone(), run.clone()));
+        pass(after).await;
+        handle.abandon();
+        let outcome = tokio::time::timeout(Duration::from_secs(3600), asked).await.expect("it is told").unwrap();
+        let events = two.store.read(&run, 0, 1000).await.unwrap();
+        let effects = events.iter().filter(|event| is_effect(&event.kind)).count();
+        assert!(outcome.is_ok(), "stopped after {after} ms: {outcome:?}, with {effects} in the journal");
+        assert_eq!(effects, 1, "stopped after {after} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_meets_the_end_of_its_process_is_not_refused() {
+    asked_while_it_stops(
+        |runtime, run| async move { runtime.approve(&run, "ok", Approval::granted(), "ada").await },
+        |kind| matches!(kind, EventKind::ApprovalResolved { .. }),
+        false,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_meets_the_end_of_its_process_is_not_refused() {
+    asked_while_it_stops(
+        |runtime, run| async move { runtime.pause(&run).await },
+        |kind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator }),
+        false,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_meets_the_end_of_its_process_is_not_refused() {
+    asked_while_it_stops(
+        |runtime, run| async move { runtime.cancel(&run, "enough").await },
+        |kind| matches!(kind, EventKind::RunCancelled { .. }),
+        false,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_to_continue_that_meets_the_end_of_its_process_is_not_refused() {
+    asked_while_it_stops(
+        |runtime, run| async move { runtime.unpause(&run).await },
+        |kind| matches!(kind, EventKind::RunResumed { recovered: false, .. }),
+        true,
+    )
+    .await;
 }
