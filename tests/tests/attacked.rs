@@ -1039,3 +1039,127 @@ async fn a_word_to_continue_that_meets_the_end_of_its_process_is_not_refused() {
     )
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_resume_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
+    let other = Workflow::<(u32,), u32>::build("gate", ["n"], |b, (n,)| {
+        b.node("plain", (n,), |_, (n,): (u32,)| async move { Step::Ok(n) })
+    })
+    .unwrap();
+    let mut midway = 0;
+    for after in (0..LONGEST).step_by(5) {
+        let two = Two::new(10, 0);
+        let run = RunId::new("run-1");
+        two.at_rest(&run).await;
+        match tokio::time::timeout(Duration::from_millis(after), two.first.resume_as(&run, &other)).await {
+            Ok(refused) => assert_eq!(refused.unwrap_err().kind(), "definition_changed"),
+            Err(_) => midway += 1,
+        }
+        two.is_taken_care_of(&run, after).await;
+    }
+    assert!(midway > 4, "{midway}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_that_is_dropped_while_the_store_tells_it_leaves_no_run_that_nobody_executes() {
+    for after in (0..LONGEST).step_by(5) {
+        let two = Two::new(10, 10);
+        let run = RunId::new("run-1");
+        two.at_rest(&run).await;
+        drop(tokio::time::timeout(Duration::from_millis(after), two.first.resume(&run)).await);
+        two.is_taken_care_of(&run, after).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_whose_own_error_is_a_cancellation_is_shown_as_failed() {
+    let world = World::new();
+    let flow = Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
+    let runtime = world.process();
+    let mut handle = runtime.start::<(u32,), u32>(flow, 1).await.unwrap();
+    let run = handle.run_id().clone();
+    handle.result().await.unwrap_err();
+    assert_eq!(line(&runtime, &run, "s").await, "failed is not run again unless it is retried");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_gate_a_change_took_away_is_not_said_to_wait_for_it() {
+    let world = World::new();
+    let flow = |old: bool| {
+        Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
+            let x = match old {
+                true => {
+                    let g: Handle<Approval> = b.gate("g", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+                    b.value("x", (n, g), |(n, _): (u32, Approval)| Step::Ok(n))
+                }
+                false => b.value("x", (n,), |(n,): (u32,)| Step::Ok(n)),
+            };
+            b.node("long", (x,), |_, (n,): (u32,)| async move {
+                pass(1_000_000).await;
+                Step::Ok(n)
+            })
+        })
+        .unwrap()
+    };
+    let handle = world.process().start(flow(true), 1).await.unwrap();
+    pass(100).await;
+    let run = end(handle).await;
+    let runtime = world.process();
+    let handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
+    pass(10_000).await;
+    end(handle).await;
+    let mut wrong = Vec::new();
+    let asking = runtime.inspect(&run).await.unwrap().nodes;
+    if asking.iter().any(|node| node.question.is_some()) {
+        wrong.push(format!("inspect: {asking:?}"));
+    }
+    runtime.pause(&run).await.unwrap();
+    runtime.unpause(&run).await.unwrap();
+    if world.status(&run).await != (RunStatus::Queued, None) {
+        wrong.push(format!("pause and unpause at rest: {:?}", world.status(&run).await));
+    }
+    if let Ok(()) = runtime.approve(&run, "g", Approval::granted(), "ada").await {
+        wrong.push(format!("approve at rest was granted; {:?}", world.status(&run).await));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recovery_that_is_dropped_while_the_store_tells_it() {
+    for after in (0..LONGEST).step_by(5) {
+        let two = Two::new(10, 10);
+        let run = RunId::new("run-1");
+        two.at_rest(&run).await;
+        drop(tokio::time::timeout(Duration::from_millis(after), two.first.recover()).await);
+        two.is_taken_care_of(&run, after).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_workflow_with_a_gate() {
+    let world = World::new();
+    let flow = |old: bool| {
+        Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
+            let x = match old {
+                true => b.node("in", (n,), step_of(&gate("inner"))),
+                false => n,
+            };
+            b.node("long", (x,), |_, (n,): (u32,)| async move {
+                pass(1_000_000).await;
+                Step::Ok(n)
+            })
+        })
+        .unwrap()
+    };
+    let handle = world.process().start(flow(true), 1).await.unwrap();
+    pass(100).await;
+    let run = end(handle).await;
+    let runtime = world.process();
+    let handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
+    pass(10_000).await;
+    let live = world.status(&run).await;
+    end(handle).await;
+    runtime.pause(&run).await.unwrap();
+    runtime.unpause(&run).await.unwrap();
+    assert_eq!((live, world.status(&run).await), ((RunStatus::Running, None), (RunStatus::Queued, None)));
+}

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::event::RunId;
 use crate::store::{RunRecord, StoreError};
 use crate::value::Encoded;
-use crate::workflow::{Graph, NodeKind};
+use crate::workflow::{Graph, NodeKind, was_stopped};
 
 /// Where a run is, and what taking it up would do.
 #[derive(Clone, Debug, Serialize)]
@@ -152,7 +152,7 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
         NodeState::Failed(error) => match error.kind.as_str() {
             "interrupted" => (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect"),
-            "cancelled" => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
+            _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),
         },
         NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),

@@ -231,6 +231,10 @@ impl Runtime {
             if let Some(process) = store.holder(run).await? {
                 return Err(StoreError::busy(run, &process).into());
             }
+            // It may have ended since the runs were listed.
+            if store.record(run).await?.is_none_or(|now| now.status.has_ended()) {
+                return Ok(None);
+            }
             return Err(Error::AgentRun { run: run.clone(), agent: Arc::clone(&record.name) });
         }
         let spec = self.workflow_spec(&record.name)?;
@@ -383,7 +387,9 @@ impl Runtime {
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
         let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
         if changed {
-            return Ok(differing);
+            let gone =
+                old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());
+            return Ok(differing.into_iter().chain(gone.cloned()).collect());
         }
         Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing })
     }
@@ -431,14 +437,25 @@ struct Opened {
 
 impl Opened {
     async fn open(store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
-        let epoch = store.open(run).await?;
-        Ok(Self { store: Arc::clone(store), run: run.clone(), epoch, given_up: false })
+        let (store, run) = (Arc::clone(store), run.clone());
+        let (opened, is_open) = oneshot::channel();
+        // On a task of its own: a store may have opened it before it says so.
+        tokio::spawn(async move {
+            let epoch = store.open(&run).await;
+            // When nobody waits any more, it is given up at once.
+            drop(opened.send(epoch.map(|epoch| Self { store, run, epoch, given_up: false })));
+        });
+        is_open.await.unwrap_or_else(|_| {
+            let message = "the run could not be opened, since the program is ending";
+            Err(StoreError::new(StoreErrorKind::Io, message))
+        })
     }
 
     /// It could not be resumed.
     async fn give_up(mut self) -> Result<(), StoreError> {
+        let closed = self.store.close(&self.run, self.epoch).await;
         self.given_up = true;
-        self.store.close(&self.run, self.epoch).await
+        closed
     }
 
     /// It is executed now, and gives itself up.

@@ -578,7 +578,8 @@ pub(crate) fn stopped(reason: &str) -> String {
 /// How the message of a step that was stopped begins: a step's own error may be of the class `cancelled`, too.
 const WAS_STOPPED: &str = "cancelled: ";
 
-fn was_stopped(error: &Failure) -> bool {
+/// Whether a step was stopped because of something else.
+pub(crate) fn was_stopped(error: &Failure) -> bool {
     error.kind == CANCELLED && error.message.starts_with(WAS_STOPPED)
 }
 
