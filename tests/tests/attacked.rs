@@ -138,7 +138,7 @@ fn skipped_behind(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> {
 }
 
 /// A node fails and is retried; a snapshot is kept while the others are at work, and the process ends.
-async fn retried_kept_and_ended(flow: fn(&Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32>) {
+async fn retried_kept_and_ended(flow: impl Fn(&Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32>) {
     let (world, fails) = (World::new(), Arc::new(AtomicBool::new(true)));
     let flow = flow(&fails);
     let mut handle = world.process().start(flow.clone(), items(2000)).await.unwrap();
