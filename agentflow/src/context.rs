@@ -94,8 +94,9 @@ impl RunShared {
 
     /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        let mut state = RunState::new();
+        kept.iter().chain(&events).for_each(|event| state.apply(&event.path, &event.kind));
         self.log.restore(offset, kept, events);
-        let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
         // The run is restored once.
         let _ = self.left_open.set(state.open_paths());
     }

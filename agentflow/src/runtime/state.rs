@@ -61,7 +61,7 @@ enum Open {
 }
 
 impl RunState {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             workflow: None,
             status: RunStatus::Running,
@@ -90,7 +90,7 @@ impl RunState {
         self.workflow.is_none()
     }
 
-    fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+    pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         match kind {
             EventKind::RunStarted(started) => {
