@@ -11,7 +11,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::output::{BAD, DIM, GOOD, note, short};
 use super::workflows::store_argument;
 use crate::event::{Event, EventKind, RunId};
-use crate::text::OneLine;
+use crate::text::{OneLine, head};
+
+/// How much of what a question is about is shown, in bytes.
+const ABOUT: usize = 4096;
 
 /// Shows a run's events while it goes on.
 pub(super) struct Tree {
@@ -70,7 +73,10 @@ impl Tree {
         if !self.shown {
             return;
         }
-        let payload = short(payload);
+        // Whoever answers sees what it is about, whole where that is no book.
+        let about = head(payload, ABOUT);
+        let more = if about.len() < payload.len() { ".. (`runs show` has all of it)" } else { "" };
+        let payload = format!("{}{more}", OneLine(about));
         let (node, question, run) = (OneLine(node), OneLine(question), OneLine(run));
         self.say(format_args!("{node} asks: {question} {DIM}{payload}{DIM:#}"));
         if let Some(store) = self.store.as_deref() {
