@@ -101,6 +101,16 @@ impl RunShared {
         let _ = self.left_open.set(state.open_paths());
     }
 
+    /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.
+    pub(crate) fn close_forgotten(&self, forgotten: &[String]) {
+        let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
+        for (path, kind) in state.closings("the workflow has changed") {
+            if forgotten.iter().any(|node| path.is_within_node(node)) {
+                self.record(path, kind);
+            }
+        }
+    }
+
     /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
     pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
         let mut left_open = self.left_open.get().into_iter().flatten();
@@ -348,10 +358,7 @@ impl Context {
     }
 
     fn scope(&self) -> StepPath {
-        match self.scope {
-            1 => self.path.clone(),
-            scope => self.path.child(&format!("attempt#{scope}")),
-        }
+        scope_of(&self.path, self.scope)
     }
 
     /// An attempt begins: what it begins is counted from the first one.
@@ -460,6 +467,14 @@ impl Context {
     /// Waits until the run is cancelled. An async body need not: it is dropped at its next await.
     pub async fn cancelled(&self) {
         self.run.cancellation.cancelled().await;
+    }
+}
+
+/// Where an attempt at a step records what is below it.
+pub(crate) fn scope_of(step: &StepPath, scope: u32) -> StepPath {
+    match scope {
+        1 => step.clone(),
+        scope => step.child(&format!("attempt#{scope}")),
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::{
-    Agent, Append, Approval, BoxFuture, Branch, Context, ControlErrorKind, Epoch, Error, Event, EventKind, Handle,
-    MemoryStore, MessageId, Node, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunRecord, RunStatus, Runtime,
-    Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow,
+    Agent, Append, Approval, BoxFuture, Branch, Builder, Context, ControlErrorKind, Epoch, Error, Event, EventKind,
+    Handle, MemoryStore, MessageId, Node, NodePolicy, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunRecord,
+    RunStatus, Runtime, Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow,
 };
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
@@ -1162,4 +1162,115 @@ async fn a_removed_workflow_with_a_gate() {
     runtime.pause(&run).await.unwrap();
     runtime.unpause(&run).await.unwrap();
     assert_eq!((live, world.status(&run).await), ((RunStatus::Running, None), (RunStatus::Queued, None)));
+}
+
+/// A router with a step in each arm, of a version.
+fn routed(version: &'static str, arm: usize) -> Workflow<(u32,), u32> {
+    Workflow::build("routed", ["n"], move |b, (n,)| {
+        let router = b.route(Node::new("r").calls(version), ["x", "y"], (n,), move |_: (u32,)| Step::Ok(arm));
+        let step = |b: &mut Builder, name: &str| -> Handle<u32> {
+            b.node(name, (n,), |_, (n,): (u32,)| async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Step::Ok(n)
+            })
+        };
+        let ends = [b.arm(router, 0, |b| step(b, "sx")), b.arm(router, 1, |b| step(b, "sy"))];
+        b.join(router, ends)
+    })
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_router_that_has_changed_ends_nothing_in_its_arms() {
+    for arm in [0, 1] {
+        let store = MemoryStore::new();
+        let runtime = || test_runtime().store(store.clone()).build();
+        let id = RunId::new("run-1");
+        let pass = || tokio::time::sleep(Duration::from_millis(10));
+        let handle = runtime().start(routed("v1", 1), 1).await.unwrap();
+        pass().await;
+        handle.abandon();
+        let handle = runtime().resume_changed(&id, &routed("v2", arm)).await.unwrap();
+        pass().await;
+        handle.abandon();
+        let mut handle = runtime().resume_as(&id, &routed("v2", arm)).await.unwrap();
+        assert_eq!(handle.result().await.unwrap(), 1);
+        check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_going_on_in_a_node_that_a_change_removes_has_an_end() {
+    let flow = |both: bool| {
+        Workflow::<(u32,), u32>::build("two", ["n"], move |b, (n,)| {
+            let step = |_: Context, (n,): (u32,)| async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Step::Ok(n)
+            };
+            if both {
+                let _: Handle<u32> = b.node("gone", (n,), step);
+            }
+            b.node("a", (n,), step)
+        })
+        .unwrap()
+    };
+    let store = MemoryStore::new();
+    let runtime = || test_runtime().store(store.clone()).build();
+    let id = RunId::new("run-1");
+    let handle = runtime().start(flow(true), 1).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    handle.abandon();
+    let mut handle = runtime().resume_changed(&id, &flow(false)).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 1);
+    check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when_a_sibling_is_retried() {
+    let paid = Arc::new(AtomicU32::new(0));
+    let fails = Arc::new(AtomicBool::new(true));
+    let flow = {
+        let (paid, fails) = (Arc::clone(&paid), Arc::clone(&fails));
+        let inner = Workflow::<(u32,), u32>::build("inner", ["n"], move |b, (n,)| {
+            let pay = Node::new("pay").policy(NodePolicy::default().repeatable(false));
+            b.node(pay, (n,), move |_, (n,): (u32,)| {
+                paid.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Step::Ok(n)
+                }
+            })
+        })
+        .unwrap();
+        Workflow::<(u32,), u32>::build("outer", ["n"], move |b, (n,)| {
+            let nested = b.node("nested", (n,), move |cx, (n,): (u32,)| {
+                let inner = inner.clone();
+                async move { inner.run_in(&cx, n).await }
+            });
+            let bad = b.node("bad", (n,), move |_, (n,): (u32,)| {
+                let fails = fails.load(Ordering::SeqCst);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    if fails { Err("broken".to_owned()) } else { Ok(n) }
+                }
+            });
+            b.value("sum", (nested, bad), |(x, y)| Step::Ok(x + y))
+        })
+        .unwrap()
+    };
+    let (store, clock) = (MemoryStore::new(), TestClock::new());
+    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+    let id = RunId::new("run-1");
+    runtime().start(flow.clone(), 1).await.unwrap().result().await.unwrap_err();
+    fails.store(false, Ordering::SeqCst);
+    runtime().retry(&id, "bad", "ada").await.unwrap();
+    let operator = runtime();
+    let mut handle = operator.resume_as(&id, &flow).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(store.record(&id).await.unwrap().unwrap().pause_reason, Some(PauseReason::Interrupted));
+    assert_eq!(paid.load(Ordering::SeqCst), 1, "nobody said that it may be done again");
+    operator.retry(&id, "nested", "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 2);
+    assert_eq!(paid.load(Ordering::SeqCst), 2);
+    check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
 }

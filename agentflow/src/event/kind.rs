@@ -270,6 +270,15 @@ impl EventKind {
         Self::RunResumed { recovered: true, redefined, waiting: None, queued: false }
     }
 
+    /// Whether something begins that may not simply be done again.
+    pub(crate) fn begins_once(&self) -> bool {
+        match self {
+            Self::NodeStarted { repeatable, .. } => !repeatable,
+            Self::ToolStarted { effects, idempotent, .. } => *effects == Effects::Write && !idempotent,
+            _ => false,
+        }
+    }
+
     /// What an agent begins with, as a run or as a step.
     pub(crate) fn agent_started(&self) -> Option<&AgentStarted> {
         match self {

@@ -46,7 +46,7 @@ impl Runtime {
                 return Err(ControlError::over("cancelled", state.status));
             }
             Signal::Cancel { reason } => {
-                let mut events = state.closings(reason);
+                let mut events = state.closings(&format!("the run was cancelled: {reason}"));
                 events.push((StepPath::root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
                 events
             }

@@ -361,6 +361,7 @@ impl Runtime {
             true => None,
             false => {
                 self.put_definition(store, spec).await?;
+                shared.close_forgotten(&forgotten);
                 Some(Arc::new(Redefined::new(Arc::clone(spec.hash()), forgotten)))
             }
         };

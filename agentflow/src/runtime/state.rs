@@ -205,8 +205,8 @@ impl RunState {
     }
 
     /// An end for everything that is open, the innermost first.
-    pub(super) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
-        self.ends(&format!("the run was cancelled: {reason}"))
+    pub(crate) fn closings(&self, reason: &str) -> Vec<(StepPath, EventKind)> {
+        self.ends(reason)
     }
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {

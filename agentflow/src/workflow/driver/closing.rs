@@ -15,8 +15,15 @@ impl WorkflowRun {
             task.drop_work();
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, stopped(reason)));
+        let error = Arc::new(Failure::new(CANCELLED, stopped(reason, self.has_begun_once(unit))));
         self.record(unit, EventKind::NodeFailed { attempt, error });
+    }
+
+    /// Whether the present attempt at a unit has begun something within it that may not simply be done again.
+    fn has_begun_once(&self, unit: Unit) -> bool {
+        let path = self.path(unit);
+        let scope = crate::context::scope_of(&path, self.machine.failures(unit) + 1);
+        self.shared.log.records_below(&scope).iter().any(|(_, of, kind)| *of != path && kind.begins_once())
     }
 
     pub(super) fn close_cancelled(&mut self, reason: &Arc<str>) {

@@ -232,7 +232,12 @@ impl WorkflowRun {
 
     fn record(&mut self, unit: Unit, kind: EventKind) {
         let path = self.path(unit);
-        if let EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. } = &kind {
+        let ends = matches!(
+            kind,
+            EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
+        );
+        // The nodes in the arms of a router are below its path and none of its work.
+        if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
             self.shared.close_below(&path, "the step has ended");
         }
         let now = self.shared.clock.now();

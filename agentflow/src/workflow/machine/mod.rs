@@ -476,6 +476,9 @@ impl Machine {
             return self.child_failed(unit.node, child, error);
         }
         if was_stopped(error) {
+            if let Some(state) = self.unit_mut(unit).filter(|_| error.message.ends_with(BEGUN_ONCE)) {
+                state.repeatable = false;
+            }
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
@@ -570,10 +573,13 @@ pub(crate) const CANCELLED: &str = "cancelled";
 /// Why steps are stopped when a node fails.
 const STOPPED: &str = "another node failed";
 
-/// What is recorded of a step that was stopped.
-pub(crate) fn stopped(reason: &str) -> String {
-    format!("{WAS_STOPPED}{reason}")
+/// What is recorded of a step that was stopped; `begun_once`: in the middle of something that may not simply be done
+/// again, which is then true of the step.
+pub(crate) fn stopped(reason: &str, begun_once: bool) -> String {
+    format!("{WAS_STOPPED}{reason}{}", if begun_once { BEGUN_ONCE } else { "" })
 }
+
+const BEGUN_ONCE: &str = ", after something in this step began that may not simply be done again";
 
 /// How the message of a step that was stopped begins: a step's own error may be of the class `cancelled`, too.
 const WAS_STOPPED: &str = "cancelled: ";
