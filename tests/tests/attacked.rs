@@ -1227,6 +1227,13 @@ async fn what_was_going_on_in_a_node_that_a_change_removes_has_an_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when_a_sibling_is_retried() {
+    for mapped in [false, true] {
+        stopped_after_a_payment(mapped).await;
+    }
+}
+
+/// `mapped`: the step is one for each item of a list.
+async fn stopped_after_a_payment(mapped: bool) {
     let paid = Arc::new(AtomicU32::new(0));
     let fails = Arc::new(AtomicBool::new(true));
     let flow = {
@@ -1243,10 +1250,20 @@ async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when
         })
         .unwrap();
         Workflow::<(u32,), u32>::build("outer", ["n"], move |b, (n,)| {
-            let nested = b.node("nested", (n,), move |cx, (n,): (u32,)| {
-                let inner = inner.clone();
-                async move { inner.run_in(&cx, n).await }
-            });
+            let nested = match mapped {
+                false => b.node("nested", (n,), move |cx, (n,): (u32,)| {
+                    let inner = inner.clone();
+                    async move { inner.run_in(&cx, n).await }
+                }),
+                true => {
+                    let items = b.value("items", (n,), |(n,)| Step::Ok(vec![n]));
+                    let all: Handle<Vec<u32>> = b.map("nested", items, (), move |cx, n: u32, ()| {
+                        let inner = inner.clone();
+                        async move { inner.run_in(&cx, n).await }
+                    });
+                    b.value("all", (all,), |(all,)| Step::Ok(all.iter().sum::<u32>()))
+                }
+            };
             let bad = b.node("bad", (n,), move |_, (n,): (u32,)| {
                 let fails = fails.load(Ordering::SeqCst);
                 async move {

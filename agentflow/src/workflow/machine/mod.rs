@@ -472,13 +472,14 @@ impl Machine {
             state.failures += 1;
             state.left_open = false;
         }
+        if was_stopped(error) && error.message.ends_with(BEGUN_ONCE) {
+            // Also of a node through its items and branches.
+            self.nodes[unit.node as usize].unit.repeatable = false;
+        }
         if let Some(child) = unit.child {
             return self.child_failed(unit.node, child, error);
         }
         if was_stopped(error) {
-            if let Some(state) = self.unit_mut(unit).filter(|_| error.message.ends_with(BEGUN_ONCE)) {
-                state.repeatable = false;
-            }
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
