@@ -20,6 +20,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use self::replay::is_changed;
 use self::task::{Ended, Task, WithLimit};
 use super::compact::compact;
 use super::failure::StepError;
@@ -67,17 +68,6 @@ const EVENT_ROOM: u64 = 4096;
 enum Commit {
     Journal(BoxFuture<'static, Result<(), StoreError>>),
     Snapshot(BoxFuture<'static, Result<(), StoreError>>),
-}
-
-/// Whether a workflow that is a step began with another definition and has no end yet.
-fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> bool {
-    let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
-    let ended = own().any(|kind| matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. }));
-    let began_with = own().find_map(|kind| match kind {
-        EventKind::WorkflowStarted(started) => Some(&started.definition),
-        _ => None,
-    });
-    !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
 }
 
 /// How a workflow failed: for the record, and for its direct caller.

@@ -68,3 +68,14 @@ fn unit_of(spec: &Spec, nodes: &HashMap<&str, NodeIndex>, name: &str) -> Option<
         _ => None,
     }
 }
+
+/// Whether a workflow that is a step began with another definition and has no end yet.
+pub(super) fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> bool {
+    let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
+    let ended = own().any(|kind| matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. }));
+    let began_with = own().find_map(|kind| match kind {
+        EventKind::WorkflowStarted(started) => Some(&started.definition),
+        _ => None,
+    });
+    !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
+}

@@ -7,6 +7,7 @@
 mod group;
 mod next;
 mod recover;
+mod stopped;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use self::group::Group;
+use self::stopped::{BEGUN_ONCE, STOPPED};
+pub(crate) use self::stopped::{CANCELLED, stopped, was_stopped};
 use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::Failure;
@@ -569,27 +572,6 @@ impl Machine {
 
 /// The class of a failure of a step that was cut short by the end of its process.
 pub(crate) const INTERRUPTED: &str = "interrupted";
-/// The class of a failure of a step that was stopped because of something else.
-pub(crate) const CANCELLED: &str = "cancelled";
-/// Why steps are stopped when a node fails.
-const STOPPED: &str = "another node failed";
-
-/// What is recorded of a step that was stopped; `begun_once`: in the middle of something that may not simply be done
-/// again, which is then true of the step.
-pub(crate) fn stopped(reason: &str, begun_once: bool) -> String {
-    format!("{WAS_STOPPED}{reason}{}", if begun_once { BEGUN_ONCE } else { "" })
-}
-
-const BEGUN_ONCE: &str = ", after something in this step began that may not simply be done again";
-
-/// How the message of a step that was stopped begins: a step's own error may be of the class `cancelled`, too.
-const WAS_STOPPED: &str = "cancelled: ";
-
-/// Whether a step was stopped because of something else.
-pub(crate) fn was_stopped(error: &Failure) -> bool {
-    error.kind == CANCELLED && error.message.starts_with(WAS_STOPPED)
-}
-
 fn index(at: usize) -> NodeIndex {
     NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)
 }

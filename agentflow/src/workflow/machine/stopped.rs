@@ -1,0 +1,25 @@
+//! What is recorded of a step that was stopped because of something else, and how that is told from a step's own error of
+//! the class `cancelled`. The texts are stored, so they stay as they are.
+
+use crate::error::Failure;
+
+/// The class of a failure of a step that was stopped because of something else.
+pub(crate) const CANCELLED: &str = "cancelled";
+/// Why steps are stopped when a node fails.
+pub(super) const STOPPED: &str = "another node failed";
+
+/// What is recorded of a step that was stopped; `begun_once`: in the middle of something that may not simply be done
+/// again, which is then true of the step.
+pub(crate) fn stopped(reason: &str, begun_once: bool) -> String {
+    format!("{WAS_STOPPED}{reason}{}", if begun_once { BEGUN_ONCE } else { "" })
+}
+
+pub(super) const BEGUN_ONCE: &str = ", after something in this step began that may not simply be done again";
+
+/// How the message of a step that was stopped begins: a step's own error may be of the class `cancelled`, too.
+const WAS_STOPPED: &str = "cancelled: ";
+
+/// Whether a step was stopped because of something else.
+pub(crate) fn was_stopped(error: &Failure) -> bool {
+    error.kind == CANCELLED && error.message.starts_with(WAS_STOPPED)
+}
