@@ -99,7 +99,7 @@ async fn recover(runs: usize, file: &Path) {
     let (began, cpu) = (Instant::now(), processor_time());
     let recovered = runtime.recover().await.expect("the runs are listed");
     let ours = (began.elapsed().as_secs_f64(), processor_time() - cpu);
-    assert_eq!((recovered.resumed.len(), recovered.left.len()), (runs, 0), "all of them are taken up");
+    assert_eq!((recovered.resumed.len(), recovered.left.len()), (runs, 0), "all of them are resumed");
     row("recover(), wall, s", format!("{:.2}", ours.0));
     row("recover(), CPU, s", format!("{:.2}", ours.1));
     row("recover(), wall beside reading the journals", format!("{:.1}", ours.0 / floor.0));
@@ -195,7 +195,7 @@ fn processor_time() -> f64 {
 /// Bytes of this process that are in memory.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is told");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
 }
 

@@ -130,7 +130,7 @@ impl RunShared {
         self.log.record(self.clock.now(), path, kind);
     }
 
-    /// The run ends with the next record: who wanted it cancelled is told when that is kept.
+    /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
     fn answer_cancels(&self, end: &EventKind) {
         let status = match end {
             EventKind::RunCompleted(_) => RunStatus::Success,

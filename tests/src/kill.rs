@@ -113,7 +113,7 @@ impl WordFile {
 pub struct Look {
     /// The nodes that ask.
     pub asking: BTreeSet<String>,
-    /// The nodes that were cut short and wait for a decision.
+    /// The nodes that were interrupted and wait for a decision.
     pub interrupted: BTreeSet<String>,
     /// The nodes that failed otherwise.
     pub failed: Vec<String>,
@@ -153,7 +153,7 @@ impl Look {
                     look.failed.retain(|of| !part(of));
                 }
                 EventKind::RunPaused { reason: PauseReason::Operator } => look.paused = true,
-                // A workflow that is a step goes on for itself.
+                // A workflow that is a step continues by itself.
                 EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => look.paused = false,
                 _ => {}
             }

@@ -417,7 +417,7 @@ fn gives_up(_: Context, _: (u32,)) -> impl Future<Output = Result<u32, Error>> +
     cancelled_elsewhere()
 }
 
-/// Runs a workflow of an `n` of 1 whose node is of some form, and gives what it came to.
+/// Runs a workflow of an `n` of 1 whose node is of some form, and gives its result.
 async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, String> {
     let world = World::new();
     let runtime = world.process();
@@ -678,9 +678,9 @@ async fn whoever_cancels_a_run_that_another_process_took_is_told_so() {
     assert_eq!(handle.result().await.unwrap_err().kind(), "fenced");
     let hour = Duration::from_secs(3600);
     for _ in 0..2 {
-        let cancelled = tokio::time::timeout(hour, handle.cancel("enough")).await.expect("it is told");
+        let cancelled = tokio::time::timeout(hour, handle.cancel("enough")).await.expect("it has an outcome");
         assert!(cancelled.is_err(), "it is not this process's to cancel");
-        tokio::time::timeout(hour, handle.pause()).await.expect("it is told").unwrap_err();
+        tokio::time::timeout(hour, handle.pause()).await.expect("it has an outcome").unwrap_err();
     }
 }
 
@@ -726,7 +726,7 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
     }
 }
 
-/// A store that takes its time: some before it does what it is asked to, and some more before that is told.
+/// A store that takes its time: some before it does what it is asked to, and some more before it says so.
 #[derive(Clone, Debug)]
 struct Slow {
     kept: ProcessStore,
@@ -970,7 +970,7 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
         let idle = (!first_ends).then_some(idle);
         let asked = elsewhere
             .block_on(async { tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await });
-        asked.expect("it is told").unwrap();
+        asked.expect("it has an outcome").unwrap();
         drop((first, idle));
     }
 }
@@ -992,7 +992,7 @@ async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'st
         let asked = tokio::spawn(ask(two.first.clone(), run.clone()));
         pass(after).await;
         handle.abandon();
-        let outcome = tokio::time::timeout(Duration::from_secs(3600), asked).await.expect("it is told").unwrap();
+        let outcome = tokio::time::timeout(Duration::from_secs(3600), asked).await.expect("it has an outcome").unwrap();
         let events = two.store.read(&run, 0, 1000).await.unwrap();
         let effects = events.iter().filter(|event| is_effect(&event.kind)).count();
         assert!(outcome.is_ok(), "stopped after {after} ms: {outcome:?}, with {effects} in the journal");

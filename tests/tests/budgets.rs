@@ -69,7 +69,7 @@ fn agent(model: ScriptedModel, max_tokens: Option<u32>) -> Agent {
     }
 }
 
-/// A run in which so many agents begin at once; what each of them came to.
+/// A run in which so many agents begin at once; the result of each.
 fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -> Workflow<(String,), Vec<String>> {
     let make = Arc::new(make);
     Workflow::build("crowd", ["task"], |b, (task,)| {

@@ -250,6 +250,21 @@ fn a_question_cannot_be_redrawn() {
     }
 }
 
+/// One that cannot be read is neither hidden nor in the way of the others.
+#[test]
+fn a_list_names_the_runs_that_cannot_be_read() {
+    let place = Place::new();
+    let input = r#"{"word": "a", "times": 1}"#;
+    for run in ["a", "b"] {
+        assert_eq!(place.run("quick", run, input).run().code, Some(0));
+    }
+    let damage = "UPDATE runs SET status = 'delighted' WHERE run_id = 'a'";
+    rusqlite::Connection::open(place.store()).unwrap().execute_batch(damage).unwrap();
+    let listed = place.runs(&["list"]);
+    assert!(listed.stdout.starts_with("b ") && listed.stdout.lines().count() == 1, "{listed:#?}");
+    assert!(listed.stderr.contains("a cannot be read: ") && listed.stderr.contains("`delighted`"), "{listed:#?}");
+}
+
 #[test]
 fn a_stored_run_is_listed_shown_and_told() {
     let place = Place::new();

@@ -94,7 +94,7 @@ async fn a_tool_that_panics_as_it_is_dropped_takes_nothing_with_it() {
 
 type Shared = Arc<Mutex<Option<RunHandle<u32>>>>;
 
-/// Panics at every second event, and reads the run it is told about.
+/// Panics at every second event, and reads the run whose events it sees.
 #[derive(Default)]
 struct Curious {
     run: Arc<OnceLock<Shared>>,

@@ -47,7 +47,7 @@ fn delays(events: &[Event]) -> Vec<u64> {
     events.iter().filter_map(delay).collect()
 }
 
-/// A run with a store: what it came to, its events, and how long it took.
+/// A run with a store: its result, its events, and how long it took.
 async fn durable(builder: agentflow::RuntimeBuilder, agent: Agent) -> (Result<String, String>, Vec<Event>, Duration) {
     let began = Instant::now();
     let mut handle = agent.runtime(&builder.store(MemoryStore::new()).build()).start("go").unwrap();
@@ -173,7 +173,7 @@ async fn retries_are_counted_over_a_crash() {
         let all = handle.recorded();
         check_events(&all).unwrap();
         assert_eq!(delays(&all).len(), RETRIES, "cut after {cut}");
-        // A call that the crash cut short is made again and is not a retry.
+        // A call that the crash interrupted is made again and is not a retry.
         let made = delays(&events[..cut]).len();
         let failed = events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
         let expected = if failed { 0 } else { 1 + RETRIES - made };

@@ -9,7 +9,7 @@ use super::output::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::RunId;
 use crate::runtime::{NodeStatus, Runtime};
-use crate::store::{RunFilter, SqliteStore};
+use crate::store::{RunFilter, RunList, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::Approval;
@@ -95,7 +95,10 @@ fn said(what: &str) -> Result<(), Stop> {
 }
 
 async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
-    let runs = runtime.runs(filter).await?;
+    let RunList { runs, unreadable, .. } = runtime.runs_with_unreadable(filter).await?;
+    for (run, error) in &unreadable {
+        note(format_args!("{} cannot be read: {}", OneLine(run), OneLine(error)));
+    }
     if json {
         return json_line(&runs);
     }
@@ -112,7 +115,7 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
             OneLine(&run.name)
         ))?;
     }
-    if runs.is_empty() {
+    if runs.is_empty() && unreadable.is_empty() {
         note("no runs");
     }
     Ok(())

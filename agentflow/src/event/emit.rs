@@ -1,6 +1,6 @@
 //! Shows events to sinks: in their order, one after the other, and never under a lock of the log.
 //!
-//! So a sink may be slow, may read the run that it is told about, and may panic: the run continues.
+//! So a sink may be slow, may read the run whose events it sees, and may panic: the run continues.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -230,7 +230,7 @@ pub(super) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
         }
     }
     if shared.log.has_uncommitted() {
-        // What was refused is told, also when the run records nothing for a long time. A run whose store fails
+        // A refusal is reported, also when the run records nothing for a long time. A run whose store fails
         // notices that itself.
         let shared = Arc::clone(shared);
         tokio::spawn(async move { drop(shared.log.commit().await) });

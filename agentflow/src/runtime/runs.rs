@@ -419,6 +419,12 @@ impl Runtime {
         Ok(self.require_store()?.list(filter).await?)
     }
 
+    /// The same, with the runs that cannot be read and may belong to it.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
+        Ok(self.require_store()?.list_with_unreadable(filter).await?)
+    }
+
     /// What the store's list says of a run.
     ///
     /// # Errors

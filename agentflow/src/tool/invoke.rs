@@ -90,7 +90,7 @@ fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, To
     ))
 }
 
-/// What the model is told of a failure: no more than it may be told of an answer.
+/// What the model sees of a failure: no more than it may see of an answer.
 fn bounded(message: &str, policy: &ToolPolicy) -> String {
     match message.len() <= policy.max_output {
         true => message.to_owned(),

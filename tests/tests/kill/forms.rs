@@ -134,7 +134,7 @@ impl Plan {
     }
 }
 
-/// One round: how many processes were killed, and what each run came to.
+/// One round: how many processes were killed, and the result of each run.
 fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>) -> Round {
     fs::create_dir_all(folder).unwrap();
     let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new() };

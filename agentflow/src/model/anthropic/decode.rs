@@ -149,7 +149,7 @@ impl MessagesDecoder {
         (*message.model).clone_into(&mut self.model);
     }
 
-    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is none.
+    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not one.
     fn count(&mut self, usage: Option<&RawValue>, data: &[u8]) -> Result<(), ModelError> {
         let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return Ok(()) };
         let usage: Option<Map<String, Value>> =

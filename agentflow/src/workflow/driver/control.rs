@@ -11,7 +11,7 @@ use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
-    /// Does what was asked; whoever asked is told when that is kept.
+    /// Does what was asked; the outcome is given when it is kept.
     pub(super) fn requested(&mut self, Request { signal, reply }: Request) {
         let shared = Arc::clone(&self.shared);
         shared.log.replying(reply, || match &signal {
@@ -99,7 +99,7 @@ impl WorkflowRun {
         }
     }
 
-    /// Whether a node is none of this workflow's and lies below a step of it: it is one of a workflow that has ended, or
+    /// Whether a node is not this workflow's own and lies below a step of it: it is one of a workflow that has ended, or
     /// that has not begun again after a restart.
     fn is_of_a_step(&self, name: &str) -> bool {
         let Ok(path) = name.parse::<StepPath>() else { return false };

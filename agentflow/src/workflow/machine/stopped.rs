@@ -1,4 +1,4 @@
-//! What is recorded of a step that was stopped because of something else, and how that is told from a step's own error of
+//! What is recorded of a step that was stopped because of something else, and how that differs from a step's own error of
 //! the class `cancelled`. The texts are stored, so they stay as they are.
 
 use crate::error::Failure;

@@ -158,7 +158,7 @@ impl Host {
         Ok(())
     }
 
-    /// A run that could not be taken up: it may be executed elsewhere, or have ended meanwhile.
+    /// A run that could not be resumed: it may be executed elsewhere, or have ended meanwhile.
     fn left(&self, run: &RunId, error: &Error) {
         match error {
             Error::Store(error) if matches!(error.kind().as_str(), "busy" | "ended") => {}
