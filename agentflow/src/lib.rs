@@ -22,6 +22,7 @@ mod telemetry;
 mod text;
 mod time;
 mod tool;
+mod tool_definition;
 mod value;
 mod wire;
 mod workflow;

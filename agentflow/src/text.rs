@@ -127,6 +127,15 @@ pub(crate) fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::S
     writer.write_all(b"\n")
 }
 
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Lines, OneLine, head, name_hint, nearest, write_json_line};

@@ -27,7 +27,7 @@ use crate::middleware::Middleware;
 use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
 use crate::path::StepPath;
 use crate::telemetry;
-use crate::tool::panic_text;
+use crate::text::panic_text;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.

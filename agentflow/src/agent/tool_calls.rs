@@ -19,7 +19,8 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::nesting::Around;
 use crate::path::StepPath;
 use crate::telemetry;
-use crate::tool::{Effects, invoke, not_found, panic_text};
+use crate::text::panic_text;
+use crate::tool::{Effects, invoke, not_found};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says.

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Event, EventSink};
-use crate::tool::panic_text;
+use crate::text::panic_text;
 
 pub(super) struct Emitter {
     sinks: Arc<[Arc<dyn EventSink>]>,

@@ -13,7 +13,7 @@ use super::run::{
 use crate::error::Failure;
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelResponse, ToolCallDelta};
-use crate::tool::Effects;
+use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// What happened. The variants' names are the canonical dotted names, such as `tool.completed`.

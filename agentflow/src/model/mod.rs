@@ -45,7 +45,7 @@ pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 use crate::message::{Conversation, Message, ToolCall};
-use crate::tool::ToolManifest;
+use crate::tool_definition::ToolManifest;
 
 /// What a [`Model`] yields, in order. The stream drops its connection when it is dropped.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;

@@ -147,19 +147,6 @@ pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, c
     span
 }
 
-/// Adds the server to the current span, when that is a call's.
-#[cfg(feature = "http")]
-#[allow(dead_code, reason = "a build may have no adapter")]
-pub(crate) fn record_server(host: &str, port: Option<u16>) {
-    let span = Span::current();
-    if !span.is_disabled() {
-        span.record("server.address", host);
-        if let Some(port) = port {
-            span.record("server.port", i64::from(port));
-        }
-    }
-}
-
 /// Adds how long the first piece of an answer took to the current span, which is the call's.
 pub(crate) fn record_first_piece(waited: Duration) {
     Span::current().record("gen_ai.response.time_to_first_chunk", waited.as_secs_f64());

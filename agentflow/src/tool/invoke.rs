@@ -2,7 +2,6 @@
 //!
 //! Whatever happens, there is a result; nothing here fails.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use futures_util::FutureExt;
 use super::{Tool, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::text::{head, name_hint};
+use crate::text::{head, name_hint, panic_text};
 
 /// How much of an answer that is too large the model gets to see.
 const HEAD: usize = 1024;
@@ -65,14 +64,6 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy
             format!("the tool panicked: {}; other arguments may help", panic_text(&*panic)),
         ))
     })
-}
-
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {

@@ -4,7 +4,6 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod args;
-mod definition;
 mod dynamic;
 mod invoke;
 mod output;
@@ -18,13 +17,13 @@ use std::task::{Poll, ready};
 
 pub use self::args::{Param, ToolParam};
 pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema, read};
-pub use self::definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 pub use self::dynamic::FnTool;
-pub(crate) use self::invoke::{invoke, not_found, panic_text};
+pub(crate) use self::invoke::{invoke, not_found};
 pub use self::output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::nesting::Around;
 use crate::resource::ResourceKey;
+pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 
 /// Something a model can call: a definition and a body.
 ///

@@ -13,7 +13,7 @@ use super::message::blocks;
 use super::schema;
 use crate::message::Role;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, ToolChoice};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// The most tokens of an answer when nobody says otherwise; the format has no default of its own.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;

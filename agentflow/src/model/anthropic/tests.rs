@@ -12,7 +12,7 @@ use crate::model::{
     Model, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputMode, OutputSchema,
     StopReason, ToolChoice,
 };
-use crate::tool::{ToolDefinition, ToolManifest};
+use crate::tool_definition::{ToolDefinition, ToolManifest};
 
 fn bytes(model: &str, request: &ModelRequest) -> Vec<u8> {
     encode::body(model, &format!("anthropic/{model}"), request).expect("encoded")

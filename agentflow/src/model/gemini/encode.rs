@@ -11,7 +11,7 @@ use super::message;
 use super::schema;
 use crate::message::{Media, Part, Role};
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, ToolChoice};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// Fields that only the conversation itself may set.
 const OURS: [&str; 2] = ["contents", "systemInstruction"];

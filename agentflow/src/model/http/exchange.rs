@@ -114,7 +114,7 @@ impl<W: WireFormat> Exchange<W> {
         self.deadline = Limit::after(self.wire.settings().total_timeout, TimeoutKind::Total);
         let prepared = self.deadline.hold(self.wire.prepare(request)).await??;
         let url = &prepared.0.url;
-        crate::telemetry::record_server(url.host_str().unwrap_or_default(), url.port_or_known_default());
+        record_server(url);
         self.prepared = Some(prepared);
         Ok(Stage::Send)
     }
@@ -358,5 +358,16 @@ impl Limit {
 
     async fn hold<T>(self, future: impl Future<Output = T>) -> Result<T, ModelError> {
         timeout_at(self.at, future).await.map_err(|_| timed_out(self.kind, self.length))
+    }
+}
+
+/// Adds the server to the current span, when that is a model call's.
+fn record_server(url: &reqwest::Url) {
+    let span = tracing::Span::current();
+    if !span.is_disabled() {
+        span.record("server.address", url.host_str().unwrap_or_default());
+        if let Some(port) = url.port_or_known_default() {
+            span.record("server.port", i64::from(port));
+        }
     }
 }

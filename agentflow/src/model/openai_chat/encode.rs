@@ -13,7 +13,7 @@ use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult
 use crate::model::openai::fields::{Fields, refuse_extra, write};
 use crate::model::openai::strict_schema::strict;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// Fields that only the request itself may set: other values would make the answer unreadable.
 const OURS: [&str; 3] = ["messages", "stream", "tools"];

@@ -12,7 +12,7 @@ use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputSchema, StopReason,
     ToolChoice,
 };
-use crate::tool::{ToolDefinition, ToolManifest};
+use crate::tool_definition::{ToolDefinition, ToolManifest};
 
 fn body(request: &ModelRequest) -> Value {
     let bytes = encode::body("m", "openai-chat/m", false, request).expect("a request");

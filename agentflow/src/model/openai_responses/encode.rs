@@ -13,7 +13,7 @@ use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult
 use crate::model::openai::fields::{Fields, refuse_extra, write};
 use crate::model::openai::strict_schema::strict;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// Fields that only the request itself may set: other values would make the answer unreadable.
 const OURS: [&str; 2] = ["input", "stream"];
@@ -388,7 +388,7 @@ mod tests {
     use super::{Format, body};
     use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
     use crate::model::{ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
-    use crate::tool::ToolDefinition;
+    use crate::tool_definition::ToolDefinition;
 
     fn format(official: bool) -> Format {
         Format { name: format!("f{official}"), model: "m".into(), official }
@@ -520,7 +520,9 @@ mod tests {
             .tool_choice(ToolChoice::Tool("a".into()))
             .extra("tools", json!([{"type": "web_search"}]));
         let sent = sent(
-            &ModelRequest::new("hi").tools(tools.into_iter().collect::<crate::tool::ToolManifest>()).settings(settings),
+            &ModelRequest::new("hi")
+                .tools(tools.into_iter().collect::<crate::tool_definition::ToolManifest>())
+                .settings(settings),
         );
         assert_eq!(
             sent["tools"],

@@ -10,8 +10,8 @@ use tokio::time::Sleep;
 
 use crate::context::RunShared;
 use crate::store::StoreError;
+use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::panic_text;
 use crate::value::Encoded;
 use crate::workflow::failure::StepError;
 use crate::workflow::machine::Unit;
