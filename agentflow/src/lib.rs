@@ -3,18 +3,16 @@
 
 mod agent;
 mod context;
-mod control;
 mod error;
 mod event;
-mod handle;
+mod failure;
 mod mask;
 mod message;
 pub mod middleware;
 mod model;
-mod nesting;
 mod path;
-mod registry;
 mod resource;
+mod run;
 mod runtime;
 mod store;
 mod strict;
@@ -51,16 +49,14 @@ pub use serde;
 #[doc(no_inline)]
 pub use serde_json;
 
-pub use crate::agent::{Agent, AgentDefinition, Limits, ModelSource, RunRequest, RunResult};
+pub use crate::agent::{Agent, AgentDefinition, Callbacks, Limits, RunRequest};
 pub use crate::context::Context;
-pub use crate::control::{ControlError, ControlErrorKind};
-pub use crate::error::{Error, Failure, Result};
+pub use crate::error::{ControlError, ControlErrorKind, Error, Failure, RegistryError, Result};
 pub use crate::event::{
-    AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, Events, JsonlSink, ModelDelta,
-    PauseReason, Redefined, RunBody, RunCompleted, RunId, RunStarted, RunTerms, Spending, StdoutSink,
-    WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, JsonlSink, ModelDelta, PauseReason,
+    Redefined, RunBody, RunCompleted, RunId, RunStarted, RunTerms, Spending, StdoutSink, WorkflowCompleted,
+    WorkflowStarted,
 };
-pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
 #[cfg(feature = "http")]
 pub use crate::model::HttpSettings;
@@ -74,12 +70,12 @@ pub use crate::model::openai_chat;
 pub use crate::model::openai_responses;
 pub use crate::model::{
     BoxFuture, EnvSecrets, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelProvider, ModelRef,
-    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
-    SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
+    ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, OutputMode, OutputSchema,
+    Secret, SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
 pub use crate::path::{StepPath, StepPathError};
-pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
+pub use crate::run::{Approval, Events, RunHandle, RunResult, RunStream};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
@@ -91,20 +87,19 @@ pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use crate::telemetry::MetricsSink;
 pub use crate::time::{Clock, SystemClock, Timestamp};
 pub use crate::tool::{
-    Effects, FnTool, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput, ToolParam,
-    ToolPolicy, ToolRef,
+    Effects, FnTool, Registry, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolManifest, ToolOutput,
+    ToolParam, ToolPolicy, ToolRef,
 };
 pub use crate::value::{Encoded, NodeValue};
 pub use crate::workflow::{
-    Approval, Branch, Builder, FailureClass, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind,
-    NodePolicy, NodeSchema, OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
+    Branch, Builder, FailureClass, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind, NodePolicy,
+    NodeSchema, OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
 };
 
 /// What most programs need: `use agentflow::prelude::*;`.
 pub mod prelude {
-    pub use crate::middleware::Callbacks;
     pub use crate::{
-        Agent, Approval, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat, timeout,
-        tool, tools, workflow,
+        Agent, Approval, Callbacks, Context, Inject, Message, Model, Runtime, agent, fallback, gate, map, race, repeat,
+        timeout, tool, tools, workflow,
     };
 }

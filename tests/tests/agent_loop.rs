@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentflow::middleware::{Callbacks, Middleware};
+use agentflow::Callbacks;
+use agentflow::middleware::Middleware;
 use agentflow::{
     Agent, Context, Conversation, Error, FnTool, Limits, Message, ModelErrorKind, ModelRef, Role, RunRequest,
     StopReason, Tool, ToolDefinition, ToolFuture, ToolPolicy, ToolStatus, Usage,

@@ -334,7 +334,7 @@ async fn an_agent_in_a_step_that_a_change_forgot_is_asked_anew() {
             b.node("asks", (x,), move |cx: Context, (text,): (String,)| {
                 let agent = Agent::new(model.clone()).name("a");
                 async move {
-                    let said = cx.run_agent(&agent, text.as_str()).await?.output().clone();
+                    let said = agent.run_in(&cx, text.as_str()).await?.output().clone();
                     pass(then).await;
                     Ok::<_, Error>(format!("{text}: {said}"))
                 }

@@ -77,7 +77,7 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
             let make = Arc::clone(&make);
             async move {
                 let ended = (0..agents).map(async |at| {
-                    let outcome = cx.run_agent(&make(at), task.clone()).await;
+                    let outcome = make(at).run_in(&cx, task.clone()).await;
                     outcome.map_or_else(|error| error.kind().to_owned(), agentflow::RunResult::into_output)
                 });
                 Ok::<_, Error>(join_all(ended).await)
@@ -205,7 +205,7 @@ impl Middleware for Judge {
         if step.agent() != "judge" {
             // Until all agents that fit have begun.
             tokio::time::sleep(Duration::from_millis(1)).await;
-            step.context().run_agent(&agent(slow(), None).name("judge"), "May it? ".repeat(500)).await?;
+            agent(slow(), None).name("judge").run_in(step.context(), "May it? ".repeat(500)).await?;
         }
         Ok(Flow::Continue)
     }

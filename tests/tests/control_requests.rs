@@ -394,7 +394,7 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     let recovered = third.recover().await.unwrap();
     assert!(recovered.resumed.is_empty());
     let left: Vec<String> = recovered.left.iter().map(|(run, error)| format!("{run}: {error}")).collect();
-    assert_eq!(left, ["run-1: the run `run-1` is one of the agent `waiter`; resume it with `Runtime::resume_agent`"]);
+    assert_eq!(left, ["run-1: the run `run-1` is one of the agent `waiter`; resume it with `Agent::resume`"]);
     assert_eq!(recovered.elsewhere, [RunId::new("kept"), RunId::new("kept-agent")]);
     drop((kept, kept_agent));
 }
@@ -618,7 +618,7 @@ async fn a_pause_holds_what_begins_later() {
             let waiter = waiter.clone().limits(agentflow::Limits::default().timeout(Duration::from_secs(60)));
             async move {
                 pass(5).await;
-                Ok::<_, Error>(cx.run_agent(&waiter, "go").await?.output().clone())
+                Ok::<_, Error>(waiter.run_in(&cx, "go").await?.output().clone())
             }
         });
         b.value("end", (nested, asked), |(n, said): (u32, String)| Step::Ok(format!("{n} {said}")))
@@ -667,7 +667,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     pass(15).await;
     handle.abandon();
     let second = runtime();
-    let mut handle = second.resume_agent(&id(), &guarded(&second)).await.unwrap();
+    let mut handle = guarded(&second).runtime(&second).resume(&id()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "max_steps_reached");
     let all = events(&store).await;
     assert_eq!(count(&all, "tool.completed"), 3, "{all:?}");
@@ -682,7 +682,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     pass(3600).await;
     let second = runtime();
     let resumed = tokio::time::Instant::now();
-    let mut handle = second.resume_agent(&run, &guarded(&second)).await.unwrap();
+    let mut handle = guarded(&second).runtime(&second).resume(&run).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "timeout");
     // The last record of the first process is of its 20th second.
     assert_eq!(resumed.elapsed(), Duration::from_secs(15));
@@ -716,7 +716,7 @@ async fn a_gate_in_a_workflow_in_a_tool_of_an_agent_is_answered_wherever_the_run
             end(handle, &store).await;
             second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
             assert_eq!(status(&store).await, (RunStatus::Queued, None));
-            handle = second.resume_agent(&id(), &planner(&second)).await.unwrap();
+            handle = planner(&second).runtime(&second).resume(&id()).await.unwrap();
         } else {
             second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
         }
@@ -742,7 +742,7 @@ async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
             tokio::task::yield_now().await;
         }
         refused(
-            runtime.resume_agent(&id, &agent).await.map(drop),
+            agent.clone().runtime(&runtime).resume(&id).await.map(drop),
             WrongState,
             "the run cannot be resumed: it is running in this process",
         );

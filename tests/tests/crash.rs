@@ -353,7 +353,7 @@ async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
             let nested = b.node(Node::new("nested").policy(policy.clone()), (n,), move |cx, (n,)| {
                 let (part, agent) = (part.clone(), agent.clone());
                 async move {
-                    cx.run_agent(&agent, "Go on.").await?;
+                    agent.run_in(&cx, "Go on.").await?;
                     part.run_in(&cx, n).await
                 }
             });
@@ -420,13 +420,10 @@ async fn an_agent_in_a_workflow() {
     let agent = clerk(&effects, false);
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         let beside = step(b, &effects, "beside", 7, n);
-        let said =
-            b.node("clerk", (n,), move |cx, (n,)| {
-                let agent = agent.clone();
-                async move {
-                    cx.run_agent(&agent, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output())
-                }
-            });
+        let said = b.node("clerk", (n,), move |cx, (n,)| {
+            let agent = agent.clone();
+            async move { agent.run_in(&cx, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output()) }
+        });
         b.value("end", (said, beside), |(said, n)| Step::Ok(format!("{said}, {n}")))
     })
     .unwrap();
@@ -439,9 +436,7 @@ async fn an_agent_in_a_workflow() {
 fn boss(of: Agent, policy: ToolPolicy) -> Agent {
     let ask = FnTool::new("ask", "Asks.", move |cx, letter: Letter| {
         let of = of.clone();
-        async move {
-            cx.run_agent(&of, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output())
-        }
+        async move { of.run_in(&cx, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output()) }
     });
     calls_once("ask", ask.policy(policy).into())
 }
@@ -477,7 +472,7 @@ async fn an_agent_in_a_tool_of_an_agent_in_a_tool_of_an_agent() {
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         b.node("boss", (n,), move |cx, (n,)| {
             let agent = agent.clone();
-            async move { cx.run_agent(&agent, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move { agent.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
         })
     })
     .unwrap();
@@ -505,7 +500,7 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
         let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
         let all = b.map(Node::new("each").concurrency(2), items, (), move |cx, n: u32, ()| {
             let of = of.clone();
-            async move { cx.run_agent(&of, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move { of.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
         });
         b.value("end", (all, pay), |(all, n)| Step::Ok(format!("{all:?}, {n}")))
     })
@@ -528,7 +523,7 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         b.node("lead", (n,), move |cx, (n,)| {
             let agent = agent.clone();
-            async move { cx.run_agent(&agent, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move { agent.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
         })
     })
     .unwrap();
@@ -560,7 +555,7 @@ async fn an_agent_that_is_cancelled_as_it_is_resumed() {
         tokio::task::yield_now().await;
         let agent = process();
         let second = Runtime::builder().store(store.clone()).build();
-        let run = second.resume_agent(&id, &agent).await.unwrap();
+        let run = agent.clone().runtime(&second).resume(&id).await.unwrap();
         run.cancel("enough").await.unwrap();
         let events = store.read(&id, 0, usize::MAX).await.unwrap();
         if let Err(problems) = check_events(&events) {

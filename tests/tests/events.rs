@@ -104,7 +104,7 @@ async fn an_old_journal_with_the_instructions_in_its_input_is_taken_up() {
     })]);
     let runtime = test_runtime().store(store).build();
     let agent = Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
-    let result = runtime.resume_agent(&run, &agent).await.unwrap().result().await.unwrap();
+    let result = agent.clone().runtime(&runtime).resume(&run).await.unwrap().result().await.unwrap();
     assert_eq!(result.output(), "8");
     assert_eq!(result.conversation().messages()[0].text(), "Twice 4?");
 }

@@ -365,7 +365,7 @@ async fn holds_over_a_crash(
     for cut in 1..events.len() {
         let runtime = builder().store(store_with(&events[..cut]).await).build();
         let calls = Arc::new(AtomicU32::new(0));
-        let mut handle = runtime.resume_agent(&events[0].run_id, &make(&runtime, &calls)).await.unwrap();
+        let mut handle = make(&runtime, &calls).resume(&events[0].run_id).await.unwrap();
         assert_eq!(outcome(handle.result().await), expected, "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
@@ -431,7 +431,7 @@ fn three_agents(calls: &Arc<AtomicU32>) -> Workflow<(String,), String> {
             let agent = Agent::new(talker(1, &calls)).name(name).tools(tools![look_up]);
             last = b.node(name, (last,), move |cx, (task,)| {
                 let agent = agent.clone();
-                async move { Ok::<_, Error>(cx.run_agent(&agent, task).await?.into_output()) }
+                async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
             });
         }
         last
@@ -603,7 +603,7 @@ async fn retries_that_a_crash_cut_short_are_counted_and_limited() {
         let failed = events[..cut].iter().filter(|event| event.name() == "model.retrying").count();
         let runtime = runtime(store_with(&events[..cut]).await);
         let model = ScriptedModel::new(turns(4 - failed));
-        let mut handle = runtime.resume_agent(&events[0].run_id, &Agent::new(model.clone())).await.unwrap();
+        let mut handle = Agent::new(model.clone()).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), "server");
         model.finish();
         check_events(&handle.recorded()).unwrap();
@@ -633,7 +633,7 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
     // Cut after the second attempt of `b` began.
     let cut = events.iter().enumerate().filter(|(_, event)| event.name() == "model.started").nth(3).unwrap().0 + 1;
     let runtime = runtime(store_with(&events[..cut]).await);
-    let mut handle = runtime.resume_agent(&events[0].run_id, &agent(fails("a", 0), fails("b", 1))).await.unwrap();
+    let mut handle = agent(fails("a", 0), fails("b", 1)).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     assert_eq!(asked(&handle.recorded()), ["a", "a", "b", "b", "b", "c"]);
 
@@ -760,7 +760,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
         });
         let agent = Agent::new(model).tools(tools![look_up]);
         let runtime = redacted().store(store.clone()).build();
-        let mut handle = runtime.resume_agent(&run, &agent).await.unwrap();
+        let mut handle = agent.clone().runtime(&runtime).resume(&run).await.unwrap();
         handle.result().await.unwrap();
         let events = handle.recorded();
         check_events(&events).unwrap();
@@ -813,17 +813,17 @@ async fn what_was_spent_survives_a_snapshot() {
         let each = agent.clone();
         let done = b.map(agentflow::Node::new("each"), tasks, (), move |cx, task: String, ()| {
             let agent = each.clone();
-            async move { Ok::<_, Error>(cx.run_agent(&agent, task).await?.into_output()) }
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         });
         let again = agent.clone();
         let done = b.map(agentflow::Node::new("again"), done, (), move |cx, task: String, ()| {
             let agent = again.clone();
-            async move { Ok::<_, Error>(cx.run_agent(&agent, task).await?.into_output()) }
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         });
         let last = agent.clone();
         b.node("last", (done,), move |cx, (_,): (Vec<String>,)| {
             let agent = last.clone();
-            async move { Ok::<_, Error>(cx.run_agent(&agent, "go").await?.into_output()) }
+            async move { Ok::<_, Error>(agent.run_in(&cx, "go").await?.into_output()) }
         })
     })
     .unwrap();

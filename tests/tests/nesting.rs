@@ -152,7 +152,7 @@ fn runs_of_their_own_that_a_tool_awaits() {
 fn what_a_tool_hands_to_another_task() {
     let model = Caller::new();
     let agent = by_hand(&model, |cx, agent| {
-        let answer = tokio::spawn(async move { Ok(cx.run_agent(&agent, "again").await?.into_output()) });
+        let answer = tokio::spawn(async move { Ok(agent.run_in(&cx, "again").await?.into_output()) });
         Box::pin(async move { answer.await.unwrap() })
     });
     // The tool's task is not polled by the agent around it, so each level asks until too many of its calls have failed.

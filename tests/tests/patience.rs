@@ -76,7 +76,7 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
     let workflow = Workflow::build("w", ["task"], |b, (task,)| {
         b.node("ask", (task,), move |cx, (task,): (String,)| {
             let agent = agent.clone();
-            async move { Ok::<_, Error>(cx.run_agent(&agent, task).await?.into_output()) }
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         })
     })
     .unwrap();
@@ -168,7 +168,7 @@ async fn retries_are_counted_over_a_crash() {
         let runtime = test_runtime().store(store).build();
         let (model, calls) = failing(usize::MAX, refused);
         let agent = Agent::new(model).runtime(&runtime);
-        let mut handle = runtime.resume_agent(&events[0].run_id, &agent).await.unwrap();
+        let mut handle = agent.clone().runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), "transport", "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
@@ -301,7 +301,7 @@ async fn a_failed_run_is_in_the_log_once() {
     let workflow = Workflow::build("logged", ["task"], |b, (task,)| {
         b.node("ask", (task,), move |cx, (task,): (String,)| {
             let agent = agent.clone();
-            async move { Ok::<_, Error>(cx.run_agent(&agent, task).await?.into_output()) }
+            async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         })
     })
     .unwrap();

@@ -123,7 +123,7 @@ impl Cassette {
     /// When the model's name leads to no model.
     pub fn record(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
         let path = path.into();
-        match model.into().open(&Runtime::default()) {
+        match Runtime::default().model(model) {
             Ok(model) => Ok(Self { info: model.info().clone(), shared: Arc::new(Shared::recording(path, model)) }),
             Err(error) => Err(CassetteError { path, problem: error.to_string() }),
         }

@@ -101,7 +101,7 @@ where
     }
 
     fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
-        Box::pin(async move { Ok(Box::new(runtime.resume_agent(run, &self.agent).await?) as Box<dyn Alive>) })
+        Box::pin(async move { Ok(Box::new(self.agent.clone().runtime(runtime).resume(run).await?) as Box<dyn Alive>) })
     }
 
     fn name(&self) -> String {

@@ -11,7 +11,6 @@ use super::definition::AgentDefinition;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::BoxFuture;
-use crate::runtime::Runtime;
 use crate::tool::ToolRef;
 
 /// What the model is told when everything it is to know is in its instruction: a provider takes no conversation that
@@ -51,7 +50,7 @@ pub struct AgentCall {
 
 impl AgentCall {
     pub fn new(definition: &'static AgentDefinition, cx: Option<&Context>) -> Self {
-        let cx = cx.cloned().unwrap_or_else(|| Runtime::default().context());
+        let cx = cx.cloned().unwrap_or_else(Context::detached);
         Self { definition, cx, instruction: String::new(), arguments: String::new(), problem: None }
     }
 
@@ -74,7 +73,7 @@ impl AgentCall {
     /// A value of the application in the instruction.
     #[must_use]
     pub fn app(mut self, key: &str, optional: bool) -> Self {
-        match self.cx.runtime().app(key) {
+        match self.cx.host().app.get(key) {
             Some(value) => push_shown(&mut self.instruction, &value.to_string()),
             None if optional => {}
             None => {
@@ -122,7 +121,7 @@ impl AgentCall {
                 arguments
             }
         };
-        Ok(agent.run_in(&cx, message.into()).await?.into_output())
+        Ok(agent.run_in(&cx, message).await?.into_output())
     }
 }
 

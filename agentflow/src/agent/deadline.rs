@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::context::RunShared;
+use crate::run::RunShared;
 
 /// The outcome of `work`, unless it takes longer than `limit` while the run is not held.
 pub(super) async fn within<T>(

@@ -1,14 +1,15 @@
 //! What an `#[agent]` is, as the program was linked with it. It holds no argument and asks no model.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::Agent;
 use super::call::AgentOptions;
 use super::limits::Limits;
-use super::{Agent, ModelSource};
 use crate::context::Context;
-use crate::error::{Error, Result};
-use crate::model::ModelSettings;
+use crate::error::{Error, RegistryError, Result};
+use crate::model::{ModelSettings, ModelSource};
 use crate::tool::{SourceLocation, ToolRef};
 
 const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in its attribute, or give its runtime one \
@@ -76,9 +77,9 @@ impl AgentDefinition {
 
     /// The agent that answers one call in a context: everything but its output type.
     pub(super) fn agent(&self, cx: &Context, instruction: String) -> Result<Agent> {
-        let runtime = cx.runtime();
-        let model = runtime
-            .agent_model(self.name)
+        let models = cx.host().part::<AgentModels>();
+        let model = models
+            .and_then(|models| models.of(self.name))
             .or_else(|| self.options.model.map(ModelSource::from))
             .ok_or_else(|| self.error(NO_MODEL))?;
         let settings = ModelSettings {
@@ -94,7 +95,7 @@ impl AgentDefinition {
         };
         let agent = Agent::new(model)
             .name(self.name)
-            .runtime(runtime)
+            .host(cx.host())
             .resources(cx.resources())
             .tools(self.tools())
             .settings(settings)
@@ -116,4 +117,43 @@ impl fmt::Debug for AgentDefinition {
             .field("source", &self.source().to_string())
             .finish_non_exhaustive()
     }
+}
+
+/// The models that `#[agent]`s have in place of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AgentModels {
+    pub(crate) all: Option<ModelSource>,
+    pub(crate) by_name: BTreeMap<String, ModelSource>,
+}
+
+impl AgentModels {
+    /// The model that the `#[agent]` of a name has in place of its own.
+    fn of(&self, name: &str) -> Option<ModelSource> {
+        self.by_name.get(name).or(self.all.as_ref()).cloned()
+    }
+}
+
+/// One `#[agent]` of the program; collected when it is linked.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinkedAgent(pub fn() -> &'static AgentDefinition);
+
+inventory::collect!(LinkedAgent);
+
+/// The `#[agent]`s that are linked into the program, by name.
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static AgentDefinition>, RegistryError> {
+    let mut all: Vec<_> = inventory::iter::<LinkedAgent>.into_iter().map(|linked| (linked.0)()).collect();
+    // As for the tools: link order is not stable.
+    all.sort_by_key(|agent| (agent.name(), agent.source().file, agent.source().line));
+    let mut agents = BTreeMap::new();
+    for agent in all {
+        if let Some(first) = agents.insert(agent.name(), agent) {
+            return Err(RegistryError::DuplicateAgent {
+                name: agent.name(),
+                first: AgentDefinition::source(first),
+                second: agent.source(),
+            });
+        }
+    }
+    Ok(agents)
 }

@@ -16,16 +16,15 @@ use tracing::Instrument;
 use super::deadline::within;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
-use super::request::{RunEnd, RunRequest};
-use crate::context::{Context, RunShared};
+use super::request::RunRequest;
+use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{
-    AgentCompleted, AgentStarted, EventKind, Events, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms,
-};
+use crate::event::{AgentCompleted, AgentStarted, EventKind, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms};
 use crate::message::{Message, Part, ToolCall, ToolStatus};
 use crate::middleware::Middleware;
 use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
 use crate::path::StepPath;
+use crate::run::{Events, RunEnd, RunShared};
 use crate::telemetry;
 use crate::text::panic_text;
 
@@ -55,8 +54,8 @@ pub(super) type Hooks = Arc<[Arc<dyn Middleware>]>;
 impl Run {
     /// A run of its own.
     pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Self {
-        let id = request.run_id.take().unwrap_or_else(|| plan.runtime.new_run_id());
-        let shared = Arc::new(RunShared::new(id, &plan.runtime, plan.runtime.new_journal()));
+        let id = request.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
+        let shared = Arc::new(RunShared::new(id, &plan.host, plan.host.new_journal()));
         Self::begin(plan, request, shared, StepPath::root())
     }
 
@@ -98,7 +97,7 @@ impl Run {
         };
         let timeout = limits.timeout;
         let spent = match began {
-            Some(_) => shared.log.time_spent(&base, shared.clock.now()),
+            Some(_) => shared.log.time_spent(&base, shared.now()),
             None => Duration::ZERO,
         };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
@@ -130,7 +129,7 @@ impl Run {
             return run;
         }
         if run.base.is_root() {
-            run.shared.runtime.remember(&run.shared);
+            run.shared.host.remember(&run.shared);
         }
         let input = match &plan.instructions {
             Some(instructions) => conversation.without_leading(instructions),
@@ -349,7 +348,7 @@ impl Run {
 
     /// Whether spans hold contents. They do not where something is taken out of events.
     pub(super) fn traces_content(&self) -> bool {
-        self.plan.runtime.traces_content() && self.shared.runtime.redactor().is_none()
+        self.plan.host.trace_content && self.shared.host.redactor.is_none()
     }
 
     /// Whether the run as a whole may make another model call. One that a crash cut short is not another one.
@@ -393,13 +392,13 @@ impl Run {
         request: ModelRequest,
     ) -> Result<ModelResponse, ModelError> {
         let log = &self.shared.log;
-        let mut asked = request.stream.then(|| self.shared.clock.now());
+        let mut asked = request.stream.then(|| self.shared.now());
         // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
         // pushing to it copies nothing.
         let mut stream = model.stream(request);
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {
-                telemetry::record_first_piece(self.shared.clock.now().since(asked));
+                telemetry::record_first_piece(self.shared.now().since(asked));
             }
             let delta = match event? {
                 ModelEvent::Completed(response) => {
@@ -410,7 +409,7 @@ impl Run {
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
                 ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
             };
-            log.delta(self.shared.clock.now(), path, delta);
+            log.delta(self.shared.now(), path, delta);
         }
         Err(ModelError::truncated())
     }

@@ -11,25 +11,24 @@ use futures_util::stream::FuturesUnordered;
 
 use super::driver::{Hooks, Run, with_call_ids};
 use super::machine::PendingTool;
-use super::output::ANSWER_TOOL;
 use super::plan::Plan;
-use super::request::RunEnd;
 use super::tool_calls::{Pace, ToolEnded, ToolRun};
-use crate::context::{Context, RunShared};
+use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, EventKind, ModelDelta};
+use crate::event::{ANSWER_TOOL, AgentCompleted, EventKind, ModelDelta};
 use crate::message::{Role, ToolCall, ToolResult};
-use crate::middleware::{AgentStep, Flow, ModelStep, Place, Recovery, RunInfo, ToolStep};
+use crate::middleware::{self, AgentStep, Flow, ModelStep, Place, Recovery, RunInfo, ToolStep};
 use crate::model::{BoxFuture, Model, ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
+use crate::run::{RunEnd, RunShared};
 use crate::tool::Effects;
 
 /// What stands around an agent in a run: the run's middleware, then the agent's own.
 pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> Option<Hooks> {
-    let (run, own) = (shared.runtime.middleware(), &plan.middleware);
+    let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
     match (run.is_empty(), own.is_empty()) {
         (true, true) => None,
-        (false, true) => Some(Arc::clone(run)),
+        (false, true) => Some(run),
         (true, false) => Some(Arc::clone(own)),
         (false, false) => Some(run.iter().chain(own.iter()).cloned().collect()),
     }
@@ -52,7 +51,7 @@ impl Run {
     pub(super) async fn before_agent(&mut self) -> Result<Option<RunEnd>> {
         if self.base.is_root() {
             let info = self.run_info();
-            for hook in self.shared.runtime.middleware().iter() {
+            for hook in middleware::of_host(&self.shared.host).iter() {
                 hook.before_run(&info).await?;
             }
         }
@@ -111,7 +110,7 @@ impl Run {
     pub(super) async fn after_run(&self, ended: &Result<RunEnd>) {
         if self.base.is_root() {
             let info = self.run_info();
-            for hook in self.shared.runtime.middleware().iter().rev() {
+            for hook in middleware::of_host(&self.shared.host).iter().rev() {
                 hook.after_run(&info, ended.as_ref().map(drop)).await;
             }
         }
@@ -263,7 +262,7 @@ impl Run {
     fn show(&self, path: &StepPath, response: &ModelResponse) {
         let text = response.text();
         if self.shared.log.wants_deltas() && !text.is_empty() {
-            self.shared.log.delta(self.shared.clock.now(), path, ModelDelta::Text(text.into_owned()));
+            self.shared.log.delta(self.shared.now(), path, ModelDelta::Text(text.into_owned()));
         }
     }
 

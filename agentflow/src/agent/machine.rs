@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use self::calls::Calls;
 use super::limits::Limits;
-use super::output::{ANSWER_TOOL, OutputRule, answer_text, repair_text};
-use crate::error::{Error, Failure};
-use crate::event::{AgentCompleted, AgentStarted, Event, EventKind, RunCompleted};
+use super::output::{OutputRule, repair_text};
+use crate::error::Error;
+use crate::event::{ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunCompleted, answer_text};
+use crate::failure::Failure;
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
+use crate::middleware::Attempt;
 use crate::model::{ModelInfo, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
 
@@ -58,16 +60,6 @@ pub(crate) enum Outcome {
     Failed(Error),
     /// The run has ended before; there is nothing to record. What it came to, where that is known.
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
-}
-
-/// An attempt at a model call that failed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Attempt {
-    /// The model that was asked.
-    pub info: ModelInfo,
-    /// Why it failed.
-    pub error: Arc<Failure>,
 }
 
 #[derive(Clone, Debug)]

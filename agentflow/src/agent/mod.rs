@@ -5,6 +5,7 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
+mod callbacks;
 mod deadline;
 pub(crate) mod definition;
 mod driver;
@@ -23,23 +24,20 @@ use std::sync::{Arc, OnceLock};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
+pub(crate) use self::definition::{AgentModels, linked as linked_agents};
 pub use self::limits::Limits;
-pub use self::machine::Attempt;
 use self::output::Output;
-pub use self::plan::ModelSource;
 use self::plan::Plan;
-pub(crate) use self::request::RunEnd;
-pub use self::request::{RunRequest, RunResult};
+pub use self::request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::event::RunId;
-use crate::handle::{Ended, RunHandle, RunStream};
+
 use crate::middleware::Middleware;
-use crate::model::ModelSettings;
-use crate::nesting::Around;
+use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
-use crate::runtime::Runtime;
+use crate::run::{Around, Ended, Host, RunHandle, RunResult, RunShared, RunStream};
 use crate::tool::ToolRef;
 
 /// A model with instructions and tools.
@@ -91,7 +89,7 @@ struct Description {
     resources: Resources,
     scopes: Vec<Arc<str>>,
     middleware: Vec<Arc<dyn Middleware>>,
-    runtime: Runtime,
+    host: Arc<Host>,
 }
 
 impl Agent {
@@ -108,7 +106,7 @@ impl Agent {
                 resources: Resources::default(),
                 scopes: Vec::new(),
                 middleware: Vec::new(),
-                runtime: Runtime::default(),
+                host: Arc::clone(Host::of_process()),
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -168,12 +166,12 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.resources.extend(resources))
     }
 
-    /// The runtime whose clock, sinks, resources and models the agent uses. Default: [`Runtime::default`].
-    pub fn runtime(self, runtime: &Runtime) -> Self {
-        self.changed(|agent| agent.runtime = runtime.clone())
+    /// The host whose clock, sinks, resources and models the agent uses.
+    pub(crate) fn host(self, host: &Arc<Host>) -> Self {
+        self.changed(|agent| agent.host = Arc::clone(host))
     }
 
-    /// What [`Callbacks::with`](crate::middleware::Callbacks::with) does.
+    /// What [`Callbacks::with`] does.
     pub(crate) fn with_middleware(self, middleware: impl Middleware + 'static) -> Self {
         self.changed(|agent| agent.middleware.push(Arc::new(middleware)))
     }
@@ -230,16 +228,27 @@ impl<O: 'static> Agent<O> {
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
-        let around = Around::enter(&plan.runtime, None)?;
-        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request.into(), None)).await?)
+        let around = Around::enter(plan.host.max_nesting, 0)?;
+        self.result(around.poll(driver::Run::start(plan, request.into(), None)).await?)
     }
 
-    /// What [`Context::run_agent`] does.
-    pub(crate) async fn run_in(&self, cx: &Context, request: RunRequest) -> Result<RunResult<O>> {
+    /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
+    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that belongs
+    /// to no run, this is [`run`](Self::run).
+    ///
+    /// The request's run id is not used. Dropping the future ends the agent.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
-        let around = Around::enter(cx.runtime(), Some(cx))?;
-        let step = (!cx.is_detached()).then_some(cx);
-        RunResult::new(&self.output, around.poll(driver::Run::start(plan, request, step)).await?)
+        let around = Around::enter(cx.host().max_nesting, cx.depth())?;
+        let step = cx.is_step().then_some(cx);
+        self.result(around.poll(driver::Run::start(plan, request.into(), step)).await?)
+    }
+
+    fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {
+        self.output.result(end)
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
@@ -267,19 +276,21 @@ impl<O: 'static> Agent<O> {
         Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
     }
 
-    /// What [`Runtime::resume_agent`] does.
-    pub(crate) async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
-        let plan = self.plan()?;
-        let shared = plan.runtime.take_up_agent(run, &plan.name).await?;
-        let run = driver::Run::resumed(plan, shared);
-        Ok(self.spawn(run))
+    /// The agent's name, once it is found to be as described, and the host that it uses.
+    pub(crate) fn planned(&self) -> Result<(&Arc<str>, &Arc<Host>)> {
+        self.plan().map(|plan| (&plan.name, &plan.host))
+    }
+
+    /// Continues a run whose journal is in the log.
+    pub(crate) fn continued(&self, shared: Arc<RunShared>) -> Result<RunHandle<RunResult<O>>> {
+        Ok(self.spawn(driver::Run::resumed(self.plan()?, shared)))
     }
 
     fn spawn(&self, run: driver::Run) -> RunHandle<RunResult<O>> {
         let (shared, output) = (run.shared(), self.output.clone());
         let ended = run.run_through();
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
-            Ended::Agent(end) => RunResult::new(&output, end),
+            Ended::Agent(end) => output.result(end),
             Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is none of an agent".to_owned() }),
         })
     }
@@ -310,7 +321,7 @@ impl fmt::Debug for Description {
             .field("resources", &self.resources)
             .field("scopes", &self.scopes)
             .field("middleware", &middleware)
-            .field("runtime", &self.runtime)
+            .field("host", &self.host)
             .finish()
     }
 }

@@ -10,13 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::message::Message;
+use crate::error::Error;
+use crate::event::{ANSWER_TOOL, answer_text};
 use crate::model::OutputSchema;
+use crate::run::{RunEnd, RunResult};
 use crate::strict;
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
-
-/// The tool that a model calls to answer when its provider takes no schema with the request.
-pub(crate) const ANSWER_TOOL: &str = "final_answer";
 
 /// How an answer becomes a value of type `O`.
 pub(super) struct Output<O> {
@@ -64,16 +63,12 @@ impl<O> Output<O> {
         self.check
     }
 
-    pub(super) fn decode(&self, message: &Message) -> Result<O, String> {
-        (self.decode)(&answer_text(message))
-    }
-}
-
-/// The text of an answer: what the model said, or what it called [`ANSWER_TOOL`] with.
-pub(super) fn answer_text(message: &Message) -> std::borrow::Cow<'_, str> {
-    match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {
-        Some(call) => std::borrow::Cow::Borrowed(&call.arguments),
-        None => message.text(),
+    /// What a run came to, with its answer as a value.
+    pub(super) fn result(&self, end: RunEnd) -> Result<RunResult<O>, Error> {
+        match (self.decode)(&answer_text(&end.completed.message)) {
+            Ok(output) => Ok(RunResult::new(output, end)),
+            Err(problem) => Err(Error::InvalidOutput { attempts: 1, problem }),
+        }
     }
 }
 

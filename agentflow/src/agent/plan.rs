@@ -6,91 +6,15 @@ use std::sync::Arc;
 
 use super::Description;
 use super::limits::Limits;
-use super::output::{ANSWER_TOOL, AnswerTool, Output, OutputRule};
+use super::output::{AnswerTool, Output, OutputRule};
 use crate::error::Result;
+use crate::event::ANSWER_TOOL;
 use crate::message::Message;
 use crate::middleware::Middleware;
-use crate::model::{Model, ModelInfo, ModelRef, ModelRefError, ModelSettings, OutputMode, OutputSchema, ToolChoice};
-use crate::registry::Registry;
+use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::Resources;
-use crate::runtime::Runtime;
-use crate::tool::{ToolManifest, ToolRef};
-
-/// Where an agent's model comes from: a name, or the model itself.
-#[derive(Clone)]
-pub struct ModelSource(Source);
-
-impl ModelSource {
-    /// Who the model is: what its name says, or what it says itself. Nothing is opened.
-    ///
-    /// # Errors
-    /// When the name is not understood.
-    pub fn info(&self) -> Result<ModelInfo, ModelRefError> {
-        match &self.0 {
-            Source::Given(model) => Ok(model.info().clone()),
-            Source::Named(name) => {
-                let name: ModelRef = name.parse()?;
-                Ok(ModelInfo::new(name.provider(), name.model()))
-            }
-        }
-    }
-
-    /// The model itself; one that is named comes from the runtime.
-    ///
-    /// # Errors
-    /// When the name is not understood or leads to no model.
-    pub fn open(&self, runtime: &Runtime) -> Result<Arc<dyn Model>, ModelRefError> {
-        match &self.0 {
-            Source::Given(model) => Ok(Arc::clone(model)),
-            Source::Named(name) => runtime.model(&name.parse()?),
-        }
-    }
-}
-
-#[derive(Clone)]
-enum Source {
-    Named(String),
-    Given(Arc<dyn Model>),
-}
-
-impl From<&str> for ModelSource {
-    fn from(name: &str) -> Self {
-        Self(Source::Named(name.to_owned()))
-    }
-}
-
-impl From<String> for ModelSource {
-    fn from(name: String) -> Self {
-        Self(Source::Named(name))
-    }
-}
-
-impl From<ModelRef> for ModelSource {
-    fn from(name: ModelRef) -> Self {
-        Self(Source::Named(name.to_string()))
-    }
-}
-
-impl<M: Model + 'static> From<M> for ModelSource {
-    fn from(model: M) -> Self {
-        Self(Source::Given(Arc::new(model)))
-    }
-}
-
-impl From<Arc<dyn Model>> for ModelSource {
-    fn from(model: Arc<dyn Model>) -> Self {
-        Self(Source::Given(model))
-    }
-}
-
-impl fmt::Debug for ModelSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Source::Named(name) => name.fmt(f),
-            Source::Given(model) => model.info().fmt(f),
-        }
-    }
-}
+use crate::run::Host;
+use crate::tool::{Registry, ToolManifest, ToolRef};
 
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
@@ -104,7 +28,7 @@ pub(super) struct Plan {
     pub(super) resources: Resources,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
-    pub(super) runtime: Runtime,
+    pub(super) host: Arc<Host>,
 }
 
 /// How the model is brought to answer in the output type's shape.
@@ -116,7 +40,7 @@ pub(super) struct PlannedOutput {
 
 impl Plan {
     pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
-        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, runtime } =
+        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, host } =
             description;
         if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
             let name = redacts.name();
@@ -129,10 +53,10 @@ impl Plan {
         for tool in tools {
             registry.register(tool.clone()).map_err(|error| description.build_error(error.to_string()))?;
         }
-        let mut all_resources = runtime.resources().clone();
+        let mut all_resources = host.resources.clone();
         all_resources.extend(resources);
         check_resources(description, &registry, &all_resources)?;
-        let model = model.open(runtime)?;
+        let model = host.open(model)?;
         let mut settings = settings.clone();
         let output = match output.schema() {
             None => None,
@@ -166,7 +90,7 @@ impl Plan {
             resources: all_resources,
             scopes: scopes.as_slice().into(),
             middleware: middleware.as_slice().into(),
-            runtime: runtime.clone(),
+            host: Arc::clone(host),
         })
     }
 

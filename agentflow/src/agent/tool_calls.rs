@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::nesting::Around;
 use crate::path::StepPath;
+use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{Effects, invoke, not_found};
@@ -98,7 +98,7 @@ impl Run {
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
-        if too_deep { Err(Error::NestingLimit { depth: self.shared.runtime.max_nesting() }) } else { Ok(()) }
+        if too_deep { Err(Error::NestingLimit { depth: self.shared.host.max_nesting }) } else { Ok(()) }
     }
 }
 
@@ -146,7 +146,7 @@ impl ToolRun {
         cx.run().log.commit().await?;
         let began = cx.now();
         let tool = plan.tools.get(&*call.name);
-        let content = plan.runtime.traces_content() && cx.run().runtime.redactor().is_none();
+        let content = plan.host.trace_content && cx.host().redactor.is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
         let (result, too_deep) = match tool {
             Some(tool) => {

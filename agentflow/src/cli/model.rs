@@ -32,7 +32,7 @@ pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, S
     }
     macro_rules! built {
         ($builder:expr) => {{
-            let mut builder = $builder.http(http(args)).secrets(host.secrets());
+            let mut builder = $builder.http(http(args)).secrets(Arc::clone(&host.host().secrets));
             if let Some(url) = &args.base_url {
                 builder = builder.base_url(url.as_str());
             }

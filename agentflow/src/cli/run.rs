@@ -12,12 +12,11 @@ use super::{ctrl_c, model};
 use crate::agent::{Agent, Limits};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
-use crate::handle::RunStream;
 use crate::message::{ToolResult, ToolStatus};
 use crate::model::Usage;
-use crate::registry::Registry;
+use crate::run::RunStream;
 use crate::runtime::Runtime;
-use crate::tool::ToolRef;
+use crate::tool::{Registry, ToolRef};
 
 const CTRL_C: &str = "stopped by Ctrl-C";
 

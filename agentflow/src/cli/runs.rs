@@ -8,11 +8,11 @@ use super::ctrl_c;
 use super::output::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::RunId;
+use crate::run::Approval;
 use crate::runtime::{NodeStatus, Runtime};
 use crate::store::{RunFilter, RunList, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::Approval;
 
 /// How often a journal that grows in another process is looked at.
 const FOLLOW: Duration = Duration::from_millis(200);

@@ -1,9 +1,8 @@
 //! `tools list`. It calls no tool.
 
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
-use crate::registry::Registry;
 use crate::text::OneLine;
-use crate::tool::{Effects, ToolDefinition};
+use crate::tool::{Effects, Registry, ToolDefinition};
 
 pub(super) fn list(json: bool) -> Result<(), Stop> {
     let registry = Registry::linked()?;

@@ -11,7 +11,7 @@ use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
-use crate::handle::RunHandle;
+use crate::run::RunHandle;
 use crate::runtime::{RunReport, Runtime};
 use crate::text::OneLine;
 use crate::value::Encoded;

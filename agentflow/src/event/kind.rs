@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Spending;
 use super::run::{
-    AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, Spending, WorkflowCompleted,
+    WorkflowStarted,
 };
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::tool_definition::Effects;

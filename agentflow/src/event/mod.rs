@@ -3,38 +3,24 @@
 //! A recorded event is a record of the journal: folding the events of a run gives its state again, so nothing is kept
 //! twice. Deltas are not recorded; they exist only while somebody listens.
 
-mod emit;
-mod journal;
 mod json;
 mod kind;
-mod ledger;
 mod line;
-mod log;
-mod replies;
 mod run;
 mod sink;
-mod void;
-mod waits;
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::journal::Journal;
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
-pub(crate) use self::ledger::Ledger;
-pub use self::ledger::Spending;
-pub(crate) use self::log::EventLog;
-pub use self::log::Events;
-pub(crate) use self::replies::read_outcome;
+pub(crate) use self::run::{ANSWER_TOOL, answer_text};
 pub use self::run::{
-    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms,
+    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms, Spending,
     WorkflowCompleted, WorkflowStarted,
 };
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
-pub(crate) use self::void::Void;
-pub(crate) use self::waits::Waits;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 

@@ -1,5 +1,6 @@
 //! What a run, an agent or a workflow begins with and what it comes to.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -183,6 +184,11 @@ impl AgentCompleted {
     pub(crate) fn new(message: Arc<Message>, stop_reason: StopReason, steps: u32, usage: Usage) -> Self {
         Self { message, stop_reason, steps, usage, answered_by: None }
     }
+
+    /// The text of the answer: what the model said, or the JSON that it gave for the agent's output type.
+    pub fn text(&self) -> Cow<'_, str> {
+        answer_text(&self.message)
+    }
 }
 
 /// What a workflow came to.
@@ -235,5 +241,32 @@ impl fmt::Display for PauseReason {
             Self::Approval => "approval",
             Self::Interrupted => "interrupted",
         })
+    }
+}
+
+/// What one agent of a run has spent on one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Spending {
+    /// The agent's name.
+    pub agent: Arc<str>,
+    /// The wire format or maker.
+    pub provider: Arc<str>,
+    /// The model's name.
+    pub model: Arc<str>,
+    /// How many calls were begun, failed ones included; an answer that middleware gave is none.
+    pub calls: u32,
+    /// The tokens of all answers.
+    pub usage: Usage,
+}
+
+/// The tool that a model calls to answer when its provider takes no schema with the request.
+pub(crate) const ANSWER_TOOL: &str = "final_answer";
+
+/// The text of an answer: what the model said, or what it called [`ANSWER_TOOL`] with.
+pub(crate) fn answer_text(message: &Message) -> Cow<'_, str> {
+    match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {
+        Some(call) => Cow::Borrowed(&call.arguments),
+        None => message.text(),
     }
 }

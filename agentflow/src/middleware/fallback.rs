@@ -7,9 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Flow, Middleware, ModelStep, Recovery};
-use crate::agent::ModelSource;
 use crate::error::Result;
-use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, OutputMode};
+use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, ModelSource, OutputMode};
 
 /// Asks these models in order when the agent's own fails; see [`FallbackModels`].
 ///
@@ -66,7 +65,7 @@ impl FallbackModels {
 
     /// The first model that has not failed in this call.
     fn next(&self, step: &ModelStep) -> Option<Arc<dyn Model>> {
-        let runtime = step.context().runtime();
+        let host = step.context().host();
         let tried = |model: &dyn Model| {
             model.info() == step.info() || step.failed().iter().any(|attempt| attempt.info == *model.info())
         };
@@ -74,7 +73,7 @@ impl FallbackModels {
             Some(schema) => model.output_mode(schema, !step.request.tools.is_empty()) == Ok(OutputMode::Native),
             None => true,
         };
-        self.models.iter().find_map(|source| match source.open(runtime) {
+        self.models.iter().find_map(|source| match host.open(source) {
             Ok(model) => (!tried(&*model) && fits(&*model)).then_some(model),
             Err(problem) => {
                 tracing::warn!(%problem, "a fallback model cannot be opened");
@@ -96,7 +95,7 @@ impl Middleware for FallbackModels {
             && last.info != *step.info()
             && step.failed().iter().any(|attempt| attempt.info == *step.info())
             && let Some(source) = self.models.iter().find(|source| source.info().is_ok_and(|info| info == last.info))
-            && let Ok(model) = source.open(step.context().runtime())
+            && let Ok(model) = step.context().host().open(source)
         {
             step.set_model(model);
         }

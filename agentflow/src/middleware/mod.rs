@@ -1,7 +1,7 @@
 //! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
 //!
 //! Middleware of a runtime ([`RuntimeBuilder::with`](crate::RuntimeBuilder::with)) stands around all agents, in the order
-//! in which it was added; an agent's own ([`Callbacks`]) stands inside of it. Like the
+//! in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it. Like the
 //! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
 //! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
 //! own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
@@ -41,7 +41,6 @@
 mod breaker;
 mod budget;
 mod cache;
-mod callbacks;
 mod cost;
 mod fallback;
 mod rate;
@@ -50,6 +49,7 @@ mod reserve;
 mod retry;
 mod step;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -57,19 +57,18 @@ use async_trait::async_trait;
 pub use self::breaker::{CircuitBreaker, circuit_breaker};
 pub use self::budget::{Scope, TokenBudget, token_budget};
 pub use self::cache::{Cache, CacheStore, MemoryCache, cache};
-pub use self::callbacks::Callbacks;
 pub use self::cost::{Cost, CostSink, CostTracker, Price, Prices, cost_tracker};
 pub use self::fallback::{FallbackModels, fallback_models};
 pub use self::rate::{RateLimit, rate_limit};
 pub use self::redact::{Redact, Redactor, redact};
 pub(crate) use self::reserve::Place;
 pub use self::retry::{Retry, retry};
-pub use self::step::{AgentStep, ModelStep, RunInfo, ToolStep};
-pub use crate::agent::Attempt;
+pub use self::step::{AgentStep, Attempt, ModelStep, RunInfo, ToolStep};
 use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::{Message, ToolResult};
 use crate::model::{ModelError, ModelResponse};
+use crate::run::Host;
 
 /// Whether things take their course.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,4 +194,12 @@ pub trait Middleware: Send + Sync {
     fn redactor(&self) -> Option<Redactor> {
         None
     }
+}
+
+/// The middleware of a runtime, the outermost first.
+pub(crate) struct OfRuntime(pub(crate) Arc<[Arc<dyn Middleware>]>);
+
+/// What stands around all agents of a host, the outermost first.
+pub(crate) fn of_host(host: &Host) -> Arc<[Arc<dyn Middleware>]> {
+    host.part::<OfRuntime>().map(|of| Arc::clone(&of.0)).unwrap_or_default()
 }

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Place;
-use crate::agent::Attempt;
-use crate::context::{Context, RunShared};
+use crate::context::Context;
 use crate::event::{RunId, Spending};
+use crate::failure::Failure;
 use crate::message::{Conversation, Part, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelInfo, ModelRequest, Usage};
+use crate::run::RunShared;
 use crate::tool::ToolDefinition;
 
 /// Which run a hook is about.
@@ -79,6 +80,16 @@ pub struct ModelStep {
     pub(crate) notes: Vec<(String, String)>,
     /// What the call holds in budgets.
     pub(crate) places: Vec<Place>,
+}
+
+/// An attempt at a model call that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The model that was asked.
+    pub info: ModelInfo,
+    /// Why it failed.
+    pub error: Arc<Failure>,
 }
 
 /// The bytes that a token stands for, when nothing is known: a little less than of English text, since an estimate that

@@ -28,6 +28,7 @@ mod output;
 mod provider;
 mod reference;
 mod secret;
+mod source;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(crate) use self::provider::built_in_providers;
 pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
+pub use self::source::ModelSource;
 use crate::message::{Conversation, Message, ToolCall};
 use crate::tool_definition::ToolManifest;
 

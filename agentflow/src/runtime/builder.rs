@@ -1,86 +1,61 @@
 //! What a runtime is described by, part by part. Nothing is started or opened here.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{AgentModels, Runtime, Settings};
-use crate::agent::{Limits, ModelSource};
+use super::Runtime;
+use super::workflows::{self, Given};
+use crate::agent::AgentModels;
 use crate::event::{EventSink, RunId};
-use crate::middleware::Middleware;
-use crate::model::{EnvSecrets, Model, ModelRef, SecretProvider};
-use crate::resource::Resources;
+use crate::middleware::{self, Middleware};
+use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
+use crate::run::Host;
 use crate::store::Store;
-use crate::time::{Clock, SystemClock};
+use crate::time::Clock;
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
 /// Describes a [`Runtime`].
 #[must_use]
+#[derive(Default)]
 pub struct RuntimeBuilder {
-    settings: Settings,
-}
-
-impl Default for RuntimeBuilder {
-    fn default() -> Self {
-        let settings = Settings {
-            clock: Arc::new(SystemClock),
-            ids: Arc::new(random_id),
-            resources: Resources::default(),
-            sinks: Vec::new(),
-            secrets: Arc::new(EnvSecrets),
-            models: BTreeMap::new(),
-            agents: AgentModels::default(),
-            app: BTreeMap::new(),
-            store: None,
-            trace_content: false,
-            middleware: Arc::default(),
-            redactor: None,
-            max_llm_calls: Limits::default().max_llm_calls,
-            max_output_bytes: 16 << 20,
-            max_nesting: crate::nesting::MAX_NESTING,
-            workflows: BTreeMap::new(),
-        };
-        Self { settings }
-    }
-}
-
-/// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.
-fn random_id() -> RunId {
-    let millis = SystemClock.now().as_millis();
-    RunId::new(format!("{millis:012x}-{:016x}", fastrand::u64(..)))
+    host: Host,
+    sinks: Vec<Arc<dyn EventSink>>,
+    middleware: Vec<Arc<dyn Middleware>>,
+    agents: AgentModels,
+    workflows: Given,
 }
 
 impl RuntimeBuilder {
     /// Where timestamps come from. Default: the system's clock.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.settings.clock = Arc::new(clock);
+        self.host.clock = Arc::new(clock);
         self
     }
 
     /// Where the ids of new runs come from. Default: time and chance.
     pub fn run_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Self {
-        self.settings.ids = Arc::new(ids);
+        self.host.ids = Arc::new(ids);
         self
     }
 
     /// Gives all tools of all agents a resource, found by its type.
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
-        self.settings.resources.insert(resource);
+        self.host.resources.insert(resource);
         self
     }
 
     /// Shows all events of all runs to a sink.
     pub fn sink(mut self, sink: impl EventSink + 'static) -> Self {
-        self.settings.sinks.push(Arc::new(sink));
+        self.sinks.push(Arc::new(sink));
         self
     }
 
     /// Where keys come from. Default: the environment.
     pub fn secrets(mut self, secrets: impl SecretProvider + 'static) -> Self {
-        self.settings.secrets = Arc::new(secrets);
+        self.host.secrets = Arc::new(secrets);
         self
     }
 
@@ -90,7 +65,7 @@ impl RuntimeBuilder {
     where
         F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync + 'static,
     {
-        self.settings.models.insert(provider.into(), Arc::new(factory));
+        self.host.models.insert(provider.into(), Arc::new(factory));
         self
     }
 
@@ -117,20 +92,20 @@ impl RuntimeBuilder {
     /// # }
     /// ```
     pub fn model(mut self, model: impl Into<ModelSource>) -> Self {
-        self.settings.agents.all = Some(model.into());
+        self.agents.all = Some(model.into());
         self
     }
 
     /// Gives the `#[agent]` of a name this model, whatever its attribute and [`model`](Self::model) say.
     pub fn agent_model(mut self, agent: impl Into<String>, model: impl Into<ModelSource>) -> Self {
-        self.settings.agents.by_name.insert(agent.into(), model.into());
+        self.agents.by_name.insert(agent.into(), model.into());
         self
     }
 
     /// Gives the application a value that instructions show by `{app:KEY}`: a string as it is, everything else as JSON.
     /// A second one of the same key replaces the first.
     pub fn app(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.settings.app.insert(key.into(), value.into());
+        self.host.app.insert(key.into(), value.into());
         self
     }
 
@@ -139,7 +114,7 @@ impl RuntimeBuilder {
     /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
     /// its whole conversation.
     pub fn trace_content(mut self, yes: bool) -> Self {
-        self.settings.trace_content = yes;
+        self.host.trace_content = yes;
         self
     }
 
@@ -155,29 +130,27 @@ impl RuntimeBuilder {
     /// ```
     #[doc(alias = "use")]
     pub fn with(mut self, middleware: impl Middleware + 'static) -> Self {
-        let settings = &mut self.settings;
         if let Some(redactor) = middleware.redactor() {
-            settings.redactor = Some(match settings.redactor.take() {
+            self.host.redactor = Some(match self.host.redactor.take() {
                 Some(before) => before.and(redactor),
                 None => redactor,
             });
         }
-        let added: Arc<dyn Middleware> = Arc::new(middleware);
-        settings.middleware = settings.middleware.iter().cloned().chain([added]).collect();
+        self.middleware.push(Arc::new(middleware));
         self
     }
 
     /// The most model calls of a run of a workflow and of everything it starts. Default 500. Of a run of an agent, the
     /// agent's [`Limits::max_llm_calls`] says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
-        self.settings.max_llm_calls = calls;
+        self.host.max_llm_calls = calls;
         self
     }
 
     /// The most bytes that the output of one step of a workflow may have as JSON. Default 16 MiB. A step with a larger
     /// one fails as `too_large`; put the data where it belongs and hand on where it is.
     pub fn max_output_bytes(mut self, bytes: usize) -> Self {
-        self.settings.max_output_bytes = bytes;
+        self.host.max_output_bytes = bytes;
         self
     }
 
@@ -188,32 +161,38 @@ impl RuntimeBuilder {
     /// All levels are polled on one stack. In a build without optimizations a level takes up to 50 KiB of it, beside what
     /// the bodies of tools and steps take; a much higher limit needs a larger `thread_stack_size` of the tokio runtime.
     pub fn max_nesting(mut self, depth: u32) -> Self {
-        self.settings.max_nesting = depth.max(1);
+        self.host.max_nesting = depth.max(1);
         self
     }
 
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// goes on.
     pub fn store(mut self, store: impl Store) -> Self {
-        self.settings.store = Some(Arc::new(store));
+        self.host.set_store(Arc::new(store));
         self
     }
 
     /// Makes a workflow known by its name, so that its runs can be taken up by their id. One of the same name takes the
     /// place of an earlier one, and of one that is linked into the program.
     pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
-        self.settings.workflows.insert(workflow.name().into(), Arc::clone(workflow.spec()));
+        self.workflows.0.insert(workflow.name().into(), Arc::clone(workflow.spec()));
         self
     }
 
     /// The runtime.
     pub fn build(self) -> Runtime {
-        Runtime::new(self.settings)
+        let Self { mut host, sinks, middleware, agents, workflows } = self;
+        host.sinks = sinks.into();
+        host.check_answer = workflows::checked;
+        host.set_part(middleware::OfRuntime(middleware.into()));
+        host.set_part(agents);
+        host.set_part(workflows);
+        Runtime(Arc::new(host))
     }
 }
 
 impl fmt::Debug for RuntimeBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuntimeBuilder").field("resources", &self.settings.resources).finish_non_exhaustive()
+        f.debug_struct("RuntimeBuilder").field("host", &self.host).finish_non_exhaustive()
     }
 }

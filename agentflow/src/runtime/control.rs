@@ -6,16 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Runtime;
-use super::journal::read_events;
-use super::live::Found;
-use super::requests::Recorder;
-use super::state::RunState;
-use crate::control::{ControlError, ControlErrorKind, Signal};
-use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, PauseReason, RunId, read_outcome};
+use crate::error::{ControlError, ControlErrorKind, Error, Result};
+use crate::event::{Event, EventKind, PauseReason, RunId};
+use crate::run::{Approval, Found, Recorder, RunState, Signal, read_events, read_outcome};
 use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::Approval;
 
 /// How long the process that executes a run is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +86,7 @@ impl Runtime {
 
     async fn control(&self, run: &RunId, signal: Signal) -> Result<()> {
         let store = self.require_store()?;
-        let Some(here) = self.live() else { return Err(no_store().into()) };
+        let Some(here) = self.host().live.as_ref() else { return Err(no_store().into()) };
         // How many events the run had when it was asked while it was executed here.
         let mut asked_after = None;
         loop {
@@ -137,8 +132,8 @@ impl Runtime {
         }
         let state = RunState::of(&events);
         let after = events.len() as u64;
-        let time = self.clock().now();
-        let new = match self.events_for(&state, signal, Recorder::AtRest) {
+        let time = self.host().clock.now();
+        let new = match self.host().events_for(&state, signal, Recorder::AtRest) {
             Ok(new) => new,
             // Of a run that is executed elsewhere, that process knows better.
             Err(error) => {

@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use super::Runtime;
-use super::journal::read_events;
-use super::state::{NodeInfo, NodeState, RunState};
 use crate::error::Result;
 use crate::event::RunId;
+use crate::run::{NodeInfo, NodeState, RunState, read_events};
 use crate::store::{RunRecord, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, NodeKind, was_stopped};

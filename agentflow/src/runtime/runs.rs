@@ -7,16 +7,14 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Runtime;
-use super::journal::{RunJournal, read_journal};
-use super::live::{Found, Reservation, deliver};
-use crate::agent::{Agent, RunResult};
-use crate::context::RunShared;
-use crate::control::ControlError;
-use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, Journal, Redefined, RunId, WorkflowStarted};
-use crate::handle::{Ended, RunHandle};
+use super::opened::{Opened, explained};
+use crate::error::{ControlError, Error, Result};
+use crate::event::{Event, EventKind, Redefined, RunId, WorkflowStarted};
 use crate::path::StepPath;
-use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::run::{
+    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunShared, deliver, read_events, read_journal,
+};
+use crate::store::{Epoch, RunFilter, RunList, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::inputs::from_object;
@@ -30,7 +28,7 @@ pub struct Recovered {
     /// The runs that are executed here now, or wait for an answer.
     pub resumed: Vec<RunHandle<Encoded>>,
     /// The runs that could not be resumed, and why. A run of an agent is among them: the agent resumes it
-    /// ([`Runtime::resume_agent`]).
+    /// ([`Agent::resume`](crate::Agent::resume)).
     pub left: Vec<(RunId, Error)>,
     /// The runs that another process executes.
     pub elsewhere: Vec<RunId>,
@@ -56,7 +54,7 @@ impl Runtime {
         In: Inputs,
         Out: NodeValue,
     {
-        self.start_as(self.new_run_id(), workflow, input).await
+        self.start_as(self.host().new_run_id(), workflow, input).await
     }
 
     /// Like [`start`](Self::start), with an id of the caller's, so that the same request is not started twice.
@@ -86,7 +84,7 @@ impl Runtime {
         let wrong = |problem| Error::Input { workflow: name.into(), problem };
         let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
         spec.check_inputs(&inputs).map_err(wrong)?;
-        self.start_spec(run.unwrap_or_else(|| self.new_run_id()), &spec, inputs, undecoded).await
+        self.start_spec(run.unwrap_or_else(|| self.host().new_run_id()), &spec, inputs, undecoded).await
     }
 
     async fn start_spec<T>(
@@ -96,7 +94,7 @@ impl Runtime {
         inputs: Vec<Encoded>,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
-        let reservation = match self.live() {
+        let reservation = match self.host().live.as_ref() {
             None => None,
             Some(live) => match live.find(&run).await {
                 Found::Free(reservation) => Some(reservation),
@@ -106,7 +104,7 @@ impl Runtime {
         if let Some(store) = self.store() {
             self.put_definition(store, spec).await?;
         }
-        let shared = Arc::new(RunShared::new(run, self, self.new_journal()));
+        let shared = Arc::new(RunShared::new(run, self.host(), self.host().new_journal()));
         let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared));
         // Requests find it from now on, and wait for its first commit.
         if let Some(reservation) = reservation {
@@ -135,7 +133,9 @@ impl Runtime {
 
     /// Keeps the description of a workflow, once for each store.
     async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
-        let Some(live) = self.live().filter(|live| live.lacks_definition(spec.hash())) else { return Ok(()) };
+        let Some(live) = self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash())) else {
+            return Ok(());
+        };
         store.put_definition(spec.hash(), Graph::of(spec).to_json().to_string()).await?;
         live.has_definition(spec.hash());
         Ok(())
@@ -179,17 +179,8 @@ impl Runtime {
         self.resume_spec(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
     }
 
-    /// Takes up a run of an agent that its process left unfinished: model calls and tools that have an outcome are not
-    /// called again. The agent uses this runtime.
-    ///
-    /// # Errors
-    /// When there is no such run, it has ended, it is going on elsewhere, or it is not one of an agent of this name.
-    pub async fn resume_agent<O: 'static>(&self, run: &RunId, agent: &Agent<O>) -> Result<RunHandle<RunResult<O>>> {
-        agent.clone().runtime(self).resume(run).await
-    }
-
     /// Resumes every run of the store that has not ended and that nobody executes; after a restart this is all there is
-    /// to do. Runs of agents are left: [`resume_agent`](Self::resume_agent) resumes those. Several are read at the same
+    /// to do. Runs of agents are left: [`Agent::resume`](crate::Agent::resume) resumes those. Several are read at the same
     /// time.
     ///
     /// Dropping the future stops between two runs: those that were resumed are executed here.
@@ -243,14 +234,14 @@ impl Runtime {
 
     /// Where a run is in this process; `None` without a store.
     async fn find(&self, run: &RunId) -> Option<Found> {
-        match self.live() {
+        match self.host().live.as_ref() {
             Some(live) => Some(live.find(run).await),
             None => None,
         }
     }
 
     /// The right to open a run that is not executed in this process.
-    async fn reserve(&self, run: &RunId) -> Result<Reservation> {
+    pub(super) async fn reserve(&self, run: &RunId) -> Result<Reservation> {
         match self.find(run).await {
             Some(Found::Free(reservation)) => Ok(reservation),
             Some(Found::Live(_)) => Err(ControlError::state("resumed", "running in this process").into()),
@@ -296,46 +287,6 @@ impl Runtime {
         }
     }
 
-    /// The shared part of an agent's run that its process left unfinished, with its journal in the log.
-    pub(crate) async fn take_up_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
-        let store = self.require_store()?;
-        let reservation = self.reserve(run).await?;
-        let opened = match Opened::open(&store, run).await {
-            Ok(opened) => opened,
-            Err(error) => return Err(explained(error.into(), &store, run).await),
-        };
-        let epoch = opened.epoch;
-        let taken = async {
-            let journal = read_journal(&store, run).await?;
-            let started = journal.started(run)?;
-            if started.agent().is_none_or(|of| *of.name != *agent) {
-                let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name());
-                return Err(Error::Build { what: "agent", name: agent.into(), problem });
-            }
-            let messages = store.receive(run, epoch).await?;
-            let RunJournal { offset, events, kept } = journal;
-            let shared =
-                Arc::new(RunShared::new(run.clone(), self, Some(Journal::new(Arc::clone(&store), Some(epoch)))));
-            shared.restore(offset, kept, events);
-            shared.record(StepPath::root(), EventKind::recovered(None));
-            shared.log.commit().await?;
-            // Before its first step: a run that is to be cancelled takes none.
-            messages.into_iter().for_each(|message| deliver(&shared, message));
-            Ok(shared)
-        };
-        match taken.await {
-            Ok(shared) => {
-                opened.hand_over();
-                reservation.becomes(&shared);
-                Ok(shared)
-            }
-            Err(error) => {
-                opened.give_up().await?;
-                Err(error)
-            }
-        }
-    }
-
     async fn prepare(
         &self,
         run: &RunId,
@@ -354,7 +305,7 @@ impl Runtime {
         };
         let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
         let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
-        let shared = Arc::new(RunShared::new(run.clone(), self, Some(journal)));
+        let shared = Arc::new(RunShared::new(run.clone(), self.host(), Some(journal)));
         let RunJournal { offset, events, kept } = journal_read;
         shared.restore(offset, kept, events);
         let redefined = match definition == *spec.hash() {
@@ -408,7 +359,7 @@ impl Runtime {
     /// # Errors
     /// When there is no such run, or its journal cannot be read.
     pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
-        Ok(super::journal::read_events(&self.require_store()?, run, seq).await?)
+        Ok(read_events(&self.require_store()?, run, seq).await?)
     }
 
     /// The runs of the store, the newest first.
@@ -431,67 +382,6 @@ impl Runtime {
     /// When there is no such run.
     pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
         Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
-    }
-}
-
-/// A run that this process has opened and does not execute yet: dropped, it is given up again.
-struct Opened {
-    store: Arc<dyn Store>,
-    run: RunId,
-    epoch: Epoch,
-    given_up: bool,
-}
-
-impl Opened {
-    async fn open(store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
-        let (store, run) = (Arc::clone(store), run.clone());
-        let (opened, is_open) = oneshot::channel();
-        // On a task of its own: a store may have opened it before it says so.
-        tokio::spawn(async move {
-            let epoch = store.open(&run).await;
-            // When nobody waits any more, it is given up at once.
-            drop(opened.send(epoch.map(|epoch| Self { store, run, epoch, given_up: false })));
-        });
-        is_open.await.unwrap_or_else(|_| {
-            let message = "the run could not be opened, since the program is ending";
-            Err(StoreError::new(StoreErrorKind::Io, message))
-        })
-    }
-
-    /// It could not be resumed.
-    async fn give_up(mut self) -> Result<(), StoreError> {
-        let closed = self.store.close(&self.run, self.epoch).await;
-        self.given_up = true;
-        closed
-    }
-
-    /// It is executed now, and gives itself up.
-    fn hand_over(mut self) {
-        self.given_up = true;
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        if !self.given_up
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(self.store.close(&self.run, self.epoch));
-        }
-    }
-}
-
-/// Why a run that has ended is not resumed, in the words of a control request.
-async fn explained(error: Error, store: &Arc<dyn Store>, run: &RunId) -> Error {
-    match &error {
-        Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => match store.record(run).await {
-            Ok(Some(record)) if record.status == RunStatus::Failed => {
-                ControlError::state("resumed", "failed; retry the node that failed first").into()
-            }
-            Ok(Some(record)) => ControlError::over("resumed", record.status).into(),
-            _ => error,
-        },
-        _ => error,
     }
 }
 

@@ -19,11 +19,11 @@ use tracing::field::Empty;
 
 #[cfg(feature = "metrics")]
 pub use self::metrics::MetricsSink;
-use crate::context::RunShared;
 use crate::error::Error;
 use crate::event::{AgentCompleted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage};
+use crate::run::RunShared;
 use crate::tool::ToolDefinition;
 
 /// The span of an agent, be it a run or a step of one.
@@ -84,8 +84,8 @@ pub(crate) fn record_failure(span: &Span, error: &Error) {
 /// Says in the log that a run of its own has failed. Whatever is taken out of events is taken out here too.
 pub(crate) fn log_failed_run(shared: &RunShared, name: &str, error: &Error) {
     let sentence = error.to_string();
-    let redactor = shared.runtime.redactor();
-    let sentence = redactor.as_ref().map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
+    let redactor = shared.host.redactor.as_ref();
+    let sentence = redactor.map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
     // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
     tracing::info!(run = shared.id.as_str(), name = ?name, error.type = error.kind(), error = ?sentence, "a run failed");
 }

@@ -9,6 +9,7 @@ mod invoke;
 mod output;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
+mod registry;
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,9 +21,12 @@ pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
 pub use self::output::{ToolError, ToolOutput};
+#[doc(hidden)]
+pub use self::registry::Linked;
+pub use self::registry::Registry;
 use crate::context::Context;
-use crate::nesting::Around;
 use crate::resource::ResourceKey;
+use crate::run::Around;
 pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 
 /// Something a model can call: a definition and a body.

@@ -1,52 +1,13 @@
-//! A person's word: what is asked, what is answered, and whether an answer fits.
+//! What a person is asked before a node runs, and whether an answer fits. It asks nobody itself.
 
 use std::collections::HashSet;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::failure::StepError;
 use super::spec::{Body, NodeSpec, Outputs, Spec};
-use crate::control::{ControlError, ControlErrorKind};
+use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
+use crate::run::Approval;
 use crate::value::{Encoded, NodeValue};
-
-/// A person's answer to the usual question: whether something may be done.
-///
-/// As JSON: `{"decision": "granted"}`, `{"decision": "denied", "comment": "not on a Friday"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "decision", rename_all = "snake_case")]
-pub enum Approval {
-    /// It may.
-    Granted {
-        /// What the person said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        comment: Option<String>,
-    },
-    /// It may not.
-    Denied {
-        /// What the person said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        comment: Option<String>,
-    },
-}
-
-impl Approval {
-    /// It may.
-    pub const fn granted() -> Self {
-        Self::Granted { comment: None }
-    }
-
-    /// It may not, for a reason.
-    pub fn denied(comment: impl Into<String>) -> Self {
-        Self::Denied { comment: Some(comment.into()) }
-    }
-
-    /// Whether it may.
-    pub fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted { .. })
-    }
-}
 
 /// What is asked before a node that needs a person's word, with the values that it is about to use.
 pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {

@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use super::spec::Spec;
-use crate::event::{Event, EventKind, Void};
+use crate::event::{Event, EventKind};
+use crate::run::Void;
 
 /// The events that lead to the same state as all of them.
 pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {

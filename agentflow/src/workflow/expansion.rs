@@ -23,7 +23,6 @@ use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;
-use crate::runtime::Runtime;
 use crate::value::NodeValue;
 
 /// The return type of a workflow's function; an alias of `Result` is one too.
@@ -217,7 +216,7 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     let cx = match cx {
         Some(cx) => cx,
         None => {
-            detached = Runtime::default().context();
+            detached = Context::detached();
             &detached
         }
     };

@@ -26,7 +26,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use self::approval::Approval;
 pub(crate) use self::approval::{approval_of, check_answer};
 pub use self::builder::{Branch, Builder, Node, Router};
 use self::driver::{Failed, WorkflowRun};
@@ -39,11 +38,10 @@ pub(crate) use self::machine::was_stopped;
 pub use self::policy::{FailureClass, NodePolicy, OnError, RetryPolicy, StopPolicy};
 pub use self::spec::NodeKind;
 use self::spec::Spec;
-use crate::context::{Context, RunShared};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::BoxFuture;
-use crate::nesting::Around;
-use crate::runtime::Runtime;
+use crate::run::{Around, RunShared};
 use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are going on at once when the workflow does not say.
@@ -94,14 +92,6 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         }
     }
 
-    /// Runs the workflow here, kept in memory, to its output. Dropping the future cancels the run.
-    ///
-    /// # Errors
-    /// [`Error::Node`] when a step failed for good; see [`Error`].
-    pub async fn run(&self, runtime: &Runtime, input: impl IntoInputs<In>) -> Result<Out> {
-        self.run_in(&runtime.context(), input).await
-    }
-
     /// Runs the workflow as a step of the run that a context belongs to: what it does is recorded below that step, it
     /// ends when that run ends, and what was done before a crash is not done again. With a context that belongs to no
     /// run, it is a run of its own, kept in memory.
@@ -114,7 +104,7 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
-        let around = Around::enter(cx.runtime(), Some(cx))?;
+        let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let output = around.scope(self.start(cx, inputs)).await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
     }
@@ -123,15 +113,15 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
 impl<In, Out> Workflow<In, Out> {
     /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
     fn start(&self, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
-        let run = match cx.is_detached() {
-            true => {
-                let runtime = cx.runtime();
-                let shared = Arc::new(RunShared::new(runtime.new_run_id(), runtime, None));
+        let run = match cx.is_step() {
+            false => {
+                let host = cx.host();
+                let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
                 let mut run = WorkflowRun::new(&self.spec, inputs, shared);
                 run.add_resources(cx.resources());
                 run
             }
-            false => WorkflowRun::within(&self.spec, inputs, cx),
+            true => WorkflowRun::within(&self.spec, inputs, cx),
         };
         Box::pin(run.run_through())
     }

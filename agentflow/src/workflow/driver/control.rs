@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::WorkflowRun;
-use crate::control::{ControlError, ControlErrorKind, Request, Signal};
+use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
+use crate::run::{Request, Signal};
 use crate::text::nearest;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};

@@ -26,16 +26,14 @@ use super::compact::compact;
 use super::failure::StepError;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
-use crate::context::{Context, RunShared};
-use crate::control::Request;
+use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{
-    Event, EventKind, Ledger, RunBody, RunCompleted, RunId, RunStarted, WorkflowCompleted, WorkflowStarted,
-};
-use crate::middleware::RunInfo;
+use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, RunStarted, WorkflowCompleted, WorkflowStarted};
+use crate::middleware::{self, RunInfo};
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
+use crate::run::{Ledger, Request, RunShared};
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -155,7 +153,7 @@ impl WorkflowRun {
         let (sender, control) = mpsc::unbounded_channel();
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
-            resources: shared.runtime.resources().clone(),
+            resources: shared.host.resources.clone(),
             base,
             paths,
             shared,
@@ -230,7 +228,7 @@ impl WorkflowRun {
         if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
             self.shared.close_below(&path, "the step has ended");
         }
-        let now = self.shared.clock.now();
+        let now = self.shared.now();
         self.machine.apply(unit, &kind, now);
         self.shared.log.record(now, path, kind);
     }
@@ -244,7 +242,7 @@ impl WorkflowRun {
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
-        let hooks = Arc::clone(self.shared.runtime.middleware());
+        let hooks = middleware::of_host(&self.shared.host);
         if !self.base.is_root() || hooks.is_empty() {
             return self.run_inside().await;
         }
@@ -483,7 +481,7 @@ impl WorkflowRun {
             (Err(error), _) => Box::pin(std::future::ready(Err(error))),
         };
         let durable = self.shared.log.is_durable().then(|| Arc::clone(&self.shared));
-        self.tasks.push(Task::step(unit, self.shared.clock.now(), future, durable));
+        self.tasks.push(Task::step(unit, self.shared.now(), future, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
@@ -506,7 +504,7 @@ impl WorkflowRun {
 
     /// Waits until the next attempt, or until an answer comes too late.
     fn set_timer(&mut self, unit: Unit, since: Timestamp) {
-        let now = self.shared.clock.now();
+        let now = self.shared.now();
         let left = match self.machine.phase(unit) {
             // A clock that was set back does not make it longer.
             Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
@@ -526,7 +524,7 @@ impl WorkflowRun {
         match ended {
             Ended::Step { unit, began, result } => match result.and_then(|output| self.within_size(output)) {
                 Ok(output) => {
-                    let duration_ms = millis(self.shared.clock.now().since(began));
+                    let duration_ms = millis(self.shared.now().since(began));
                     self.record(unit, EventKind::NodeCompleted { output, duration_ms });
                 }
                 Err(error) => self.fail(unit, error),
@@ -547,7 +545,7 @@ impl WorkflowRun {
     }
 
     fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
-        let (size, mut limit) = (output.as_str().len(), self.shared.runtime.max_output_bytes());
+        let (size, mut limit) = (output.as_str().len(), self.shared.host.max_output_bytes);
         if let Some(most) = self.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
             // The event says more than the output.
             limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
@@ -571,7 +569,7 @@ impl WorkflowRun {
             Some(delay) if attempt > 0 => {
                 let delay_ms = millis(delay);
                 self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
-                self.set_timer(unit, self.shared.clock.now());
+                self.set_timer(unit, self.shared.now());
             }
             _ => {
                 if let Some(original) = original

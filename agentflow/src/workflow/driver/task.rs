@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
-use crate::context::RunShared;
+use crate::run::RunShared;
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;

@@ -537,14 +537,14 @@ impl Machine {
         if let Body::Gate { .. } = self.spec.node(node).body {
             return self.complete(node, answer.clone());
         }
-        match answer.decode::<super::Approval>() {
-            Ok(super::Approval::Granted { .. }) => {
+        match answer.decode::<crate::run::Approval>() {
+            Ok(crate::run::Approval::Granted { .. }) => {
                 self.nodes[node as usize].approved = true;
                 self.make_ready(Unit::node(node));
             }
             denied => {
                 let comment = match denied {
-                    Ok(super::Approval::Denied { comment }) => comment.unwrap_or_default(),
+                    Ok(crate::run::Approval::Denied { comment }) => comment.unwrap_or_default(),
                     _ => String::new(),
                 };
                 let message = match comment.is_empty() {

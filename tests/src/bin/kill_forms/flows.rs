@@ -84,7 +84,7 @@ fn ask(name: &'static str, idempotent: bool, agent: Agent) -> ToolRef {
         let agent = agent.clone();
         async move {
             let request = RunRequest::from(format!("{} {} {n}", cx.run_id(), cx.path()));
-            cx.run_agent(&agent, request).await.map(|answer| answer.into_output()).map_err(|error| error.to_string())
+            agent.run_in(&cx, request).await.map(|answer| answer.into_output()).map_err(|error| error.to_string())
         }
     })
 }
@@ -173,7 +173,7 @@ fn mapped_agents(file: &EffectFile) -> Flow {
             let agent = agent.clone();
             async move {
                 let request = RunRequest::from(format!("{} {} {n}", cx.run_id(), cx.path()));
-                cx.run_agent(&agent, request).await.map(|answer| answer.into_output())
+                agent.run_in(&cx, request).await.map(|answer| answer.into_output())
             }
         });
         let settled = paid(b, &file, "settle", n);
@@ -193,7 +193,7 @@ pub(crate) fn office(file: &EffectFile) -> Flow {
             let agent = agent.clone();
             async move {
                 let request = RunRequest::from(format!("{} {} {n}", cx.run_id(), cx.path()));
-                cx.run_agent(&agent, request).await.map(|answer| answer.into_output())
+                agent.run_in(&cx, request).await.map(|answer| answer.into_output())
             }
         });
         let settled = paid(b, file, "settle", first);

@@ -150,7 +150,7 @@ impl Host {
             self.left(&run, &error);
         }
         for run in self.runtime.runs(RunFilter::unfinished().name("solo")).await? {
-            match self.runtime.resume_agent(&run.run_id, &self.solo).await {
+            match self.solo.clone().runtime(&self.runtime).resume(&run.run_id).await {
                 Ok(mut handle) => self.watch(&run.run_id, async move { handle.result().await.map(drop) }),
                 Err(error) => self.left(&run.run_id, &error),
             }

@@ -10,17 +10,17 @@ use crate::store::{Snapshot, Store, StoreError, StoreErrorKind};
 const PAGE: usize = 10_000;
 
 /// A run's journal.
-pub(super) struct RunJournal {
+pub(crate) struct RunJournal {
     /// How many events stand before `events`.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// The events from the offset on.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// What still matters of those before the offset.
-    pub(super) kept: Vec<Event>,
+    pub(crate) kept: Vec<Event>,
 }
 
 /// All events of a run after a place.
-pub(super) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64) -> Result<Vec<Event>, StoreError> {
+pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64) -> Result<Vec<Event>, StoreError> {
     let mut events = store.read(run, after, PAGE).await?;
     while !events.is_empty() && events.len() % PAGE == 0 {
         let page = store.read(run, after + events.len() as u64, PAGE).await?;
@@ -33,7 +33,7 @@ pub(super) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64)
 }
 
 /// What is needed to take a run up.
-pub(super) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
+pub(crate) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
     let snapshot = store.snapshot(run).await?;
     let Snapshot { seq: offset, events: kept } = snapshot.unwrap_or_else(|| Snapshot::new(0, Vec::new()));
     let events = read_events(store, run, offset).await?;
@@ -53,7 +53,7 @@ impl RunJournal {
     }
 
     /// What the run began with.
-    pub(super) fn started(&self, run: &RunId) -> Result<&RunStarted> {
+    pub(crate) fn started(&self, run: &RunId) -> Result<&RunStarted> {
         let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind) else {
             let message =
                 format!("the journal of the run `{run}` does not begin with its start; restore it from a copy");
@@ -71,19 +71,19 @@ impl RunJournal {
     }
 
     /// What the workflow began with.
-    pub(super) fn workflow(&self, run: &RunId) -> Result<&WorkflowStarted> {
+    pub(crate) fn workflow(&self, run: &RunId) -> Result<&WorkflowStarted> {
         match &self.started(run)?.body {
             RunBody::Workflow(workflow) => Ok(workflow),
             RunBody::Agent(agent) => Err(Error::Build {
                 what: "workflow",
                 name: Arc::clone(&agent.name),
-                problem: format!("the run `{run}` is one of an agent; take it up with `Runtime::resume_agent`"),
+                problem: format!("the run `{run}` is one of an agent; take it up with `Agent::resume`"),
             }),
         }
     }
 
     /// The definition that the run goes by, when it is not the one it began with.
-    pub(super) fn definition(&self) -> Option<&Arc<str>> {
+    pub(crate) fn definition(&self) -> Option<&Arc<str>> {
         self.all().filter_map(|event| redefined(&event.kind)).last().map(|redefined| &redefined.definition)
     }
 }

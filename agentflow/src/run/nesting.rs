@@ -2,15 +2,13 @@
 //!
 //! Everything that a run does is polled inside one future, and what begins inside of a step is polled inside that step:
 //! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their own
-//! that a step awaits, and to each [`Context`], so it also counts what a step hands to another task.
+//! that a step awaits, and to each [`Context`](crate::Context), so it also counts what a step hands to another task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::BoxFuture;
-use crate::runtime::Runtime;
 
 /// The default of [`RuntimeBuilder::max_nesting`](crate::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;
@@ -39,17 +37,16 @@ impl Around {
         AROUND.try_with(|around| around.depth).unwrap_or_default()
     }
 
-    /// Another agent or workflow begins inside of this.
+    /// Another agent or workflow begins inside of this; `known` is how many the caller's context says stand around it.
     ///
     /// # Errors
     /// [`Error::NestingLimit`].
-    pub(crate) fn enter(runtime: &Runtime, cx: Option<&Context>) -> Result<Self> {
+    pub(crate) fn enter(limit: u32, known: u32) -> Result<Self> {
         let mut around = Self::current();
-        around.depth = around.depth.max(cx.map_or(0, Context::depth));
-        let depth = runtime.max_nesting();
-        if around.depth >= depth {
+        around.depth = around.depth.max(known);
+        if around.depth >= limit {
             around.exceeded.store(true, Ordering::Relaxed);
-            return Err(Error::NestingLimit { depth });
+            return Err(Error::NestingLimit { depth: limit });
         }
         around.depth += 1;
         Ok(around)

@@ -2,7 +2,8 @@
 //!
 //! It decides nothing: who took a request says what came of it, and the log says when that is kept.
 
-use crate::control::{ControlError, Reply};
+use super::control::Reply;
+use crate::error::ControlError;
 use crate::store::Answered;
 
 /// Outcomes that are not given yet.

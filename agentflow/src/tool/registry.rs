@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::agent::AgentDefinition;
+use super::{ToolManifest, ToolRef, invoke, not_found};
 use crate::context::Context;
+use crate::error::RegistryError;
 use crate::message::{ToolCall, ToolResult};
-use crate::text::name_hint;
-use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
 
 /// One `#[tool]` of the program; collected when it is linked.
 #[doc(hidden)]
@@ -17,13 +16,6 @@ use crate::tool::{SourceLocation, ToolManifest, ToolRef, invoke, not_found};
 pub struct Linked(pub fn() -> ToolRef);
 
 inventory::collect!(Linked);
-
-/// One `#[agent]` of the program; collected when it is linked.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct LinkedAgent(pub fn() -> &'static AgentDefinition);
-
-inventory::collect!(LinkedAgent);
 
 /// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
 ///
@@ -51,104 +43,6 @@ inventory::collect!(LinkedAgent);
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     tools: BTreeMap<Arc<str>, ToolRef>,
-    agents: BTreeMap<&'static str, &'static AgentDefinition>,
-}
-
-/// The tools contradict each other, or one is not there.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// Two tools have one name.
-    #[error("{}", duplicate(name, first, second))]
-    Duplicate {
-        /// The name.
-        name: Arc<str>,
-        /// Where one is; `None` for a tool made at run time.
-        first: Option<SourceLocation>,
-        /// Where the other is.
-        second: Option<SourceLocation>,
-    },
-    /// Two `#[agent]`s have one name.
-    #[error(
-        "two agents are named `{name}`: at {first} and at {second}; rename one or give it `#[agent(name = \"..\")]`"
-    )]
-    DuplicateAgent {
-        /// The name.
-        name: &'static str,
-        /// Where one is.
-        first: SourceLocation,
-        /// Where the other is.
-        second: SourceLocation,
-    },
-    /// A name no provider takes.
-    #[error(
-        "the tool name `{name}` at {} does not work: use 1 to 64 letters, digits, `_` or `-`",
-        place(source_location)
-    )]
-    InvalidName {
-        /// The name.
-        name: Arc<str>,
-        /// Where the tool is; `None` for one made at run time.
-        source_location: Option<SourceLocation>,
-    },
-    /// A schema that is not one of an object.
-    #[error(
-        "the parameters of the tool `{name}` are no JSON Schema of an object, which is all that a model can fill in; \
-         take one struct with named fields"
-    )]
-    NoObjectSchema {
-        /// The tool's name.
-        name: Arc<str>,
-    },
-    /// There is no tool of that name.
-    #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
-    NotFound {
-        /// The name asked for.
-        name: String,
-        /// The names there are, ordered.
-        registered: Vec<Arc<str>>,
-    },
-    /// Tools that the program counts on are not linked.
-    #[error(
-        "these tools are not linked into the program: {}; if their crate is a dependency, name it somewhere, as in `use that_crate as _;`",
-        names.join(", ")
-    )]
-    NotLinked {
-        /// Their names.
-        names: Vec<String>,
-    },
-}
-
-fn linked_agents() -> Result<BTreeMap<&'static str, &'static AgentDefinition>, RegistryError> {
-    let mut all: Vec<_> = inventory::iter::<LinkedAgent>.into_iter().map(|linked| (linked.0)()).collect();
-    // As for the tools: link order is not stable.
-    all.sort_by_key(|agent| (agent.name(), agent.source().file, agent.source().line));
-    let mut agents = BTreeMap::new();
-    for agent in all {
-        if let Some(first) = agents.insert(agent.name(), agent) {
-            return Err(RegistryError::DuplicateAgent {
-                name: agent.name(),
-                first: AgentDefinition::source(first),
-                second: agent.source(),
-            });
-        }
-    }
-    Ok(agents)
-}
-
-fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {
-    if first.is_some() && first == second {
-        return format!("the tool `{name}` is given twice; name it once");
-    }
-    let (first, second) = (place(first), place(second));
-    format!("two tools are named `{name}`: at {first} and at {second}; rename one or give it `#[tool(name = \"..\")]`")
-}
-
-fn place(location: &Option<SourceLocation>) -> String {
-    match location {
-        Some(location) => location.to_string(),
-        None => "run time (no source line)".to_owned(),
-    }
 }
 
 impl Registry {
@@ -181,7 +75,6 @@ impl Registry {
                 });
                 let mut registry = Self::new();
                 tools.into_iter().try_for_each(|tool| registry.register(tool))?;
-                registry.agents = linked_agents()?;
                 Ok(registry)
             })
             .as_ref()
@@ -255,16 +148,6 @@ impl Registry {
     /// All names, ordered.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.tools.keys().map(|name| &**name)
-    }
-
-    /// The `#[agent]`s that are linked into the program, ordered by name; of [`linked`](Self::linked) only.
-    pub fn agents(&self) -> impl Iterator<Item = &'static AgentDefinition> {
-        self.agents.values().copied()
-    }
-
-    /// The `#[agent]` of a name.
-    pub fn agent(&self, name: &str) -> Option<&'static AgentDefinition> {
-        self.agents.get(name).copied()
     }
 
     /// The definitions of all tools, as a model is told of them.

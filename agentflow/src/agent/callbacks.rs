@@ -4,11 +4,11 @@
 
 use async_trait::async_trait;
 
-use super::{AgentStep, Flow, Middleware, ModelStep, Recovery, ToolStep};
-use crate::agent::Agent;
+use super::Agent;
 use crate::error::Result;
 use crate::event::AgentCompleted;
 use crate::message::{Message, ToolResult};
+use crate::middleware::{AgentStep, Flow, Middleware, ModelStep, Recovery, ToolStep};
 use crate::model::{ModelError, ModelResponse};
 
 macro_rules! callbacks {
@@ -16,7 +16,7 @@ macro_rules! callbacks {
         /// An agent's own callbacks, inside of all middleware of its runtime. Each may be given more than once.
         ///
         /// ```
-        /// use agentflow::middleware::{Callbacks, Flow};
+        /// use agentflow::middleware::Flow;
         /// use agentflow::prelude::*;
         /// use agentflow_testing::{ScriptedModel, Turn};
         ///

@@ -1,61 +1,11 @@
-//! What an operator can ask of a run while it goes on, and what is said when it cannot be done.
+//! Why a run cannot do what an operator asks. It says so and decides nothing.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use crate::event::PauseReason;
-use crate::store::{MessageId, RunStatus};
-use crate::value::Encoded;
-
-/// What an operator asks of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Signal {
-    Pause,
-    Resume,
-    Cancel { reason: String },
-    Retry { node: String, by: String },
-    Answer { node: String, answer: Encoded, by: String },
-}
-
-impl Signal {
-    /// What is done to the run, as in "the run cannot be paused".
-    pub(crate) fn done(&self) -> &'static str {
-        match self {
-            Self::Pause => "paused",
-            Self::Resume => "resumed",
-            Self::Cancel { .. } => "cancelled",
-            Self::Retry { .. } => "retried",
-            Self::Answer { .. } => "answered",
-        }
-    }
-
-    /// The node it is about.
-    pub(crate) fn node(&self) -> Option<&str> {
-        match self {
-            Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
-            Self::Pause | Self::Resume | Self::Cancel { .. } => None,
-        }
-    }
-}
-
-/// A control request on its way to a run, with who waits for its outcome.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) signal: Signal,
-    pub(crate) reply: Option<Reply>,
-}
-
-/// Who waits for the outcome of a control request. It is given when what follows from the request is kept.
-#[derive(Debug)]
-pub(crate) enum Reply {
-    /// A caller in this process.
-    Caller(oneshot::Sender<Result<(), ControlError>>),
-    /// Another process, which left a message in the store.
-    Message(MessageId),
-}
+use crate::store::RunStatus;
 
 /// Why a run cannot do what an operator asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

@@ -5,27 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Event, EventKind};
+use crate::event::{Event, EventKind, Spending};
 use crate::model::Usage;
 use crate::path::StepPath;
-
-/// What one agent of a run has spent on one model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Spending {
-    /// The agent's name.
-    pub agent: Arc<str>,
-    /// The wire format or maker.
-    pub provider: Arc<str>,
-    /// The model's name.
-    pub model: Arc<str>,
-    /// How many calls were begun, failed ones included; an answer that middleware gave is none.
-    pub calls: u32,
-    /// The tokens of all answers.
-    pub usage: Usage,
-}
 
 #[derive(Default)]
 pub(crate) struct Ledger {

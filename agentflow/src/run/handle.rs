@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use tokio::task::JoinHandle;
 
-use crate::agent::{RunEnd, RunResult};
-use crate::context::RunShared;
-use crate::control::{ControlError, Signal};
-use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, Events, RunId};
-use crate::message::Conversation;
+use super::approval::Approval;
+use super::control::Signal;
+use super::events::Events;
+use super::result::{RunEnd, RunResult};
+use super::shared::RunShared;
+use crate::error::{ControlError, Error, Result};
+use crate::event::{Event, EventKind, RunId};
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::Approval;
 
 /// A run that goes on on its own task; `T` is what it comes to.
 ///
@@ -149,14 +149,6 @@ impl<T> RunHandle<T> {
             Some(Err(error)) => Err(error.clone()),
             None => Err(Error::Lost { reason: "the run has no end".to_owned() }),
         }
-    }
-}
-
-impl<O> RunHandle<RunResult<O>> {
-    /// The conversation so far, with a result for every tool call: after a failed or cancelled run it is what another
-    /// run can go on from.
-    pub fn conversation(&self) -> Conversation {
-        Conversation::from_events(&self.recorded())
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::{EventKind, PauseReason};
+use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
 
 /// What a run waits for.

@@ -1,6 +1,6 @@
 //! Which records of a run no longer count, since the definition of its workflow was changed.
 
-use super::{EventKind, Redefined};
+use crate::event::{EventKind, Redefined};
 use crate::path::StepPath;
 
 /// The changes of a run's definition, each with its place among the records.

@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
-use crate::context::RunShared;
-use crate::control::{ControlError, Reply, Request, Signal};
+use super::control::{Reply, Request, Signal};
+use super::shared::RunShared;
+use crate::error::ControlError;
 use crate::event::RunId;
 use crate::store::{Store, StoreError, StoreMessage};
 
@@ -113,7 +114,7 @@ impl LiveRuns {
     }
 
     /// A new run is executed here. When another one of its id is, that one stays, and the new one can keep nothing.
-    pub(super) fn add(self: &Arc<Self>, shared: &Arc<RunShared>) {
+    pub(crate) fn add(self: &Arc<Self>, shared: &Arc<RunShared>) {
         let added = self.change(|state| {
             let taken = matches!(state.runs.get(&shared.id), Some(Entry::Live(other)) if other.strong_count() > 0);
             if !taken {
@@ -127,7 +128,7 @@ impl LiveRuns {
         }
     }
 
-    pub(super) fn remove(&self, shared: &RunShared) {
+    pub(crate) fn remove(&self, shared: &RunShared) {
         self.change(|state| {
             if let Some(Entry::Live(of)) = state.runs.get(&shared.id)
                 && std::ptr::eq(of.as_ptr(), shared)
@@ -138,11 +139,11 @@ impl LiveRuns {
     }
 
     /// Whether a definition is still to be put into the store; asked once for each.
-    pub(super) fn lacks_definition(&self, hash: &Arc<str>) -> bool {
+    pub(crate) fn lacks_definition(&self, hash: &Arc<str>) -> bool {
         !self.state().definitions.contains(hash)
     }
 
-    pub(super) fn has_definition(&self, hash: &Arc<str>) {
+    pub(crate) fn has_definition(&self, hash: &Arc<str>) {
         self.state().definitions.insert(Arc::clone(hash));
     }
 
@@ -218,7 +219,7 @@ impl LiveRuns {
 }
 
 /// Hands a message to its run, once.
-pub(super) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
+pub(crate) fn deliver(shared: &Arc<RunShared>, message: StoreMessage) {
     if !shared.take_message(message.id) {
         return;
     }

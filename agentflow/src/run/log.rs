@@ -5,24 +5,21 @@
 //! recorded `model.completed` has all of their text. Of a run with a store, nobody sees an event before the store has it.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
-use futures_util::Stream;
-
+use super::control::Reply;
 use super::emit::Emitter;
 use super::journal::{Journal, Pending};
 use super::ledger::Ledger;
+use super::redact::Redactor;
 use super::replies::Replies;
 use super::void::Void;
-use super::{Event, EventKind, EventSink, ModelDelta, RunId, Waits};
-use crate::context::RunShared;
-use crate::control::{ControlError, Reply};
-use crate::middleware::Redactor;
+use super::waits::Waits;
+use crate::error::ControlError;
+use crate::event::{Event, EventKind, EventSink, ModelDelta, RunId};
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -434,7 +431,7 @@ impl EventLog {
         (0..state.visible).map(|at| state.event(&self.run_id, at)).collect()
     }
 
-    fn subscribe(&self) -> u64 {
+    pub(super) fn subscribe(&self) -> u64 {
         let mut state = self.state();
         let id = state.next_subscriber;
         state.next_subscriber += 1;
@@ -443,10 +440,41 @@ impl EventLog {
         id
     }
 
-    fn unsubscribe(&self, id: u64) {
+    /// What a subscriber sees next, after so many records; `None` when nothing more will come.
+    pub(super) fn next_for(&self, id: u64, delivered: usize, cx: &mut task::Context<'_>) -> Poll<Option<Next>> {
+        let mut state = self.state();
+        let visible = state.visible;
+        let seen = state.offset + delivered as u64;
+        let closed = state.closed;
+        let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
+            return Poll::Ready(None);
+        };
+        if subscriber.deltas.front().is_some_and(|delta| delta.seq <= seen) {
+            return Poll::Ready(subscriber.deltas.pop_front().map(Next::Delta));
+        }
+        if visible == delivered {
+            if closed {
+                return Poll::Ready(None);
+            }
+            subscriber.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let event = state.event(&self.run_id, delivered);
+        // A run that had failed, and was resumed when a node was retried, has an end that no longer counts.
+        let is_last = delivered >= state.restored && event.kind.ends_run();
+        Poll::Ready(Some(Next::Recorded { event, is_last }))
+    }
+
+    pub(super) fn unsubscribe(&self, id: u64) {
         self.state().subscribers.retain(|subscriber| subscriber.id != id);
         self.delta_listeners.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// What a subscriber sees next.
+pub(super) enum Next {
+    Recorded { event: Event, is_last: bool },
+    Delta(Event),
 }
 
 impl State {
@@ -509,70 +537,5 @@ impl State {
     #[expect(clippy::unused_self, reason = "an event is one of this log's")]
     fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
         Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
-    }
-}
-
-/// The events of a run from its first on, deltas included from the moment of subscribing; ends with the run.
-///
-/// A slow reader loses deltas, never recorded events, and never holds the run up.
-pub struct Events {
-    run: Arc<RunShared>,
-    id: u64,
-    delivered: usize,
-    ended: bool,
-}
-
-impl Events {
-    pub(crate) fn new(run: Arc<RunShared>) -> Self {
-        let id = run.log.subscribe();
-        Self { run, id, delivered: 0, ended: false }
-    }
-}
-
-impl Stream for Events {
-    type Item = Event;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Event>> {
-        let this = &mut *self;
-        if this.ended {
-            return Poll::Ready(None);
-        }
-        let log = &this.run.log;
-        let mut state = log.state();
-        let visible = state.visible;
-        let delivered = state.offset + this.delivered as u64;
-        let closed = state.closed;
-        let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == this.id) else {
-            return Poll::Ready(None);
-        };
-
-        if subscriber.deltas.front().is_some_and(|delta| delta.seq <= delivered) {
-            return Poll::Ready(subscriber.deltas.pop_front());
-        }
-        if visible == this.delivered {
-            if closed {
-                this.ended = true;
-                return Poll::Ready(None);
-            }
-            subscriber.waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        let event = state.event(&log.run_id, this.delivered);
-        // A run that had failed, and was taken up when a node was retried, has an end that is none.
-        this.ended = this.delivered >= state.restored && event.kind.ends_run();
-        this.delivered += 1;
-        Poll::Ready(Some(event))
-    }
-}
-
-impl Drop for Events {
-    fn drop(&mut self) {
-        self.run.log.unsubscribe(self.id);
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("delivered", &self.delivered).finish_non_exhaustive()
     }
 }

@@ -1,14 +1,14 @@
 //! Which events do what a control request asks for, by what a run's journal says; or why it cannot be done.
 
-use super::Runtime;
+use super::approval::Approval;
+use super::control::Signal;
+use super::host::Host;
 use super::state::RunState;
-use crate::control::{ControlError, ControlErrorKind, Signal};
-use crate::error::Result;
+use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::{Approval, check_answer};
 
 /// Who records the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Recorder {
     AtRest,
 }
 
-impl Runtime {
+impl Host {
     /// The events that do what was asked, in their order.
     pub(crate) fn events_for(
         &self,
@@ -84,9 +84,9 @@ impl Runtime {
         schema: &Encoded,
         answer: &Encoded,
     ) -> Result<(), ControlError> {
-        let spec = state.workflow.as_ref().and_then(|name| self.workflow_spec(name).ok());
-        if let Some(definition) = spec.as_ref().and_then(|spec| spec.nodes.iter().find(|of| of.path.names() == node)) {
-            return check_answer(definition, answer);
+        let checked = state.workflow.as_ref().and_then(|workflow| (self.check_answer)(self, workflow, node, answer));
+        if let Some(checked) = checked {
+            return checked;
         }
         let usual = Approval::schema().to_string();
         if usual == schema.as_str()

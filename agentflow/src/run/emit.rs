@@ -7,7 +7,7 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Event, EventSink};
+use crate::event::{Event, EventSink};
 use crate::text::panic_text;
 
 pub(super) struct Emitter {

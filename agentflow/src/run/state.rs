@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::control::{ControlError, ControlErrorKind};
-use crate::error::Failure;
-use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody, Waits};
+use super::waits::Waits;
+use crate::error::{ControlError, ControlErrorKind};
+use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
+use crate::failure::Failure;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
@@ -14,12 +15,12 @@ use crate::time::Timestamp;
 
 /// Where a run is.
 pub(crate) struct RunState {
-    pub(super) workflow: Option<Arc<str>>,
+    pub(crate) workflow: Option<Arc<str>>,
     /// What its events say, whatever it waits for.
-    pub(super) status: RunStatus,
-    pub(super) waits: Waits,
+    pub(crate) status: RunStatus,
+    pub(crate) waits: Waits,
     /// The nodes, by their path as text.
-    pub(super) nodes: BTreeMap<String, NodeInfo>,
+    pub(crate) nodes: BTreeMap<String, NodeInfo>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
     /// Where workflows are that are steps, and whether they have ended.
@@ -28,14 +29,14 @@ pub(crate) struct RunState {
 
 /// Where a node is, and how many attempts at it have begun.
 #[derive(Clone, Debug)]
-pub(super) struct NodeInfo {
-    pub(super) state: NodeState,
-    pub(super) attempts: u32,
+pub(crate) struct NodeInfo {
+    pub(crate) state: NodeState,
+    pub(crate) attempts: u32,
 }
 
 /// Where a node is.
 #[derive(Clone, Debug)]
-pub(super) enum NodeState {
+pub(crate) enum NodeState {
     Running {
         repeatable: bool,
     },
@@ -86,7 +87,7 @@ impl RunState {
     }
 
     /// Whether the run is one of an agent.
-    pub(super) fn is_agent(&self) -> bool {
+    pub(crate) fn is_agent(&self) -> bool {
         self.workflow.is_none()
     }
 
@@ -237,7 +238,7 @@ impl RunState {
     }
 
     /// The path of a node that has failed and can run again.
-    pub(super) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
+    pub(crate) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
         let known = self.known(node)?;
         if let Some(whole) = self.whole_of(node) {
             return Err(ControlError::part(node, whole));
@@ -271,7 +272,7 @@ impl RunState {
     }
 
     /// Where the workflow is that has a node, when it waits for somebody.
-    pub(super) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
+    pub(crate) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
         let base = match self.workflow_of(&node.to_string()) {
             Some((base, _)) => base.parse().ok()?,
             None => StepPath::root(),
@@ -291,12 +292,12 @@ impl RunState {
     }
 
     /// Whether anybody is asked for anything.
-    pub(super) fn asks(&self) -> bool {
+    pub(crate) fn asks(&self) -> bool {
         self.nodes.values().any(|node| matches!(node.state, NodeState::Asking(_)))
     }
 
     /// What the run waits for beside an operator's word to continue.
-    pub(super) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
+    pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
         let interrupted =
             |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == "interrupted");
         match self.waits.of_workflows() {
@@ -307,12 +308,12 @@ impl RunState {
     }
 
     /// What the run waits for. One that has ended waits for nothing.
-    pub(super) fn waits_for(&self) -> Option<PauseReason> {
+    pub(crate) fn waits_for(&self) -> Option<PauseReason> {
         self.waits.reason()
     }
 
     /// The path of a node that asks, and what it asks.
-    pub(super) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
+    pub(crate) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
         match self.known(node)? {
             NodeState::Asking(request) => Ok((path_of(node), request)),
             state => Err(ControlError::new(
@@ -348,7 +349,7 @@ impl RunState {
 }
 
 impl NodeState {
-    pub(super) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Running { .. } => "running",
             Self::Waiting => "waiting for its next attempt",

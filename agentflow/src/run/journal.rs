@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::RunId;
+use crate::event::RunId;
 use crate::model::BoxFuture;
 use crate::store::{Answered, Append, Epoch, Store, StoreError};
 

@@ -1,17 +1,19 @@
 //! What a caller of agentflow can meet: one error type, with its source kept and a record that can be stored.
 
+mod control;
+mod registry;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::control::ControlError;
+pub use self::control::{ControlError, ControlErrorKind};
+pub use self::registry::RegistryError;
 use crate::event::RunId;
+pub use crate::failure::Failure;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
-use crate::registry::RegistryError;
 use crate::store::StoreError;
 
 /// `std::result::Result` with [`Error`] as its default error.
@@ -151,7 +153,7 @@ pub enum Error {
         path: StepPath,
     },
     /// A run of an agent was left unfinished, and only the agent can resume it.
-    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Runtime::resume_agent`")]
+    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Agent::resume`")]
     AgentRun {
         /// The run.
         run: RunId,
@@ -287,28 +289,6 @@ impl fmt::Debug for Error {
 impl From<ModelError> for Error {
     fn from(error: ModelError) -> Self {
         Self::Model(Arc::new(error))
-    }
-}
-
-/// An error as it is recorded: what can be stored and shown, without sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Failure {
-    /// The class as a word, such as `rate_limited` or `max_steps_reached`.
-    pub kind: String,
-    /// The sentence.
-    pub message: String,
-    /// Whether the same may succeed when it is tried again.
-    pub retryable: bool,
-    /// The HTTP status, when a provider answered with one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-}
-
-impl Failure {
-    /// A failure of a class, with a sentence.
-    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into(), retryable: false, status: None }
     }
 }
 

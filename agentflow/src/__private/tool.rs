@@ -1,46 +1,16 @@
-//! What the expansions of our macros may name. Nothing here is stable or for people; macro and library are released as
-//! one pair.
+//! What the expansion of `#[tool]` and of `tools![..]` names: the static behind a tool, the traits of its parameters and
+//! of what it returns. It calls nothing by itself.
 
 use std::any::Any;
-pub use std::boxed::Box;
-pub use std::clone::Clone;
-pub use std::default::Default;
-pub use std::format;
-pub use std::iter::{IntoIterator, Iterator};
-pub use std::option::Option::{None, Some};
-pub use std::result::Result::{self, Ok};
-pub use std::string::String;
-use std::sync::Arc;
-pub use std::sync::OnceLock;
-pub use std::time::Duration;
-pub use std::vec::Vec;
-pub use std::{concat, file, line};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-pub use agentflow_macros::tool_refs;
-pub use inventory;
-
-pub use crate::agent::AgentDefinition;
-pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn};
-pub use crate::context::Context;
-pub use crate::registry::{Linked, LinkedAgent};
+use crate::context::Context;
 use crate::resource::ResourceKey;
-/// For the lines of agentflow-testing.
-pub use crate::text::OneLine;
-pub use crate::tool::probe::{Probe, Probed};
-pub use crate::tool::{Effects, Param, ToolFuture};
 use crate::tool::{
-    ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolOutput, ToolParam, ToolParams,
-    ToolPolicy, ToolRef, parameters_schema,
+    Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
+    ToolParam, ToolParams, ToolPolicy, ToolRef, parameters_schema,
 };
-
-pub use crate::workflow::callee::{Callee, CalleeKind};
-pub use crate::workflow::expansion::{
-    LinkedWorkflow, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
-    WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
-    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type,
-};
-pub use crate::workflow::same::{Arms, Branches, arms, branches};
-pub use crate::workflow::{Approval, Handle, Node, OnError, StopPolicy, Workflow};
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.
 pub struct LinkedTool {
@@ -291,27 +261,3 @@ pub trait ToolFailure: std::fmt::Display + 'static {}
 
 #[diagnostic::do_not_recommend]
 impl<T: std::fmt::Display + 'static> ToolFailure for T {}
-
-/// The static behind an `#[agent]`.
-pub const fn agent_definition(
-    name: &'static str,
-    instruction: &'static str,
-    place: (&'static str, u32),
-    options: AgentOptions,
-) -> AgentDefinition {
-    AgentDefinition::new(name, instruction, place, options)
-}
-
-/// The tools of `#[agent(tools = [..])]`.
-pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
-    tools.map(|tool| ToolRef::linked(tool)).into()
-}
-
-/// Stops the compiler at the name of a model that does not say its provider.
-#[track_caller]
-pub const fn known_model(name: &str) {
-    assert!(
-        crate::model::says_provider(name),
-        "nothing is known of this model's provider; name it too, as in `openai/gpt-5-mini`"
-    );
-}

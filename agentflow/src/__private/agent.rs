@@ -1,0 +1,31 @@
+//! What the expansion of `#[agent]` names: the static behind an agent, its tools, and the check of its model's name.
+
+use super::tool::LinkedTool;
+pub use crate::agent::AgentDefinition;
+pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn};
+pub use crate::agent::definition::LinkedAgent;
+use crate::tool::ToolRef;
+
+/// The static behind an `#[agent]`.
+pub const fn agent_definition(
+    name: &'static str,
+    instruction: &'static str,
+    place: (&'static str, u32),
+    options: AgentOptions,
+) -> AgentDefinition {
+    AgentDefinition::new(name, instruction, place, options)
+}
+
+/// The tools of `#[agent(tools = [..])]`.
+pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
+    tools.map(|tool| ToolRef::linked(tool)).into()
+}
+
+/// Stops the compiler at the name of a model that does not say its provider.
+#[track_caller]
+pub const fn known_model(name: &str) {
+    assert!(
+        crate::model::says_provider(name),
+        "nothing is known of this model's provider; name it too, as in `openai/gpt-5-mini`"
+    );
+}

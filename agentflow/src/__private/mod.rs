@@ -1,0 +1,31 @@
+//! What the expansions of our macros may name, one file a macro. Nothing here is stable or for people; macro and library
+//! are released as one pair.
+
+mod agent;
+mod tool;
+mod workflow;
+
+pub use std::boxed::Box;
+pub use std::clone::Clone;
+pub use std::default::Default;
+pub use std::format;
+pub use std::iter::{IntoIterator, Iterator};
+pub use std::option::Option::{None, Some};
+pub use std::result::Result::{self, Ok};
+pub use std::string::String;
+pub use std::sync::OnceLock;
+pub use std::time::Duration;
+pub use std::vec::Vec;
+pub use std::{concat, file, line};
+
+pub use agentflow_macros::tool_refs;
+pub use inventory;
+
+pub use self::agent::*;
+pub use self::tool::*;
+pub use self::workflow::*;
+pub use crate::context::Context;
+/// For the lines of agentflow-testing.
+pub use crate::text::OneLine;
+pub use crate::tool::probe::{Probe, Probed};
+pub use crate::tool::{Effects, Linked, Param, ToolFuture};

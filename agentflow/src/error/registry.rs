@@ -1,0 +1,86 @@
+//! Why a program's tools do not fit together. It says so and decides nothing.
+
+use std::sync::Arc;
+
+use crate::text::name_hint;
+use crate::tool_definition::SourceLocation;
+
+/// The tools contradict each other, or one is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Two tools have one name.
+    #[error("{}", duplicate(name, first, second))]
+    Duplicate {
+        /// The name.
+        name: Arc<str>,
+        /// Where one is; `None` for a tool made at run time.
+        first: Option<SourceLocation>,
+        /// Where the other is.
+        second: Option<SourceLocation>,
+    },
+    /// Two `#[agent]`s have one name.
+    #[error(
+        "two agents are named `{name}`: at {first} and at {second}; rename one or give it `#[agent(name = \"..\")]`"
+    )]
+    DuplicateAgent {
+        /// The name.
+        name: &'static str,
+        /// Where one is.
+        first: SourceLocation,
+        /// Where the other is.
+        second: SourceLocation,
+    },
+    /// A name no provider takes.
+    #[error(
+        "the tool name `{name}` at {} does not work: use 1 to 64 letters, digits, `_` or `-`",
+        place(source_location)
+    )]
+    InvalidName {
+        /// The name.
+        name: Arc<str>,
+        /// Where the tool is; `None` for one made at run time.
+        source_location: Option<SourceLocation>,
+    },
+    /// A schema that is not one of an object.
+    #[error(
+        "the parameters of the tool `{name}` are no JSON Schema of an object, which is all that a model can fill in; \
+         take one struct with named fields"
+    )]
+    NoObjectSchema {
+        /// The tool's name.
+        name: Arc<str>,
+    },
+    /// There is no tool of that name.
+    #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
+    NotFound {
+        /// The name asked for.
+        name: String,
+        /// The names there are, ordered.
+        registered: Vec<Arc<str>>,
+    },
+    /// Tools that the program counts on are not linked.
+    #[error(
+        "these tools are not linked into the program: {}; if their crate is a dependency, name it somewhere, as in `use that_crate as _;`",
+        names.join(", ")
+    )]
+    NotLinked {
+        /// Their names.
+        names: Vec<String>,
+    },
+}
+
+fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {
+    if first.is_some() && first == second {
+        return format!("the tool `{name}` is given twice; name it once");
+    }
+    let (first, second) = (place(first), place(second));
+    format!("two tools are named `{name}`: at {first} and at {second}; rename one or give it `#[tool(name = \"..\")]`")
+}
+
+fn place(location: &Option<SourceLocation>) -> String {
+    match location {
+        Some(location) => location.to_string(),
+        None => "run time (no source line)".to_owned(),
+    }
+}

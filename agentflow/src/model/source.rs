@@ -1,0 +1,85 @@
+//! Where a model comes from: a name, or the model itself. It opens none.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Model, ModelInfo, ModelRef, ModelRefError};
+
+/// Where an agent's model comes from: a name, or the model itself.
+#[derive(Clone)]
+pub struct ModelSource(Source);
+
+impl ModelSource {
+    /// Who the model is: what its name says, or what it says itself. Nothing is opened.
+    ///
+    /// # Errors
+    /// When the name is not understood.
+    pub fn info(&self) -> Result<ModelInfo, ModelRefError> {
+        match &self.0 {
+            Source::Given(model) => Ok(model.info().clone()),
+            Source::Named(name) => {
+                let name: ModelRef = name.parse()?;
+                Ok(ModelInfo::new(name.provider(), name.model()))
+            }
+        }
+    }
+
+    /// The name, when the model is not given itself.
+    pub(crate) fn given_or_named(&self) -> Result<&Arc<dyn Model>, &str> {
+        match &self.0 {
+            Source::Given(model) => Ok(model),
+            Source::Named(name) => Err(name),
+        }
+    }
+}
+
+#[derive(Clone)]
+enum Source {
+    Named(String),
+    Given(Arc<dyn Model>),
+}
+
+impl From<&str> for ModelSource {
+    fn from(name: &str) -> Self {
+        Self(Source::Named(name.to_owned()))
+    }
+}
+
+impl From<String> for ModelSource {
+    fn from(name: String) -> Self {
+        Self(Source::Named(name))
+    }
+}
+
+impl From<ModelRef> for ModelSource {
+    fn from(name: ModelRef) -> Self {
+        Self(Source::Named(name.to_string()))
+    }
+}
+
+impl From<&ModelRef> for ModelSource {
+    fn from(name: &ModelRef) -> Self {
+        Self(Source::Named(name.to_string()))
+    }
+}
+
+impl<M: Model + 'static> From<M> for ModelSource {
+    fn from(model: M) -> Self {
+        Self(Source::Given(Arc::new(model)))
+    }
+}
+
+impl From<Arc<dyn Model>> for ModelSource {
+    fn from(model: Arc<dyn Model>) -> Self {
+        Self(Source::Given(model))
+    }
+}
+
+impl fmt::Debug for ModelSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Source::Named(name) => name.fmt(f),
+            Source::Given(model) => model.info().fmt(f),
+        }
+    }
+}

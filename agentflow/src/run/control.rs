@@ -1,0 +1,56 @@
+//! What an operator can ask of a run, and who waits for the outcome. Nothing is decided here.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::error::ControlError;
+use crate::store::MessageId;
+use crate::value::Encoded;
+
+/// What an operator asks of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Signal {
+    Pause,
+    Resume,
+    Cancel { reason: String },
+    Retry { node: String, by: String },
+    Answer { node: String, answer: Encoded, by: String },
+}
+
+impl Signal {
+    /// What is done to the run, as in "the run cannot be paused".
+    pub(crate) fn done(&self) -> &'static str {
+        match self {
+            Self::Pause => "paused",
+            Self::Resume => "resumed",
+            Self::Cancel { .. } => "cancelled",
+            Self::Retry { .. } => "retried",
+            Self::Answer { .. } => "answered",
+        }
+    }
+
+    /// The node it is about.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
+            Self::Pause | Self::Resume | Self::Cancel { .. } => None,
+        }
+    }
+}
+
+/// A control request on its way to a run, with who waits for its outcome.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) signal: Signal,
+    pub(crate) reply: Option<Reply>,
+}
+
+/// Who waits for the outcome of a control request. It is given when what follows from the request is kept.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// A caller in this process.
+    Caller(oneshot::Sender<Result<(), ControlError>>),
+    /// Another process, which left a message in the store.
+    Message(MessageId),
+}

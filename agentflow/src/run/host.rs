@@ -1,0 +1,164 @@
+//! What all runs of a program share: clock, ids, resources, sinks, models by name, the store.
+//!
+//! It knows neither agents nor workflows: what those add to it is kept as parts, by type.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::journal::Journal;
+use super::live::LiveRuns;
+use super::nesting::MAX_NESTING;
+use super::redact::Redactor;
+use super::shared::RunShared;
+use crate::error::ControlError;
+use crate::event::{EventSink, RunId};
+use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, ModelSource, SecretProvider};
+use crate::resource::Resources;
+use crate::store::Store;
+use crate::time::{Clock, SystemClock};
+use crate::value::Encoded;
+
+/// Makes the models of a provider of the host's own.
+pub(crate) type ModelFactory =
+    Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
+
+/// Checks an answer by the workflow of a name, when the program has it: its node, and what was answered.
+pub(crate) type AnswerCheck = fn(&Host, &str, &str, &Encoded) -> Option<Result<(), ControlError>>;
+
+/// What all runs of a program share.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Fn() -> RunId + Send + Sync>,
+    pub(crate) resources: Resources,
+    pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
+    pub(crate) secrets: Arc<dyn SecretProvider>,
+    /// Providers of the host's own, by name.
+    pub(crate) models: BTreeMap<String, ModelFactory>,
+    pub(crate) app: BTreeMap<String, Value>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    /// The runs of the store that this process executes; there is one when there is a store.
+    pub(crate) live: Option<Arc<LiveRuns>>,
+    pub(crate) trace_content: bool,
+    pub(crate) redactor: Option<Redactor>,
+    pub(crate) max_llm_calls: u32,
+    pub(crate) max_output_bytes: usize,
+    pub(crate) max_nesting: u32,
+    pub(crate) check_answer: AnswerCheck,
+    parts: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(random_id),
+            resources: Resources::default(),
+            sinks: Arc::new([]),
+            secrets: Arc::new(EnvSecrets),
+            models: BTreeMap::new(),
+            app: BTreeMap::new(),
+            store: None,
+            live: None,
+            trace_content: false,
+            redactor: None,
+            max_llm_calls: Self::MAX_LLM_CALLS,
+            max_output_bytes: 16 << 20,
+            max_nesting: MAX_NESTING,
+            check_answer: |_, _, _, _| None,
+            parts: Vec::new(),
+        }
+    }
+}
+
+/// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.
+fn random_id() -> RunId {
+    let millis = SystemClock.now().as_millis();
+    RunId::new(format!("{millis:012x}-{:016x}", fastrand::u64(..)))
+}
+
+impl Host {
+    /// The most model calls of a run that says nothing else.
+    pub(crate) const MAX_LLM_CALLS: u32 = 500;
+
+    /// The one host of all agents, workflows and contexts of this process that were given none: the defaults, made when it
+    /// is first asked for. It has no store and no sink, so nothing passes through it from one run to another.
+    pub(crate) fn of_process() -> &'static Arc<Self> {
+        static HOST: OnceLock<Arc<Host>> = OnceLock::new();
+        HOST.get_or_init(Arc::default)
+    }
+
+    /// What a room above this one has put here, by its type.
+    pub(crate) fn part<T: Any>(&self) -> Option<&T> {
+        self.parts.iter().find_map(|part| part.downcast_ref())
+    }
+
+    /// Puts something here in the place of what had the same type.
+    pub(crate) fn set_part<T: Any + Send + Sync>(&mut self, part: T) {
+        self.parts.retain(|other| !other.is::<T>());
+        self.parts.push(Arc::new(part));
+    }
+
+    /// Keeps runs in a store.
+    pub(crate) fn set_store(&mut self, store: Arc<dyn Store>) {
+        self.live = Some(LiveRuns::of(&store));
+        self.store = Some(store);
+    }
+
+    pub(crate) fn new_run_id(&self) -> RunId {
+        (self.ids)()
+    }
+
+    /// The journal of a new run, when there is a store.
+    pub(crate) fn new_journal(&self) -> Option<Journal> {
+        self.store.as_ref().map(|store| Journal::new(Arc::clone(store), None))
+    }
+
+    /// The model of a name such as `openai-chat/gpt-5-mini`.
+    pub(crate) fn model(&self, model: &ModelRef) -> Result<Arc<dyn Model>, ModelRefError> {
+        let made = match self.models.get(model.provider()) {
+            Some(factory) => factory(model, &self.secrets),
+            None => crate::model::built_in(model, &self.secrets),
+        };
+        made.map_err(|problem| ModelRefError::unusable(model, problem))
+    }
+
+    /// The model itself: given, or found by its name.
+    pub(crate) fn open(&self, source: &ModelSource) -> Result<Arc<dyn Model>, ModelRefError> {
+        match source.given_or_named() {
+            Ok(model) => Ok(Arc::clone(model)),
+            Err(name) => self.model(&name.parse()?),
+        }
+    }
+
+    /// A run with a store is executed here from now on: it is found by its id until it is forgotten.
+    pub(crate) fn remember(&self, shared: &Arc<RunShared>) {
+        if let Some(live) = self.live.as_ref().filter(|_| shared.log.is_durable()) {
+            live.add(shared);
+        }
+    }
+
+    /// A run is no longer executed here.
+    pub(crate) fn forget(&self, shared: &RunShared) {
+        if let Some(live) = self.live.as_ref().filter(|_| shared.log.is_durable()) {
+            live.remove(shared);
+        }
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("clock", &self.clock)
+            .field("resources", &self.resources)
+            .field("sinks", &self.sinks.len())
+            .field("models", &self.models.keys())
+            .field("app", &self.app.keys())
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a run is, whatever is run in it: its log, the requests of operators, the handle that a caller holds, and the host
+//! that all runs of a program share.
+//!
+//! It knows neither agents nor workflows; those record what they do here.
+
+mod approval;
+mod control;
+mod emit;
+mod events;
+mod handle;
+mod host;
+mod journal;
+mod ledger;
+mod live;
+mod log;
+mod nesting;
+mod read;
+mod redact;
+mod replies;
+mod requests;
+mod result;
+mod shared;
+mod state;
+mod void;
+mod waits;
+
+pub use self::approval::Approval;
+pub(crate) use self::control::{Request, Signal};
+pub use self::events::Events;
+pub(crate) use self::handle::Ended;
+pub use self::handle::{RunHandle, RunStream};
+pub(crate) use self::host::Host;
+pub(crate) use self::journal::Journal;
+pub(crate) use self::ledger::Ledger;
+pub(crate) use self::live::{Found, Reservation, deliver};
+pub(crate) use self::nesting::Around;
+pub(crate) use self::read::{RunJournal, read_events, read_journal};
+pub use self::redact::{Redact, Redactor};
+pub(crate) use self::replies::read_outcome;
+pub(crate) use self::requests::Recorder;
+pub(crate) use self::result::RunEnd;
+pub use self::result::RunResult;
+pub(crate) use self::shared::RunShared;
+pub(crate) use self::state::{NodeInfo, NodeState, RunState};
+pub(crate) use self::void::Void;

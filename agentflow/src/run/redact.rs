@@ -1,0 +1,368 @@
+//! Secrets and personal data taken out of events before anybody sees them: stores, sinks and subscribers.
+//!
+//! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is only
+//! found when it is named.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+
+use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted};
+use crate::mask;
+use crate::value::Encoded;
+
+/// A shorter text is no secret and would be found everywhere.
+const SHORTEST: usize = 6;
+/// How the keys of the makers of models and others begin, and how many letters follow at least.
+const KEYS: &[(&str, usize)] = &[
+    ("sk-", 16),
+    ("sk_", 16),
+    ("AIza", 30),
+    ("gsk_", 16),
+    ("xai-", 16),
+    ("hf_", 16),
+    ("ghp_", 20),
+    ("github_pat_", 20),
+    ("AKIA", 16),
+    ("ya29.", 16),
+    ("xoxb-", 16),
+    ("eyJ", 40),
+];
+/// The words of the event format itself: a text that is one of them is left.
+const WORDS: &[&str] = &[
+    "system",
+    "assistant",
+    "reasoning",
+    "tool_call",
+    "tool_result",
+    "success",
+    "invalid_arguments",
+    "not_found",
+    "unauthorized",
+    "too_many_calls",
+    "timeout",
+    "panicked",
+    "output_too_large",
+    "cancelled",
+    "interrupted",
+    "tool_calls",
+    "length",
+    "content_filter",
+    "refusal",
+    "pause_turn",
+    "approval",
+    "operator",
+];
+
+/// What is taken out of events; made by [`redact`](crate::middleware::redact). Texts that look like keys of well-known makers always are.
+///
+/// Every text of every event is looked at, before the event is stored or shown to a sink or a subscriber; what is found
+/// becomes `[redacted]`. JSON inside of a text, such as a tool's arguments, is looked at text by text and number by number,
+/// however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of one becomes
+/// the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
+///
+/// - A run that is taken up again after a crash goes on from its journal, and there the texts are gone: from then on the
+///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node of
+///   a workflow that reads a number which is gone fails, since it finds a text.
+/// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
+/// - Spans hold no contents, whatever `trace_content` says.
+///
+/// Paths of steps hold the names of tools as the model wrote them and are not looked at.
+#[derive(Clone)]
+pub struct Redact {
+    rules: Vec<Arc<Rule>>,
+    secrets: Vec<String>,
+}
+
+impl Redact {
+    /// Takes out what looks like a key of a well-known maker.
+    pub(crate) fn of_keys() -> Self {
+        Self { rules: vec![Arc::new(keys)], secrets: Vec::new() }
+    }
+}
+
+/// A text without what it is to take out; `None` when nothing was found.
+type Rule = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+const REDACTED: &str = "[redacted]";
+
+impl Redact {
+    /// Takes out this text wherever it stands, also where it is written with escapes. One of less than six bytes is no
+    /// secret and is not looked for.
+    #[must_use]
+    pub fn secret(mut self, secret: impl AsRef<str>) -> Self {
+        let secret = secret.as_ref().to_owned();
+        if secret.len() < SHORTEST || self.secrets.contains(&secret) {
+            return self;
+        }
+        self.secrets.push(secret);
+        // A text that holds another one is taken out first.
+        self.secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self
+    }
+
+    /// Takes out e-mail addresses.
+    #[must_use]
+    pub fn emails(self) -> Self {
+        self.rule(|text| words(text, |c| c.is_alphanumeric() || "@._%+-".contains(c), is_email))
+    }
+
+    /// Takes out numbers of payment cards: 13 to 19 digits, with spaces or dashes between, whose check digit is right. One
+    /// without spaces or dashes that begins with 0 or 1 is left: it is a time or an id, not a card.
+    #[must_use]
+    pub fn cards(self) -> Self {
+        self.rule(|text| words(text, |c| c.is_ascii_digit() || c == ' ' || c == '-', is_card))
+    }
+
+    /// Takes out numbers that are written like a US social security number, `123-45-6789`.
+    #[must_use]
+    pub fn social_security_numbers(self) -> Self {
+        self.rule(|text| words(text, |c| c.is_ascii_digit() || c == '-', is_ssn))
+    }
+
+    /// Takes out telephone numbers in the international form, such as `+49 30 1234567`.
+    #[must_use]
+    pub fn phone_numbers(self) -> Self {
+        self.rule(|text| words(text, |c| c.is_ascii_digit() || "+ -()".contains(c), is_phone))
+    }
+
+    /// Takes out whatever a function takes out: it gives the text without it, or `None` when there is nothing to change.
+    /// It sees one text at a time, such as a message or the arguments of a tool call; of one that is JSON also each text
+    /// and each number in it.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+}
+
+/// Shows how much there is and nothing of it.
+impl fmt::Debug for Redact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redact").field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}
+
+/// Takes texts out of events; what [`Middleware::redactor`](crate::middleware::Middleware::redactor) gives.
+#[derive(Clone, Debug)]
+pub struct Redactor(Arc<[Redact]>);
+
+impl From<Redact> for Redactor {
+    fn from(redact: Redact) -> Self {
+        Self(Arc::from([redact]))
+    }
+}
+
+impl Redactor {
+    /// This one, and another one after it.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0.iter().chain(other.0.iter()).cloned().collect())
+    }
+
+    /// A text without what is to be taken out of it.
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = match is_json(text).then(|| self.json(text, Place::Content)).flatten() {
+            Some(without) => Cow::Owned(without),
+            None => Cow::Borrowed(text),
+        };
+        for redact in self.0.iter() {
+            for secret in &redact.secrets {
+                if let Some(without) = mask::without(&text, secret, REDACTED) {
+                    text = Cow::Owned(without);
+                }
+            }
+            for rule in &redact.rules {
+                if let Some(without) = rule(&text) {
+                    text = Cow::Owned(without);
+                }
+            }
+        }
+        text
+    }
+
+    /// An event without it. Its JSON is rewritten text by text, so that everything else stays byte for byte.
+    pub(crate) fn event(&self, mut kind: EventKind) -> EventKind {
+        self.values(&mut kind);
+        let Ok(json) = serde_json::to_string(&kind) else { return kind };
+        let Some(without) = self.json(&json, Place::Event) else { return kind };
+        match serde_json::from_str(&without) {
+            Ok(kind) => kind,
+            Err(problem) => {
+                // No word of the format is ever replaced, so this is a rule that breaks JSON: say less, not more.
+                tracing::error!(%problem, "an event could not be redacted; its texts are left out");
+                let blank = |_: &str| Some(REDACTED.to_owned());
+                let blank = Self::from(Redact { rules: vec![Arc::new(blank)], secrets: Vec::new() });
+                let json = blank.json(&json, Place::Event).unwrap_or_default();
+                serde_json::from_str(&json).unwrap_or(EventKind::RunCancelled { reason: REDACTED.into() })
+            }
+        }
+    }
+
+    /// The same for the values of the host's own types, whose numbers are not those of the event.
+    fn values(&self, kind: &mut EventKind) {
+        let redact = |value: &mut Encoded| {
+            if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json) {
+                *value = without.unwrap_or_else(|_| Encoded::null());
+            }
+        };
+        match kind {
+            EventKind::RunStarted(started) => {
+                if let RunBody::Workflow(workflow) = &mut Arc::make_mut(started).body {
+                    redact(&mut workflow.input);
+                }
+            }
+            EventKind::WorkflowStarted(workflow) => redact(&mut Arc::make_mut(workflow).input),
+            EventKind::RunCompleted(completed) => {
+                if let RunCompleted::Workflow(workflow) = Arc::make_mut(completed) {
+                    redact(&mut workflow.output);
+                }
+            }
+            EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
+            | EventKind::NodeCompleted { output, .. }
+            | EventKind::ApprovalResolved { answer: output, .. } => redact(output),
+            EventKind::ApprovalRequested(request) => redact(&mut Arc::make_mut(request).payload),
+            _ => {}
+        }
+    }
+
+    /// JSON text with its strings redacted, and its numbers where they are content; `None` when there was nothing to take
+    /// out.
+    fn json(&self, json: &str, place: Place) -> Option<String> {
+        let mut out = String::new();
+        let (mut copied, mut at) = (0, 0);
+        let bytes = json.as_bytes();
+        while at < bytes.len() {
+            if place == Place::Content && (bytes[at] == b'-' || bytes[at].is_ascii_digit()) {
+                let length = json[at..].find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+                let end = length.map_or(bytes.len(), |length| at + length);
+                if self.finds_number(&json[at..end]) {
+                    out.push_str(&json[copied..at]);
+                    out.push_str(&format!("\"{REDACTED}\""));
+                    copied = end;
+                }
+                at = end;
+                continue;
+            }
+            if bytes[at] != b'"' {
+                at += 1;
+                continue;
+            }
+            let begin = at;
+            at += 1;
+            while at < bytes.len() && bytes[at] != b'"' {
+                at += if bytes[at] == b'\\' { 2 } else { 1 };
+            }
+            at = (at + 1).min(bytes.len());
+            let literal = &json[begin..at];
+            let Ok(text) = serde_json::from_str::<String>(literal) else { continue };
+            if text.len() < SHORTEST || place == Place::Event && (WORDS.contains(&text.as_str()) || is_name(&text)) {
+                continue;
+            }
+            if let Cow::Owned(without) = self.text(&text) {
+                out.push_str(&json[copied..begin]);
+                out.push_str(&serde_json::to_string(&without).unwrap_or_default());
+                copied = at;
+            }
+        }
+        if copied == 0 {
+            return None;
+        }
+        out.push_str(&json[copied..]);
+        Some(out)
+    }
+
+    /// Whether a number is to be taken out. `4.1e15` is a number as its digits are.
+    fn finds_number(&self, literal: &str) -> bool {
+        let found = |digits: &str| digits.len() >= SHORTEST && matches!(self.text(digits), Cow::Owned(_));
+        let whole = || literal.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() < 1e20);
+        found(literal)
+            || literal.contains(['.', 'e', 'E']) && whole().is_some_and(|number| found(&format!("{number:.0}")))
+    }
+}
+
+/// Where JSON text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// The event itself, with words and numbers of its own.
+    Event,
+    /// Inside of a text or a value.
+    Content,
+}
+
+/// Whether a text is a list, an object or a text in JSON.
+fn is_json(text: &str) -> bool {
+    text.trim_ascii_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// Whether a text is the name of an event.
+fn is_name(text: &str) -> bool {
+    ["run.", "agent.", "workflow.", "approval.", "model.", "output.", "tool."].iter().any(|subject| {
+        text.strip_prefix(subject)
+            .is_some_and(|verb| verb.len() < 20 && verb.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'.'))
+    })
+}
+
+/// Takes out the runs of certain letters that are something.
+fn words(text: &str, letter: impl Fn(char) -> bool, is: impl Fn(&str) -> bool) -> Option<String> {
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut rest = 0;
+    while let Some(begin) = text[rest..].find(&letter).map(|at| rest + at) {
+        let end = text[begin..].find(|c| !letter(c)).map_or(text.len(), |at| begin + at);
+        let word = text[begin..end].trim_matches(|c: char| !c.is_alphanumeric() && c != '+');
+        let start = begin + text[begin..end].find(word).unwrap_or(0);
+        if !word.is_empty() && is(word) {
+            out.push_str(&text[copied..start]);
+            out.push_str(REDACTED);
+            copied = start + word.len();
+        }
+        rest = end;
+    }
+    (copied > 0).then(|| out + &text[copied..])
+}
+
+fn is_email(word: &str) -> bool {
+    let Some((name, host)) = word.split_once('@') else { return false };
+    let last = host.rsplit_once('.').map(|(_, last)| last);
+    !name.is_empty()
+        && !host.contains('@')
+        && last.is_some_and(|last| last.len() >= 2 && last.chars().all(char::is_alphabetic))
+}
+
+fn is_card(word: &str) -> bool {
+    let digits: Vec<u32> = word.chars().filter_map(|c| c.to_digit(10)).collect();
+    if word.starts_with(['0', '1']) && digits.len() == word.len() {
+        return false;
+    }
+    let sum: u32 = (digits.iter().rev().enumerate())
+        .map(|(at, digit)| match at % 2 {
+            0 => *digit,
+            _ => digit * 2 / 10 + digit * 2 % 10,
+        })
+        .sum();
+    (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
+}
+
+fn is_ssn(word: &str) -> bool {
+    let parts: Vec<usize> = word.split('-').map(str::len).collect();
+    parts == [3, 2, 4]
+}
+
+fn is_phone(word: &str) -> bool {
+    let digits = word.chars().filter(char::is_ascii_digit).count();
+    word.starts_with('+') && (8..=15).contains(&digits)
+}
+
+/// Takes out what looks like the key of a well-known maker.
+fn keys(text: &str) -> Option<String> {
+    if !KEYS.iter().any(|(prefix, _)| text.contains(prefix)) {
+        return None;
+    }
+    words(
+        text,
+        |c| c.is_ascii_alphanumeric() || "-_.".contains(c),
+        |word| KEYS.iter().any(|(prefix, least)| word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= *least)),
+    )
+}

@@ -1,0 +1,305 @@
+//! What all steps of one run share: its log, its cancellation, and who may ask it for something.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::control::{Reply, Request, Signal};
+use super::host::Host;
+use super::journal::Journal;
+use super::log::EventLog;
+use super::requests::Recorder;
+use super::state::RunState;
+use crate::error::ControlError;
+use crate::event::{Event, EventKind, RunId};
+use crate::path::StepPath;
+use crate::store::{MessageId, RunStatus};
+use crate::time::Timestamp;
+
+/// What all steps of one run share.
+pub(crate) struct RunShared {
+    pub(crate) id: RunId,
+    pub(crate) host: Arc<Host>,
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) log: EventLog,
+    /// The most model calls of the run and all it starts.
+    pub(crate) max_llm_calls: AtomicU32,
+    cancel_reason: OnceLock<Arc<str>>,
+    /// How many agents and workflows were begun at a path by the same attempt at a step.
+    nested: Mutex<HashMap<StepPath, u32>>,
+    /// The workflows of the run that take control requests, with where they are.
+    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
+    /// Who asked for the run to be cancelled and waits for its end, until that is recorded.
+    cancels: Mutex<Cancels>,
+    /// Messages of other processes that were taken and have no outcome in the store yet.
+    taken: Mutex<HashSet<MessageId>>,
+    /// An operator paused the run: nothing new is started in it.
+    held: AtomicBool,
+    released: Notify,
+    /// What the process before this one left open.
+    left_open: OnceLock<Vec<StepPath>>,
+}
+
+#[derive(Default)]
+struct Cancels {
+    ended: Option<RunStatus>,
+    /// The run stopped here without an end.
+    stopped: bool,
+    waiting: Vec<Reply>,
+}
+
+impl RunShared {
+    pub(crate) fn new(id: RunId, host: &Arc<Host>, journal: Option<Journal>) -> Self {
+        Self {
+            log: EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone()),
+            id,
+            host: Arc::clone(host),
+            cancellation: CancellationToken::new(),
+            max_llm_calls: AtomicU32::new(host.max_llm_calls),
+            cancel_reason: OnceLock::new(),
+            nested: Mutex::default(),
+            listeners: Mutex::default(),
+            cancels: Mutex::default(),
+            taken: Mutex::default(),
+            held: AtomicBool::new(false),
+            released: Notify::new(),
+            left_open: OnceLock::new(),
+        }
+    }
+
+    /// The time by the host's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.host.clock.now()
+    }
+
+    /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
+    pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
+        let mut state = RunState::new();
+        kept.iter().chain(&events).for_each(|event| state.apply(&event.path, &event.kind));
+        self.log.restore(offset, kept, events);
+        // The run is restored once.
+        let _ = self.left_open.set(state.open_paths());
+    }
+
+    /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.
+    pub(crate) fn close_forgotten(&self, forgotten: &[String]) {
+        let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
+        for (path, kind) in state.closings("the workflow has changed") {
+            if forgotten.iter().any(|node| path.is_within_node(node)) {
+                self.record(path, kind);
+            }
+        }
+    }
+
+    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
+    pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
+        let mut left_open = self.left_open.get().into_iter().flatten();
+        if left_open.any(|open| open.is_within(step)) {
+            let recorded = self.log.all_below(step);
+            for (path, kind) in RunState::closings_below(step, &recorded, reason) {
+                self.record(path, kind);
+            }
+        }
+    }
+
+    /// Records what happened, now.
+    pub(crate) fn record(&self, path: StepPath, kind: EventKind) {
+        if kind.ends_run() && path.is_root() {
+            self.answer_cancels(&kind);
+        }
+        self.log.record(self.now(), path, kind);
+    }
+
+    /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
+    fn answer_cancels(&self, end: &EventKind) {
+        let status = match end {
+            EventKind::RunCompleted(_) => RunStatus::Success,
+            EventKind::RunCancelled { .. } => RunStatus::Cancelled,
+            _ => RunStatus::Failed,
+        };
+        let mut cancels = self.cancels();
+        cancels.ended = Some(status);
+        for reply in cancels.waiting.drain(..) {
+            self.log.reply_with_next(
+                reply,
+                match status {
+                    RunStatus::Cancelled => Ok(()),
+                    status => Err(ControlError::over("cancelled", status)),
+                },
+            );
+        }
+    }
+
+    fn cancels(&self) -> MutexGuard<'_, Cancels> {
+        self.cancels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Request>)>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A workflow at a path takes control requests from now on.
+    pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Request>) {
+        self.listeners().push((base.clone(), sender));
+    }
+
+    pub(crate) fn unlisten(&self, base: &StepPath) {
+        self.listeners().retain(|(path, _)| path != base);
+    }
+
+    /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
+    /// outermost. When the run stops meanwhile, the reply is dropped, and whoever asked looks at the run anew.
+    pub(crate) fn request(&self, request: Request) {
+        if let Signal::Cancel { reason } = request.signal {
+            return self.request_cancel(reason, request.reply);
+        }
+        let node: Option<StepPath> = request.signal.node().and_then(|node| node.parse().ok());
+        let listeners = self.listeners();
+        let around = |node: &StepPath| {
+            let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
+            listeners.iter().filter(holds).max_by_key(|(base, _)| base.to_string().len())
+        };
+        match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
+            // A workflow that ends hands on what it did not take.
+            Some((_, listener)) => drop(listener.send(request)),
+            // No workflow is there yet, or none any more.
+            None if self.log.is_agent() => {
+                drop(listeners);
+                self.request_by_journal(request);
+            }
+            None => {}
+        }
+    }
+
+    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds that
+    /// in the journal when it begins.
+    pub(crate) fn do_by_journal(&self, signal: &Signal) -> Result<(), ControlError> {
+        for (path, kind) in self.events_by_journal(signal)? {
+            self.record(path, kind);
+        }
+        Ok(())
+    }
+
+    /// The same from another task than the run's own.
+    fn request_by_journal(&self, Request { signal, reply }: Request) {
+        match self.events_by_journal(&signal) {
+            Ok(events) => self.log.record_and_reply(self.now(), events, reply),
+            Err(error) => self.log.reply(reply, Err(error)),
+        }
+    }
+
+    fn events_by_journal(&self, signal: &Signal) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+        let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
+        self.host.events_for(&state, signal, Recorder::Live)
+    }
+
+    /// Asks for something and waits until its outcome is kept; `None` when the run stops before that.
+    pub(crate) async fn ask(&self, signal: Signal) -> Option<Result<(), ControlError>> {
+        let (reply, outcome) = oneshot::channel();
+        self.request(Request { signal, reply: Some(Reply::Caller(reply)) });
+        outcome.await.ok()
+    }
+
+    fn request_cancel(&self, reason: String, reply: Option<Reply>) {
+        let mut cancels = self.cancels();
+        match cancels.ended {
+            Some(status) => {
+                drop(cancels);
+                self.log.reply(reply, Err(ControlError::over("cancelled", status)));
+            }
+            // Whoever asked looks elsewhere.
+            None if cancels.stopped => {}
+            None => {
+                cancels.waiting.extend(reply);
+                drop(cancels);
+                self.cancel(reason);
+            }
+        }
+    }
+
+    /// Takes a message of another process, once.
+    pub(crate) fn take_message(&self, id: MessageId) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+    }
+
+    /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
+    /// free for others.
+    pub(crate) fn close(&self) {
+        {
+            let mut cancels = self.cancels();
+            cancels.stopped = true;
+            cancels.waiting.clear();
+        }
+        self.log.close();
+        if let Some((store, Some(epoch))) = self.log.store()
+            && self.log.end().is_none()
+            && let Ok(handle) = tokio::runtime::Handle::try_current()
+        {
+            // A store that cannot be told finds out when this process ends.
+            handle.spawn(store.close(&self.id, epoch));
+        }
+        self.host.forget(self);
+    }
+
+    /// An operator paused the run or lets it continue: workflows that are steps follow, and agents wait.
+    pub(crate) fn hold(&self, held: bool) {
+        if self.held.swap(held, Ordering::SeqCst) == held {
+            return;
+        }
+        for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
+            let signal = if held { Signal::Pause } else { Signal::Resume };
+            // One that has just ended has nothing left to start.
+            let _ = listener.send(Request { signal, reply: None });
+        }
+        self.released.notify_waiters();
+    }
+
+    /// Whether an operator has paused the run.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the run is held, or is not.
+    pub(crate) async fn until_held(&self, held: bool) {
+        loop {
+            let changed = self.released.notified();
+            if self.is_held() == held {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
+    /// the path for itself, so that an agent that is a node is seen as that node.
+    pub(crate) fn claim(&self, path: StepPath) -> StepPath {
+        let mut nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = nested.entry(path.clone()).or_default();
+        *count += 1;
+        match *count {
+            1 => path,
+            count => path.child(&format!("call#{count}")),
+        }
+    }
+
+    /// An attempt at a step begins: what it begins is counted from the first one.
+    pub(crate) fn forget_claims(&self, scope: &StepPath) {
+        let mut nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner);
+        if !nested.is_empty() {
+            nested.remove(scope);
+        }
+    }
+
+    /// Asks the run to stop; the first reason counts.
+    pub(crate) fn cancel(&self, reason: impl Into<Arc<str>>) {
+        self.cancel_reason.get_or_init(|| reason.into());
+        self.cancellation.cancel();
+    }
+
+    pub(crate) fn cancel_reason(&self) -> Arc<str> {
+        self.cancel_reason.get().cloned().unwrap_or_else(|| "no reason was given".into())
+    }
+}

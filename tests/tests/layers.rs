@@ -1,0 +1,185 @@
+//! The rooms of the core and who may import whom: read from its `use crate::` lines, and held against one list.
+//!
+//! A room is a file or a folder directly below `agentflow/src`. It imports only from rooms above it in the list, so there
+//! is no circle of rooms; within a room, files may know each other, up to a limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Every room, from the vocabulary to the surfaces.
+const ROOMS: [&str; 26] = [
+    // The vocabulary.
+    "text",
+    "mask",
+    "strict",
+    "wire",
+    "value",
+    "time",
+    "path",
+    "resource",
+    "failure",
+    "message",
+    "tool_definition",
+    // What a model says, what happened, where it is kept.
+    "model",
+    "event",
+    "store",
+    "error",
+    // What a run is, whatever is run in it.
+    "run",
+    "context",
+    "tool",
+    "middleware",
+    "telemetry",
+    // What is run.
+    "agent",
+    "workflow",
+    // The only room that knows both.
+    "runtime",
+    // The surfaces.
+    "cli",
+    "__private",
+    "lib",
+];
+
+/// Files that import each other within one room, at most.
+const CIRCLE: usize = 2;
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../agentflow/src")
+}
+
+fn files(folder: &Path, all: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "bin" && name != "docs") {
+            files(&path, all);
+        } else if path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs") {
+            all.push(path);
+        }
+    }
+}
+
+/// The code of a file without comments and without its tests.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths that a file names after a word such as `crate::`, as lists of their parts.
+fn named(code: &str, begin: &str) -> Vec<Vec<String>> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(begin) {
+        if code[..at].ends_with(|c: char| is_name(c) || c == ':' || c == '$') {
+            continue;
+        }
+        let mut parts = Vec::new();
+        let mut rest = &code[at + begin.len()..];
+        loop {
+            let name: String = rest.chars().take_while(|c| is_name(*c)).collect();
+            if name.is_empty() {
+                break;
+            }
+            rest = &rest[name.len()..];
+            parts.push(name);
+            match rest.strip_prefix("::") {
+                Some(more) => rest = more,
+                None => break,
+            }
+        }
+        found.push(parts);
+    }
+    found
+}
+
+fn room_of(path: &Path) -> String {
+    let within = path.strip_prefix(source()).unwrap();
+    let first = within.components().next().unwrap().as_os_str().to_string_lossy();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+#[test]
+fn a_room_imports_only_from_rooms_above_it() {
+    let mut all = Vec::new();
+    files(&source(), &mut all);
+    let place = |room: &str| ROOMS.iter().position(|of| *of == room);
+    let (mut seen, mut wrong) = (BTreeSet::new(), BTreeSet::new());
+    for path in &all {
+        let room = room_of(path);
+        let Some(own) = place(&room) else {
+            wrong.insert(format!("`{room}` is a room that the list does not have"));
+            continue;
+        };
+        for to in named(&code(path), "crate::").into_iter().filter_map(|parts| parts.into_iter().next()) {
+            match place(&to) {
+                Some(other) if other > own => {
+                    wrong.insert(format!("{}: `{room}` imports from `{to}`, which stands below it", path.display()));
+                }
+                _ => {}
+            }
+        }
+        seen.insert(room);
+    }
+    let gone: Vec<_> = ROOMS.iter().filter(|room| !seen.contains(**room)).collect();
+    assert!(wrong.is_empty() && gone.is_empty(), "{wrong:#?}\nrooms without a file: {gone:?}");
+}
+
+#[test]
+fn circles_stay_small_and_within_a_room() {
+    let mut all = Vec::new();
+    files(&source(), &mut all);
+    // Each file by its module path, such as `workflow::driver::task`.
+    let module = |path: &Path| {
+        let within = path.strip_prefix(source()).unwrap().with_extension("");
+        let mut parts: Vec<String> = within.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        if parts.last().is_some_and(|last| last == "mod") {
+            parts.pop();
+        }
+        parts
+    };
+    let modules: BTreeMap<Vec<String>, &PathBuf> = all.iter().map(|path| (module(path), path)).collect();
+    let mut arrows: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = BTreeMap::new();
+    for (of, path) in &modules {
+        let code = code(path);
+        let mut named_here: Vec<Vec<String>> = named(&code, "crate::");
+        for (begin, up) in [("self::", 0), ("super::super::", 2), ("super::", 1)] {
+            let above: Vec<String> = of[..of.len().saturating_sub(up)].to_vec();
+            named_here.extend(named(&code, begin).into_iter().map(|parts| [above.clone(), parts].concat()));
+        }
+        for mut to in named_here {
+            while !to.is_empty() && !modules.contains_key(&to) {
+                to.pop();
+            }
+            // A folder's own file hands names on: what it imports from below is its door and no dependency.
+            let is_door = |folder: &Vec<String>, file: &Vec<String>| file.starts_with(folder) && file != folder;
+            if let Some((to, _)) = modules.get_key_value(&to)
+                && to != of
+                && !to.is_empty()
+                && !is_door(of, to)
+            {
+                arrows.entry(of).or_default().insert(to);
+            }
+        }
+    }
+    let reach = |from: &Vec<String>| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(at) = next.pop() {
+            for to in arrows.get(at).into_iter().flatten() {
+                if seen.insert(*to) {
+                    next.push(*to);
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<_, _> = modules.keys().map(|of| (of, reach(of))).collect();
+    for (of, to) in &reached {
+        let circle: Vec<String> =
+            to.iter().filter(|other| reached[**other].contains(*of)).map(|other| other.join("::")).collect();
+        let rooms: BTreeSet<&str> = circle.iter().map(|file| file.split("::").next().unwrap_or_default()).collect();
+        assert!(rooms.len() <= 1, "files of several rooms import each other: {circle:?}");
+        assert!(circle.len() <= CIRCLE, "{} files import each other: {circle:?}", circle.len());
+    }
+}
