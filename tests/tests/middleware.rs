@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::middleware::{
-    AgentStep, CacheStore, Callbacks, Cost, Flow, Middleware, ModelStep, Price, Prices, Recovery, RunInfo, Scope,
-    ToolStep, cache, circuit_breaker, cost_tracker, fallback_models, rate_limit, redact, retry, token_budget,
+    AgentStep, CacheStore, Cost, Flow, Middleware, ModelStep, Price, Prices, Recovery, RunInfo, Scope, ToolStep, cache,
+    circuit_breaker, cost_tracker, fallback_models, rate_limit, redact, retry, token_budget,
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::{
-    AgentCompleted, Conversation, Error, Event, EventKind, Limits, MemoryStore, ModelError, ModelErrorKind,
+    AgentCompleted, Callbacks, Conversation, Error, Event, EventKind, Limits, MemoryStore, ModelError, ModelErrorKind,
     ModelResponse, RunId, Store, ToolResult, ToolStatus, Usage, Workflow, async_trait,
 };
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
