@@ -22,7 +22,7 @@ pub struct Context {
     path: StepPath,
     attempt: u32,
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
-    /// that a crash cut short has the same as the one that takes its work up.
+    /// that a crash interrupted has the same as the one that continues its work.
     scope: u32,
     /// How many agents and workflows stand around it.
     depth: u32,

@@ -42,7 +42,7 @@ pub enum Part {
     Reasoning(Reasoning),
     /// The model asks for a tool.
     ToolCall(Arc<ToolCall>),
-    /// What a tool call came to.
+    /// The outcome of a tool call.
     ToolResult(Arc<ToolResult>),
     /// An image, a document or another file.
     Media(Media),
@@ -63,7 +63,7 @@ pub struct Reasoning {
     pub opaque: Option<Box<serde_json::Value>>,
 }
 
-/// A model's wish to have a tool called.
+/// A model's request to call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The provider's id of the call, or one the adapter made when the provider gave none.

@@ -68,11 +68,11 @@ pub struct ToolPolicy {
     /// The longest a call may take; `None` leaves it to the run's own time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How often a failed call may be made again by a workflow; an agent leaves that to its model.
+    /// How often a failed call may be retried by a workflow; an agent leaves that to its model.
     pub retry: u32,
     /// Whether calling it twice with the same idempotency key is the same as calling it once.
     pub idempotent: bool,
-    /// What it does to the world; decides what happens to a call that a crash cut short.
+    /// What it does to the world; decides what happens to a call that a crash interrupted.
     pub effects: Effects,
     /// Whether a person must agree before it runs: a run calls it only when it was granted `approve:NAME`. To ask the
     /// person is up to the host.

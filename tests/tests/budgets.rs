@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentflow::middleware::{
-    Callbacks, Flow, Middleware, ModelStep, Price, Prices, cost_tracker, fallback_models, rate_limit, retry,
-    token_budget,
+    Flow, Middleware, ModelStep, Price, Prices, cost_tracker, fallback_models, rate_limit, retry, token_budget,
 };
 use agentflow::prelude::*;
 use agentflow::{

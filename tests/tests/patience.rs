@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use agentflow::middleware::{Callbacks, Flow, fallback_models, redact, retry};
+use agentflow::middleware::{Flow, fallback_models, redact, retry};
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::prelude::*;
 use agentflow::{

@@ -137,7 +137,7 @@ pub struct Body {
     call: CallFn,
 }
 
-/// One trait for each number of parameters, so that a type that cannot be a parameter is told once and at its place.
+/// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its place.
 macro_rules! tool_fn {
     ($ToolFn:ident $($T:ident)*) => {
         pub trait $ToolFn: Sized + 'static {

@@ -141,7 +141,7 @@ fn tokens(usage: &Usage) -> String {
     )
 }
 
-/// A provider that says nothing about tokens is told apart from one that counted none.
+/// A provider that says nothing about tokens is distinguished from one that counted none.
 fn is_known(usage: &Usage) -> bool {
     usage.raw.is_some() || usage.input_tokens > 0 || usage.output_tokens > 0
 }

@@ -1,4 +1,4 @@
-//! `runs`: the runs of a store file: listed, shown, taken up, and told what to do.
+//! `runs`: the runs of a store file: listed, shown, resumed, and told what to do.
 
 use std::path::Path;
 use std::time::Duration;

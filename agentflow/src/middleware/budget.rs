@@ -45,7 +45,7 @@ pub fn token_budget(max_tokens: u64) -> TokenBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is taken up again is the
+    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is resumed is the
     /// same session. The key is `_token_count`.
     #[default]
     Session,
@@ -55,8 +55,8 @@ pub enum Scope {
 
 /// A budget of tokens, read and written; made by [`token_budget`].
 ///
-/// A call is refused when the tokens that are spent, with what the call and those that are going on cost at least, are
-/// more than the budget: an agent's next call reads again what its last one read and wrote. A call that is going on is
+/// A call is refused when the tokens that are spent, with what the call and those that are running cost at least, are
+/// more than the budget: an agent's next call reads again what its last one read and wrote. A call in progress is
 /// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
 ///
 /// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,

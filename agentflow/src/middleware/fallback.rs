@@ -90,7 +90,7 @@ impl Middleware for FallbackModels {
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        // Taken up after a crash, a call goes on with the model that it had come to.
+        // resumed after a crash, a call continues with the model that it had reached.
         if let Some(last) = step.failed().last()
             && last.info != *step.info()
             && step.failed().iter().any(|attempt| attempt.info == *step.info())

@@ -1,4 +1,4 @@
-//! Failed model calls made again. It keeps no count: the journal says what was tried.
+//! Failed model calls retried. It keeps no count: the journal says what was tried.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Retry {
         self
     }
 
-    /// Sets the classes of errors after which a call is made again. Default: all that may pass, see
+    /// Sets the classes of errors after which a call is retried. Default: all that may pass, see
     /// [`ModelError::is_retryable`].
     #[must_use]
     pub fn on(mut self, kinds: impl IntoIterator<Item = ModelErrorKind>) -> Self {

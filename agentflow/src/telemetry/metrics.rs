@@ -66,7 +66,7 @@ pub struct MetricsSink {
     open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
 }
 
-/// A step that is going on; the run itself is one.
+/// A running step; the run itself is one.
 struct OpenStep {
     path: StepPath,
     since: Timestamp,

@@ -1,4 +1,4 @@
-//! One tool call from the model's wish to the result it gets: scopes, time, panics, size.
+//! One tool call from the model's request to the result it gets: scopes, time, panics, size.
 //!
 //! Whatever happens, there is a result; nothing here fails.
 

@@ -124,7 +124,7 @@ impl Registry {
     /// Checks that the program has the tools it counts on.
     ///
     /// # Errors
-    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is told [above](Self#why-a-tool-may-be-missing).
+    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is explained [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
             names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();

@@ -68,7 +68,7 @@ impl<E: From<Error> + StepFailure> WorkflowError for E {}
 #[diagnostic::on_unimplemented(
     message = "a workflow cannot borrow an input",
     label = "take an owned value, such as `String` for `&str`",
-    note = "inputs are recorded, so that a run can be taken up after a crash; only the first parameter may be a \
+    note = "inputs are recorded, so that a run can be resumed after a crash; only the first parameter may be a \
             reference, and only to `agentflow::Context`"
 )]
 pub trait WorkflowContext {
@@ -89,7 +89,7 @@ impl WorkflowContext for Context {
 /// The output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
-    label = "if this is a `Result`, write `?` behind `.await`",
+    label = "if this is a `Result`, add `?` after `.await`",
     note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
             its data and be `Send`"
 )]
@@ -150,7 +150,7 @@ impl fmt::Debug for LinkedWorkflow {
 type Output<R> = <R as WorkflowReturn>::Ok;
 type Fails<R> = <R as WorkflowReturn>::Error;
 
-/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is told once and at its
+/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is reported once and at its
 /// place: the bounds of the associated types are judged where the expansion gives them.
 macro_rules! workflow_fn {
     ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {

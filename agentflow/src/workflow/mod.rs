@@ -44,7 +44,7 @@ use crate::model::BoxFuture;
 use crate::run::{Around, RunShared};
 use crate::value::{Encoded, NodeValue};
 
-/// How many steps of a run are going on at once when the workflow does not say.
+/// How many steps of a run are running at once when the workflow does not say.
 pub(crate) const CONCURRENCY: usize = 16;
 
 /// A graph of steps with a typed input and output.
