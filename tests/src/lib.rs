@@ -18,7 +18,7 @@ use std::io::Write;
 pub use self::agentwf::{Agentwf, Ended};
 pub use self::http::{Answer, get, post};
 pub use self::install::{Python, node_package, python_with};
-pub use self::process::{Process, free_port, interrupt, target_folder};
+pub use self::process::{Process, free_port, interrupt, target_folder, test_as_process};
 pub use self::store_of_processes::ProcessStore;
 pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 

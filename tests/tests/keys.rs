@@ -1,5 +1,7 @@
 //! No key is ever shown: full runs of all four adapters with known keys, and every way we know in which a server can send
 //! a key back. All that can be seen of them is searched: events, logs, errors, cassettes, `Debug` of everything public.
+//!
+//! A program of its own, since it takes the process's one `tracing` subscriber and its one `log` logger.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,7 @@
 //! Spans as OpenTelemetry's GenAI conventions name them, nested as the work is.
+//!
+//! A program of its own: `tracing` asks the thread that first passes a place in the code if anybody listens there, and
+//! remembers its answer for all threads. So each test here listens, and none runs beside one that does not.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

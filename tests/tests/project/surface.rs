@@ -4,7 +4,7 @@
 /// longer a menu. Rarer things belong into `Limits`, `ModelSettings`, `RunRequest` or `Runtime`.
 #[test]
 fn an_agent_has_at_most_fourteen_methods() {
-    let source = include_str!("../../agentflow/src/agent/mod.rs");
+    let source = include_str!("../../../agentflow/src/agent/mod.rs");
     let methods: Vec<&str> = source
         .lines()
         .map(str::trim)

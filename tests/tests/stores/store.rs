@@ -35,10 +35,10 @@ async fn the_store_in_sqlite_has_everything_again() {
 async fn a_file_of_the_first_layout() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let tables = include_str!("../../agentflow/src/store/sqlite/schema/1.sql");
+    let tables = include_str!("../../../agentflow/src/store/sqlite/schema/1.sql");
     let written = rusqlite::Connection::open(&path).unwrap();
     written.execute_batch(tables).unwrap();
-    written.execute_batch(include_str!("../golden/store-v1.sql")).unwrap();
+    written.execute_batch(include_str!("../../golden/store-v1.sql")).unwrap();
     drop(written);
 
     let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));

@@ -10,6 +10,7 @@ use std::sync::Barrier;
 
 use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
+use agentflow_tests::test_as_process;
 
 const FILE: &str = "AGENTFLOW_TEST_STORE";
 const TASK: &str = "AGENTFLOW_TEST_TASK";
@@ -22,8 +23,7 @@ struct Other {
 
 impl Other {
     fn start(file: &Path, task: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "other_process", "--nocapture"])
+        let mut child = test_as_process(module_path!(), "other_process")
             .env(FILE, file)
             .env(TASK, task)
             .stdin(Stdio::piped())

@@ -4,7 +4,6 @@
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -19,6 +18,7 @@ use agentflow::{
     ModelRequest, ModelResponse, Runtime, Secret, Store, Usage, tool, tools,
 };
 use agentflow_testing::{ScriptedModel, Turn};
+use agentflow_tests::test_as_process;
 use serde_json::{Value, json};
 use tracing::field::Field;
 use tracing_subscriber::layer::{Context as LayerContext, SubscriberExt};
@@ -471,8 +471,7 @@ async fn calls_to_this_machine_take_no_proxy() {
     }
     let body = Format::Chat.counted(&json!(1)).to_string();
     let ((server, heads), (proxy, proxied)) = (serve(document(body.clone())), serve(document(body)));
-    let test = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "calls_to_this_machine_take_no_proxy", "--nocapture"])
+    let test = test_as_process(module_path!(), "calls_to_this_machine_take_no_proxy")
         .env(SERVER, server)
         .envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &proxy)))
         .env_remove("NO_PROXY")

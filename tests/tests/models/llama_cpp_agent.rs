@@ -1,6 +1,6 @@
 //! A typed `#[agent]` against a real model server, llama.cpp's own, with a small real model: the server keeps the model
 //! to the schema of the return type. About 130 MB are installed for it, so it runs only when asked for:
-//! `AGENTFLOW_LIVE=1 cargo test --test llama_cpp_agent`.
+//! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_agent`.
 
 use std::path::Path;
 use std::time::Duration;

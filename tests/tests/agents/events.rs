@@ -78,7 +78,7 @@ async fn the_stored_form_is_the_golden_one() {
 }
 
 /// A journal from before instructions were kept apart.
-const OLD: &str = include_str!("../golden/events-instructions-in-input.jsonl");
+const OLD: &str = include_str!("../../golden/events-instructions-in-input.jsonl");
 
 fn of_run(text: &str, run: &str) -> Vec<Event> {
     let events = text.lines().map(|line| serde_json::from_str::<Event>(line).unwrap());
@@ -111,7 +111,7 @@ async fn an_old_journal_with_the_instructions_in_its_input_is_taken_up() {
 
 #[test]
 fn every_name_is_the_one_in_its_json() {
-    let text = include_str!("../golden/events.jsonl");
+    let text = include_str!("../../golden/events.jsonl");
     for line in text.lines().chain(OLD.lines()) {
         let value: Value = serde_json::from_str(line).unwrap();
         let event: Event = serde_json::from_str(line).unwrap();

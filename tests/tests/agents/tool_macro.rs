@@ -389,7 +389,7 @@ fn left_out() -> Missing {}
 
 /// Doc lines
 /// and a file:
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../../README.md")]
 #[tool]
 fn from_file() {}
 

@@ -1,10 +1,11 @@
 //! A real process over SQLite, killed with SIGKILL at random moments and started again: the same result each time, nothing
 //! that was done is done again, and no effect happens twice without a record that says so.
+//!
+//! A program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
 
-#[path = "kill/forms.rs"]
 mod forms;
-#[path = "kill/invariants.rs"]
 mod invariants;
+mod kill_kit;
 
 use std::collections::BTreeMap;
 use std::path::Path;

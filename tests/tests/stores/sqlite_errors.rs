@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use agentflow::{Append, RunFilter, RunId, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
-use agentflow_tests::skipped;
+use agentflow_tests::{skipped, test_as_process};
 use rusqlite::Connection;
 
 /// An error of this class whose sentence has these words.
@@ -432,8 +432,8 @@ fn without_rights(test: &str, path: &Path) {
     // Root may write everything: then somebody else tries.
     let may_write =
         fs::OpenOptions::new().append(true).open(path).is_ok() && fs::write(path.with_file_name("probe"), "").is_ok();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", test, "--nocapture"]).env(READ_ONLY, path);
+    let mut child = test_as_process(module_path!(), test);
+    child.env(READ_ONLY, path);
     if may_write {
         child.uid(65534).gid(65534);
     }

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use agentflow::{
     tool, tools,
 };
 use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_tests::test_as_process;
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt};
 use proptest::prelude::*;
@@ -379,8 +379,8 @@ async fn inner_greeting() {
 fn the_environment_decides_and_its_keys_are_scrubbed() {
     let file = Scratch::new();
     let run = |record: &str| {
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "inner_greeting", "--nocapture"])
+        let output = test_as_process(module_path!(), "inner_greeting")
+            .arg("--ignored")
             .env("CASSETTE_PATH", &file.0)
             .env("ACME_API_KEY", KEY)
             .env("AGENTFLOW_RECORD", record)
