@@ -186,7 +186,7 @@ impl ScriptedModel {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// What was not as scripted so far. Turns that are left are not among it: the script may still go on.
+    /// What was not as scripted so far. Turns that are left are not among it: the script may still continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.state().failures.clone()
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use agentflow::{Clock, RunId, Runtime, RuntimeBuilder, Timestamp};
 use tokio::time::Instant;
 
-/// A clock that begins at a fixed moment and goes on with tokio's time.
+/// A clock that begins at a fixed moment and continues with tokio's time.
 ///
 /// In a test under `#[tokio::test(start_paused = true)]` time moves only when every task waits for it, and then at once
 /// to the next moment somebody waits for: a time-out of an hour costs nothing and every timestamp is the same in every

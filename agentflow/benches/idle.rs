@@ -84,7 +84,7 @@ async fn wait(runs: usize, file: &Path) {
     idle("started here").await;
 }
 
-/// Takes up what the process before has left.
+/// Resumes what the process before has left.
 async fn recover(runs: usize, file: &Path) {
     let store = SqliteStore::open(file).await.expect("it opens");
     let (began, cpu) = (Instant::now(), processor_time());
@@ -166,7 +166,7 @@ async fn runtime(file: &Path) -> Runtime {
 fn asking() -> Workflow<(u64,), u64> {
     let built = Workflow::build("asking", ["n"], |b, (n,)| {
         let next = b.node("next", (n,), |_cx, (n,)| async move { Ok::<_, String>(n + 1) });
-        let word: Handle<Approval> = b.gate("word", (next,), |(n,)| Ok::<_, String>(("go on?".to_owned(), n)));
+        let word: Handle<Approval> = b.gate("word", (next,), |(n,)| Ok::<_, String>(("continue?".to_owned(), n)));
         b.value("last", (next, word), |(n, _)| Ok::<_, String>(n))
     });
     built.expect("a workflow")

@@ -313,7 +313,7 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// One run to its end; everything it shows is kept. What it came to.
+/// One run to its end; everything it shows is kept. Its outcome.
 async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String, agentflow::Error> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("keys-{}.json", std::process::id()));
     let cassette = Cassette::record(&file, model).unwrap();

@@ -175,7 +175,7 @@ async fn retries_are_counted_over_a_crash() {
         let all = handle.recorded();
         check_events(&all).unwrap();
         assert_eq!(delays(&all).len(), RETRIES, "cut after {cut}");
-        // A call that the crash interrupted is made again and is not a retry.
+        // A call that the crash interrupted is retried and is not a retry.
         let made = delays(&events[..cut]).len();
         let failed = events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
         let expected = if failed { 0 } else { 1 + RETRIES - made };

@@ -91,7 +91,7 @@ async fn runs_wait_and_continue() {
     assert!(warning.contains("has the store locked") && warning.contains("runs=\"a\""), "{warning}");
     let create = store.create(&new, vec![started(&new)]);
     let receive = tokio::spawn(store.receive(&run(), epoch));
-    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading continues");
     logged(Level::WARN, &path, 2);
     assert!((&mut append).now_or_never().is_none(), "it waits");
     other.execute_batch("ROLLBACK").unwrap();

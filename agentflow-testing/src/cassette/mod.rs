@@ -181,7 +181,7 @@ impl Cassette {
         self.shared.is_recording()
     }
 
-    /// What was not as recorded so far. Entries that are left are not among it: the run may still go on.
+    /// What was not as recorded so far. Entries that are left are not among it: the run may still continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.failures()
     }

@@ -17,7 +17,7 @@ use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
 
-/// What an operator does about a step that a crash cut short and that may not simply run again.
+/// What an operator does about a step that a crash interrupted and that may not simply run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -87,7 +87,7 @@ pub(super) async fn live(
         () = store.died() => return life(LifeEnd::Crashed),
         begun = begun => begun.map_err(|error| match anew {
             true => format!("the run could not be started: {error}"),
-            false => format!("the run could not be taken up: {error}"),
+            false => format!("the run could not be resumed: {error}"),
         })?,
         () = tokio::time::sleep(world.patience) => return Err("beginning the run hangs".to_owned()),
     };
@@ -138,7 +138,7 @@ async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -
 async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
     let drained = async { while events.next().await.is_some() {} };
     let ended = tokio::time::timeout(patience, drained).await;
-    ended.map_err(|_| "the run was dropped and something of it goes on".to_owned())
+    ended.map_err(|_| "the run was dropped and something of it continues".to_owned())
 }
 
 struct Driven<'a> {
@@ -149,7 +149,7 @@ struct Driven<'a> {
     asking: BTreeMap<String, Option<Duration>>,
     /// All that have asked.
     asked: BTreeSet<String>,
-    /// Steps that a crash cut short.
+    /// Steps that a crash interrupted.
     cut_short: BTreeSet<String>,
     /// The run waits for a decision about those.
     waits: bool,

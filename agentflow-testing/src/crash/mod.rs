@@ -1,4 +1,4 @@
-//! Crash injection: a run is stopped at every write of its journal, taken up again, and must come to the same end.
+//! Crash injection: a run is stopped at every write of its journal, resumed, and must come to the same end.
 //!
 //! It replaces the store's last step and nothing else: the real machine, driver and runtime run.
 
@@ -154,7 +154,7 @@ impl CrashTest {
         self
     }
 
-    /// Crashes also the run that was taken up, at each of its writes: the square of the runs.
+    /// Crashes also the run that was resumed, at each of its writes: the square of the runs.
     pub fn twice(mut self) -> Self {
         self.twice = true;
         self
@@ -168,7 +168,7 @@ impl CrashTest {
         self
     }
 
-    /// Makes all the runs. Dropping the future ends the one that is going on.
+    /// Makes all the runs. Dropping the future ends the one that is running.
     ///
     /// # Panics
     /// At the first breach, with what was wrong and the journal.
@@ -192,7 +192,7 @@ impl CrashTest {
             let once = self.lives(&[cut]).await;
             asked.extend(once.questions());
             self.judge(&mut report, &[cut], &once, &expected);
-            // A crash at the last write may leave nothing to take up.
+            // A crash at the last write may leave nothing to resume.
             for second in cuts(if self.twice && once.crashes > 0 { once.writes } else { 0 }) {
                 let twice = self.lives(&[cut, second]).await;
                 asked.extend(twice.questions());

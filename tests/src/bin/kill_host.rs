@@ -1,4 +1,4 @@
-//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints what it came to.
+//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints its outcome.
 //!
 //! Its store is as small as one can be: a line a commit. It serves one process at a time.
 
@@ -220,7 +220,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             () = tokio::time::sleep(Duration::from_millis(2)) => {}
         }
-        // The operator of this program lets everything run again that was cut short.
+        // The operator of this program lets everything run again that was interrupted.
         let waits = store.record(&run).await?.is_some_and(|record| record.pause_reason.is_some());
         for event in handle.recorded().iter().filter(|_| waits) {
             if matches!(&event.kind, agentflow::EventKind::NodeFailed { error, .. } if error.kind == "interrupted") {

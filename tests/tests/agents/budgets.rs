@@ -148,7 +148,7 @@ async fn a_place_is_held_while_other_middleware_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_dropped_and_answered_calls_give_their_place_back() {
-    // The first call fails, is made again and fails for good; another one is dropped by its time limit.
+    // The first call fails, is retried and fails for good; another one is dropped by its time limit.
     let make = |at: usize| match at {
         0 => agent(ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)), None),
         1 => agent(ScriptedModel::from_fn(|_| Turn::stall()), None)

@@ -238,13 +238,13 @@ async fn an_error_hook_may_give_a_replacement() {
 #[tokio::test]
 async fn what_hooks_change_is_what_is_sent_and_recorded() {
     let turns = [
-        Turn::call("look_up", json!({"what": "x"})).id("c1").expect_last("go on"),
+        Turn::call("look_up", json!({"what": "x"})).id("c1").expect_last("continue"),
         Turn::text("done").expect_result("c1", "about changed!"),
     ];
     let agent = Agent::new(ScriptedModel::new(turns))
         .tools(tools![look_up])
         .before_agent(|step| {
-            step.conversation.push(Message::user("go on"));
+            step.conversation.push(Message::user("continue"));
             Ok(Flow::Continue)
         })
         .before_tool(|step| {
@@ -265,7 +265,7 @@ async fn what_hooks_change_is_what_is_sent_and_recorded() {
     assert_trace(
         events_of(&result),
         r#"
-        run.started "go on"
+        run.started "continue"
         model#1 completed tool_calls
         tool#1.look_up started {"what":"changed"}
         tool#1.look_up completed "about changed!"
@@ -369,7 +369,7 @@ async fn holds_over_a_crash(
         assert_eq!(outcome(handle.result().await), expected, "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
-        // A call that was cut short is made again; all others are made once. It may have reached the model, so it counts
+        // A call that was interrupted is retried; all others are made once. It may have reached the model, so it counts
         // where calls are counted, and what it cost is not known where tokens are.
         let finished = events[..cut].iter().filter(|event| match &event.kind {
             EventKind::ModelCompleted(response) => response.answered_by.is_none(),
@@ -751,7 +751,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
         }
         assert!(text.contains("Mail [redacted] about [redacted]"));
     }
-    // Cut anywhere, it goes on; the model then sees what the journal has.
+    // Cut anywhere, it continues; the model then sees what the journal has.
     for cut in 1..stored.len() {
         let store = store_with(&stored[..cut]).await;
         let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {

@@ -127,7 +127,7 @@ async fn by_a_tool_where_the_provider_takes_none() {
         run.completed ""
         "#,
     );
-    // The conversation can be gone on with: every call has its result.
+    // The conversation can be continued with: every call has its result.
     assert!(result.conversation().open_calls().is_empty());
     assert_eq!(Conversation::from_events(&result.events()), *result.conversation());
     script.finish();

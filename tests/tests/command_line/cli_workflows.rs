@@ -362,7 +362,7 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
         said.contains("approval asks: publish A? \"A\"\n  answer with: runs approve a approval --store "),
         "{said}"
     );
-    assert!(said.ends_with(&format!("stopped; go on with: runs resume a --store {}", place.store())), "{said}");
+    assert!(said.ends_with(&format!("stopped; continue with: runs resume a --store {}", place.store())), "{said}");
 
     let show = place.runs(&["show", "a"]).stdout;
     for line in [
@@ -420,14 +420,14 @@ fn another_process_pauses_and_cancels() {
     place.runs(&["pause", "a"]);
     run.wait_for("paused: operator");
     assert_eq!(place.status("a"), "paused");
-    // What is going on comes to its end; the next step does not begin.
+    // What is running comes to its end; the next step does not begin.
     place.raise();
     run.wait_for("there done");
     place.runs(&["unpause", "a"]);
-    run.wait_for("goes on");
+    run.wait_for("continues");
     let (code, stdout, said) = run.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "\"THERE\"\n"), "{said}");
-    assert!(said.find("goes on").unwrap() < said.find("last started").unwrap(), "{said}");
+    assert!(said.find("continues").unwrap() < said.find("last started").unwrap(), "{said}");
     let mut lines = String::new();
     while follower.out.read_line(&mut lines).unwrap() > 0 {}
     assert!(lines.contains("\na run.paused") && lines.contains("\na run.completed"), "{lines}");
@@ -451,8 +451,8 @@ fn after_a_kill_it_is_said_what_would_run_again_and_why() {
     run.kill();
     let show = place.runs(&["show", "a"]).stdout;
     for line in [
-        "  running           there  runs again: it was cut short\n",
-        "  running           delivered  waits for a decision: it was cut short and may have had its effect\n",
+        "  running           there  runs again: it was interrupted\n",
+        "  running           delivered  waits for a decision: it was interrupted and may have had its effect\n",
     ] {
         assert!(show.contains(line), "{line}: {show}");
     }

@@ -192,7 +192,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
             if victims[at].what == "host" && status.success() {
                 break;
             }
-            // It could not go on, and has complained about it, unless it panicked.
+            // It could not continue, and has complained about it, unless it panicked.
             if status.code() == Some(101) {
                 return Err(Problem::new("panic", said(folder)));
             }

@@ -79,7 +79,7 @@ pub(crate) fn of_run(
     }
 }
 
-/// Steps that were done and began again, and calls with effects that were made again after they were interrupted.
+/// Steps that were done and began again, and calls with effects that were retried after they were interrupted.
 fn again(events: &[Event]) -> Vec<String> {
     let (mut done, mut begun) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     let mut found = Vec::new();

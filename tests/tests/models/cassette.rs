@@ -52,7 +52,7 @@ fn calculator(model: impl Model + 'static) -> Agent {
     Agent::new(model).name("calculator").instruct("Be exact.").tools(tools![add]).runtime(&test_runtime().build())
 }
 
-/// All events of a run, deltas included, and what it came to.
+/// All events of a run, deltas included, and its outcome.
 async fn watched(agent: Agent, task: &str) -> (Vec<Event>, String) {
     let mut run = agent.stream(task).unwrap();
     let mut events = Vec::new();

@@ -225,7 +225,7 @@ fn stream(body: String) -> Answer {
     whole("text/event-stream", body)
 }
 
-/// An answer that begins and then goes on with the same for as long as anybody reads; how much was written of it.
+/// An answer that begins and then continues with the same for as long as anybody reads; how much was written of it.
 fn endless(kind: &'static str, start: String, more: String) -> (Answer, Arc<AtomicU64>) {
     let written = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&written);
@@ -296,7 +296,7 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     let runtime = Runtime::builder().store(MemoryStore::new()).with(cost_tracker(prices).allow_unpriced()).build();
     let result = Agent::new(liar()).tools(tools![look_up]).runtime(&runtime).run("Hi").await.unwrap();
     assert_eq!((result.output().as_str(), result.usage().total_tokens()), ("done", u64::MAX));
-    // Its journal is read by whoever takes the run up.
+    // Its journal is read by whoever resumes the run.
     let events = result.events();
     assert_eq!(Conversation::from_events(&events).len(), 6);
     for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Session), (cut, Scope::Invocation)]) {

@@ -123,7 +123,7 @@ fn a_conversation_goes_on_with_results() {
     let mut conversations = 0;
     for case in cases.iter().filter(|case| case.turns.len() > 1 && case.turns.iter().all(|turn| turn.status == 200)) {
         let calls = |turn: &WireTurn| turn.expected["tool_calls"].as_array().map_or(0, Vec::len);
-        // A conversation goes on where the model asks for tools.
+        // A conversation continues where the model asks for tools.
         let turns = 1 + case.turns.iter().take_while(|turn| calls(turn) > 0).count();
         if turns < 2 || case.turns.iter().any(|turn| turn.provider != CHAT) {
             continue;

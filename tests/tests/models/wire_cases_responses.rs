@@ -207,7 +207,7 @@ fn half_an_answer_is_an_error() {
     });
 }
 
-/// A recorded typed request, made again: the shape that is sent is the recorded one, with and without tools.
+/// A recorded typed request, retried: the shape that is sent is the recorded one, with and without tools.
 #[tokio::test]
 async fn a_typed_answer_is_asked_for_as_it_was_recorded() {
     let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };

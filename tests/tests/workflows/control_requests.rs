@@ -189,7 +189,7 @@ async fn a_process_that_does_not_respond() {
     refused(
         second.pause(&id()).await,
         NoResponse,
-        "the process that executes the run `run-1` did not respond within 30s; the request is taken back, unless that \
+        "the process that executes the run `run-1` did not respond within 30s; the request is withdrawn, unless that \
          process has just read it: look at the run before you ask again",
     );
     store.fail_looks(0);

@@ -1,4 +1,4 @@
-//! Every form of a workflow, and an agent, stopped at every write of its journal and taken up again.
+//! Every form of a workflow, and an agent, stopped at every write of its journal and resumed.
 
 use std::time::Duration;
 
@@ -303,7 +303,7 @@ async fn workflows_in_workflows() {
     let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
         let x = step(b, &effects, "x", 2, n);
         let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
-        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("go on?".to_owned(), n)));
+        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
         let sum = b.value("sum", (x, pay, approval), |(x, y, _)| Step::Ok(x + y));
         step(b, &effects, "y", 2, sum)
     })
@@ -345,7 +345,7 @@ async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
             b.concurrency(2);
             let (part, agent) = (part.clone(), clerk(&effects, true));
             let bad: Handle<Vec<u32>> = b.value("items", (), |()| Step::Ok(vec![1]));
-            // Its item has failed for good when the process ends, and the others are cancelled when it is taken up.
+            // Its item has failed for good when the process ends, and the others are cancelled when it is resumed.
             let bad: Handle<Vec<u32>> = b.map("bad", bad, (), |_, _: u32, ()| async {
                 tokio::time::sleep(Duration::from_millis(8)).await;
                 Err("broken".to_owned())
@@ -611,7 +611,7 @@ mod breaches {
     #[tokio::test(start_paused = true)]
     async fn a_question_that_nobody_answers() {
         let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
-            b.gate("ok", (), |()| Step::Ok(("go on?".to_owned(), 1)))
+            b.gate("ok", (), |()| Step::Ok(("continue?".to_owned(), 1)))
         })
         .unwrap();
         let text = message(CrashTest::new(&flow, || ())).await;
@@ -630,7 +630,7 @@ mod breaches {
     async fn a_question_with_a_time_out_that_nobody_answers() {
         let flow = Workflow::<(), Approval>::build("asks", [], |b, ()| {
             let node = Node::new("ok").timeout(Duration::from_secs(7 * 24 * 3600));
-            b.gate(node, (), |()| Step::Ok(("go on?".to_owned(), 1)))
+            b.gate(node, (), |()| Step::Ok(("continue?".to_owned(), 1)))
         })
         .unwrap();
         let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;

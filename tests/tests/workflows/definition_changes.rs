@@ -1,4 +1,4 @@
-//! A workflow that was changed while a run of it was open: refused with the names of what would run again, or taken up
+//! A workflow that was changed while a run of it was open: refused with the names of what would run again, or resumed
 //! with all that is the same.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn first(ran: &Ran) -> Workflow<(i64,), i64> {
 }
 
 fn ending(b: &mut Builder, ran: &Ran, c: Handle<i64>, d: Handle<i64>) -> Handle<i64> {
-    let ok: Handle<bool> = b.gate("ok", (), |()| Step::Ok(("go on?".to_owned(), 0)));
+    let ok: Handle<bool> = b.gate("ok", (), |()| Step::Ok(("continue?".to_owned(), 0)));
     let sum = b.value("sum", (c, d, ok), |(c, d, _)| Step::Ok(c + d));
     ran.step(b, "end", sum)
 }
@@ -78,7 +78,7 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
     assert_eq!(
         error.to_string(),
         format!(
-            "the workflow `flow` has changed since the run began: {named} would run again; to go on all the same, use \
+            "the workflow `flow` has changed since the run began: {named} would run again; to continue all the same, use \
              `resume_changed`"
         )
     );

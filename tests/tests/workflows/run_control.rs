@@ -42,7 +42,7 @@ fn asking() -> Workflow<(u32,), String> {
     .unwrap()
 }
 
-/// A new process over the store; time goes on.
+/// A new process over the store; time continues.
 fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
     test_runtime().clock(clock.clone()).store(store.clone()).workflow(&chain()).workflow(&asking()).build()
 }
@@ -97,7 +97,7 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         pass(3600).await;
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
         let started = |events: &[Event]| events.iter().filter(|event| event.name() == "workflow.node.started").count();
-        assert_eq!(started(&events(&store).await), 1, "`a` went on to its end, `c` did not begin");
+        assert_eq!(started(&events(&store).await), 1, "`a` continued to its end, `c` did not begin");
         match by_id {
             true => runtime.unpause(&id()).await.unwrap(),
             false => handle.resume().await.unwrap(),
@@ -137,7 +137,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     );
     restart(recovered.resumed.remove(0)).await;
 
-    // Unpaused while nobody executes it, it goes on when it is taken up.
+    // Unpaused while nobody executes it, it continues when it is resumed.
     let third = process(&store, &clock);
     refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
     third.unpause(&id()).await.unwrap();
@@ -431,7 +431,7 @@ async fn a_failed_run_is_retried() {
             refused(
                 first.retry(&id(), "bad[1]", "ada").await,
                 WrongState,
-                "`bad[1]` cannot be retried by itself; retry the node `bad`, whose other items keep what they came to",
+                "`bad[1]` cannot be retried by itself; retry the node `bad`, whose other items keep their outcomes",
             );
             assert!(first.recover().await.unwrap().resumed.is_empty());
             works.store(true, Ordering::SeqCst);

@@ -461,7 +461,7 @@ async fn attributed_ends(n: u32) -> Result<u32> {
         }
         1 => Ok(
             #[node(timeout = "7d")]
-            gate!("go on with {n}?", answer = u32).await?,
+            gate!("continue with {n}?", answer = u32).await?,
         ),
         _ =>
         {

@@ -309,7 +309,7 @@ proptest! {
                 Err(Error::Store(error)) => {
                     assert_eq!(error.kind(), StoreErrorKind::Fenced);
                     let text = format!(
-                        "the run `{run}` was taken up by another writer; this one has stopped and has written nothing \
+                        "the run `{run}` was resumed by another writer; this one has stopped and has written nothing \
                          since"
                     );
                     assert_eq!(error.to_string(), text);

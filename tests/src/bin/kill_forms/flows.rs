@@ -205,7 +205,7 @@ fn inner(file: &EffectFile) -> Flow {
     built(Workflow::build("inner", ["n"], |b, (n,)| {
         let x = free(b, file, "x", n);
         let pay = paid(b, file, "pay", n);
-        let word: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("go on?".to_owned(), n)));
+        let word: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
         let sum = b.value("sum", (x, pay, word), |(x, y, word)| Step::Ok(x + y + u64::from(word.is_granted())));
         let y = free(b, file, "y", sum);
         b.value("end", (y,), |(y,)| Step::Ok(y.to_string()))

@@ -139,7 +139,7 @@ impl Host {
         Ok(())
     }
 
-    /// Takes up whatever nobody executes.
+    /// Resumes whatever nobody executes.
     async fn take_up(&self) -> Result<()> {
         let recovered = self.runtime.recover().await?;
         for mut run in recovered.resumed {
