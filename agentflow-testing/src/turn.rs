@@ -325,9 +325,7 @@ impl Said {
         }
         match self {
             Self::Text(pieces) => Part::Text { text: joined(pieces) },
-            Self::Reasoning(pieces) => {
-                Part::Reasoning(Reasoning { text: joined(pieces), provider: "script".to_owned(), ..Default::default() })
-            }
+            Self::Reasoning(pieces) => Part::Reasoning(Reasoning::new(joined(pieces), "script")),
             Self::Call { id, name, arguments } => {
                 Part::ToolCall(ToolCall::new(id.unwrap_or_default(), name, joined(arguments)).into())
             }

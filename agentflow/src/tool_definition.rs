@@ -152,6 +152,7 @@ impl Default for ToolPolicy {
 /// What a tool does to the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Effects {
     /// Nothing: a pure function of its arguments.
     None,
@@ -164,11 +165,19 @@ pub enum Effects {
 
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SourceLocation {
     /// The file, as the compiler names it.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
+}
+
+impl SourceLocation {
+    /// A line of a file, from 1.
+    pub fn new(file: impl Into<Arc<str>>, line: u32) -> Self {
+        Self { file: file.into(), line }
+    }
 }
 
 impl fmt::Display for SourceLocation {

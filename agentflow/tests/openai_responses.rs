@@ -14,7 +14,7 @@ use std::time::Duration;
 use agentflow::openai_responses::OpenAiResponses;
 use agentflow::{
     Conversation, HttpSettings, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse,
-    OutputMode, OutputSchema, Secret, ToolResult, ToolStatus,
+    OutputMode, OutputSchema, Secret, ToolCall, ToolResult, ToolStatus,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ async fn reasoning_goes_back_unchanged_and_in_place() {
     let kept: Message =
         serde_json::from_value(serde_json::to_value(&*first.message).expect("JSON")).expect("a message");
     conversation.push(kept);
-    let result = ToolResult { call_id: "c1".into(), name: "f".into(), status: ToolStatus::Success, output: "2".into() };
+    let result = ToolResult::new(&ToolCall::new("c1", "f", "{}"), ToolStatus::Success, "2");
     conversation.push(Message::tool_results([result.into()]));
     read(&model, ModelRequest::new(conversation)).await.1.expect("an answer");
     let body: Value = serde_json::from_str(&server.received()[1].body).expect("JSON");

@@ -86,7 +86,7 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
             }
             other => unreachable!("the model was offered no `{other}`"),
         };
-        ToolResult { call_id: call.id.clone(), name: call.name.clone(), status: ToolStatus::Success, output }
+        ToolResult::new(call, ToolStatus::Success, output)
     }
 }
 

@@ -77,7 +77,7 @@ impl LinkedTool {
         };
         let parameters = parameters_schema(self.parameters);
         let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
-        definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
+        definition.source = Some(SourceLocation::new(self.file, self.line));
         definition
     }
 }

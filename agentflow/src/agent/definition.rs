@@ -72,7 +72,7 @@ impl AgentDefinition {
 
     /// Where the attribute stands.
     pub fn source(&self) -> SourceLocation {
-        SourceLocation { file: self.file.into(), line: self.line }
+        SourceLocation::new(self.file, self.line)
     }
 
     /// The agent that answers one call in a context: everything but its output type.

@@ -147,12 +147,7 @@ fn is_known(usage: &Usage) -> bool {
 }
 
 fn ok(call: &ToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id.clone(),
-        name: call.name.clone(),
-        status: ToolStatus::Success,
-        output: "\"ok\"".to_owned(),
-    }
+    ToolResult::new(call, ToolStatus::Success, "\"ok\"")
 }
 
 /// The arguments as JSON, or as the text they are when they are no JSON.

@@ -249,7 +249,6 @@ impl ToolStep {
 
     /// A result of this call: JSON text on success, otherwise a sentence for the model.
     pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
-        let ToolCall { id, name, .. } = &*self.call;
-        ToolResult { call_id: id.clone(), name: name.clone(), status, output: output.into() }
+        ToolResult::new(&self.call, status, output)
     }
 }

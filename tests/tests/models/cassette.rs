@@ -320,9 +320,8 @@ const KEY: &str = "k3y-of-this-test-0123456789";
 async fn no_known_key_is_in_the_file() {
     let file = Scratch::new();
     let (one, two) = KEY.split_at(9);
-    let opaque = Some(Box::new(json!({"signature": "stays", "note": KEY})));
-    let reasoning =
-        Reasoning { text: format!("The key is {KEY}."), provider: "script".into(), opaque, ..Default::default() };
+    let opaque = json!({"signature": "stays", "note": KEY});
+    let reasoning = Reasoning::new(format!("The key is {KEY}."), "script").opaque(opaque);
     let script = ScriptedModel::new([
         Turn::pieces(["Your key is ", one, two, ", ", "Ada."]),
         Turn::call("add", json!({"a": KEY})).and_part(Part::Reasoning(reasoning)),

@@ -93,7 +93,7 @@ impl Talk {
                     _ => (ToolStatus::Timeout, said.clone()),
                 };
                 self.results.push(said);
-                Arc::new(ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output })
+                Arc::new(ToolResult::new(call, status, output))
             })
             .collect();
         assert!(!results.is_empty(), "an answer without calls");

@@ -182,13 +182,8 @@ async fn second_request(replay: &Replay, case: &WireCase) -> Value {
     let url = replay.root_url(&case.id);
     let mut conversation = Conversation::from("Go on.");
     let first = model(&case.turns[0].provider, &url).call(ModelRequest::new(conversation.clone())).await.unwrap();
-    let results: Vec<_> = first
-        .tool_calls()
-        .map(|call| {
-            let (call_id, name) = (call.id.clone(), call.name.clone());
-            Arc::new(ToolResult { call_id, name, status: ToolStatus::Success, output: "\"ok\"".to_owned() })
-        })
-        .collect();
+    let results: Vec<_> =
+        first.tool_calls().map(|call| Arc::new(ToolResult::new(call, ToolStatus::Success, "\"ok\""))).collect();
     conversation.push(Arc::clone(&first.message));
     conversation.push(if results.is_empty() { Message::user("And now?") } else { Message::tool_results(results) });
     let second = model(&case.turns[1].provider, &url).call(ModelRequest::new(conversation)).await;
