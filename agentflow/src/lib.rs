@@ -1,29 +1,29 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod agent;
+pub mod agent;
 mod context;
-mod error;
-mod event;
+pub mod error;
+pub mod event;
 mod failure;
 mod mask;
-mod message;
+pub mod message;
 pub mod middleware;
-mod model;
-mod path;
-mod resource;
-mod run;
-mod runtime;
-mod store;
+pub mod model;
+pub mod path;
+pub mod resource;
+pub mod run;
+pub mod runtime;
+pub mod store;
 mod strict;
-mod telemetry;
+pub mod telemetry;
 mod text;
-mod time;
-mod tool;
+pub mod time;
+pub mod tool;
 mod tool_definition;
-mod value;
+pub mod value;
 mod wire;
-mod workflow;
+pub mod workflow;
 
 #[doc(hidden)]
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]

@@ -17,7 +17,7 @@ const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in i
 
 /// What an `#[agent]` function is: the name, the instruction as it is written, the options.
 ///
-/// `NAME::definition()` is the one of a function `NAME`; [`Registry::agents`](crate::Registry::agents) has all that are
+/// `NAME::definition()` is the one of a function `NAME`; [`Runtime::agents`](crate::Runtime::agents) has all that are
 /// linked into the program.
 ///
 /// ```

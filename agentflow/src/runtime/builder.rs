@@ -141,7 +141,7 @@ impl RuntimeBuilder {
     }
 
     /// The most model calls of a run of a workflow and of everything it starts. Default 500. Of a run of an agent, the
-    /// agent's [`Limits::max_llm_calls`] says it.
+    /// agent's [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls) says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.host.max_llm_calls = calls;
         self

@@ -1,6 +1,6 @@
 //! Tools: what a model may call. `#[tool]` writes the implementations; closures and hand-written ones stand beside them.
 //!
-//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, [`invoke`].
+//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, `invoke.rs`.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod args;

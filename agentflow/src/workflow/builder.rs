@@ -365,7 +365,7 @@ impl Builder {
     }
 
     /// Adds a question to a person: `ask` gives its text and what it is about. The output is the answer, of any type;
-    /// [`Approval`](super::Approval) is the usual one. [`Node::timeout`] bounds the waiting.
+    /// [`Approval`](crate::Approval) is the usual one. [`Node::timeout`] bounds the waiting.
     pub fn gate<R, P, A, E, B>(&mut self, node: impl Into<Node>, reads: R, ask: B) -> Handle<A>
     where
         R: Reads,
