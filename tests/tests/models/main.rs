@@ -7,6 +7,7 @@ mod hostile_server;
 mod llama_cpp;
 mod llama_cpp_agent;
 mod llmock;
+mod offline;
 mod provider_change;
 mod wire_cases;
 mod wire_cases_others;
