@@ -28,7 +28,7 @@ use crate::value::NodeValue;
 
 /// The return type of a workflow's function; an alias of `Result` is one too.
 #[diagnostic::on_unimplemented(
-    message = "a workflow returns a `Result`, and `{Self}` is none",
+    message = "a workflow returns a `Result`, and `{Self}` is not one",
     label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
     note = "a step can fail, and so can the run as a whole"
 )]
@@ -69,7 +69,7 @@ impl<E: From<Error> + StepFailure> WorkflowError for E {}
 #[diagnostic::on_unimplemented(
     message = "a workflow cannot borrow an input",
     label = "take an owned value, such as `String` for `&str`",
-    note = "inputs are recorded, so that a run can be taken up after a crash; only the first parameter may be a \
+    note = "inputs are recorded, so that a run can be resumed after a crash; only the first parameter may be a \
             reference, and only to `agentflow::Context`"
 )]
 pub trait WorkflowContext {
@@ -90,7 +90,7 @@ impl WorkflowContext for Context {
 /// The output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
-    label = "if this is a `Result`, write `?` behind `.await`",
+    label = "if this is a `Result`, add `?` after `.await`",
     note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
             its data and be `Send`"
 )]
