@@ -8,7 +8,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, FnArg, Signature, Token, Type, Visibility};
 
 use crate::errors::Errors;
-use crate::workflow::scope;
+use crate::scope;
 
 /// A function whose body is not parsed.
 pub(crate) struct Function {

@@ -11,7 +11,9 @@ mod fallback;
 mod function;
 mod options;
 mod paths;
+mod patterns;
 mod place;
+mod scope;
 mod tool;
 mod workflow;
 

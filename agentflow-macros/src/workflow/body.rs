@@ -7,68 +7,13 @@ use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::visit::Visit;
 use syn::{Attribute, Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
 
 use super::model::{Arm, Branch, Head, Input, Node, Policy, Route, Seq, Statement, Work};
-use super::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
-use super::refuse;
-use super::{attrs, forms};
+use super::syntax::{awaits, called, calls, form, future, in_ok, is_route, plain, written};
+use super::{attrs, forms, refuse};
 use crate::errors::Errors;
-
-/// The first `.await` of the expression itself, not of a closure or an `async` block in it.
-pub(super) fn awaits(expr: &Expr) -> Option<Span> {
-    refuse::first_await(|visit| visit.visit_expr(expr))
-}
-
-/// The expression without parentheses and invisible groups.
-pub(super) fn plain(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Paren(paren) => plain(&paren.expr),
-        Expr::Group(group) => plain(&group.expr),
-        other => other,
-    }
-}
-
-/// The expression without `?` and `.await`.
-pub(super) fn future(expr: &Expr) -> &Expr {
-    match plain(expr) {
-        Expr::Try(tried) => future(&tried.expr),
-        Expr::Await(awaited) => future(&awaited.base),
-        other => other,
-    }
-}
-
-/// The name of what an expression calls.
-pub(super) fn called(expr: &Expr) -> String {
-    match future(expr) {
-        Expr::Call(call) => match plain(&call.func) {
-            Expr::Path(path) => {
-                path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
-            }
-            _ => "step".to_owned(),
-        },
-        Expr::MethodCall(call) => call.method.unraw().to_string(),
-        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Macro(mac) => mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Match(_) => "match".to_owned(),
-        Expr::If(_) => "if".to_owned(),
-        _ => "step".to_owned(),
-    }
-}
-
-/// The path or method that an expression calls, as written.
-fn calls(expr: &Expr) -> String {
-    match future(expr) {
-        Expr::Call(call) => written(&call.func),
-        Expr::MethodCall(call) => call.method.to_string(),
-        _ => String::new(),
-    }
-}
-
-fn written(tokens: &impl ToTokens) -> String {
-    tokens.to_token_stream().to_string().replace(" :: ", "::").replace(":: ", "::")
-}
+use crate::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
 
 /// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
@@ -181,7 +126,7 @@ impl Reader<'_> {
             );
         }
         let mut expr = (*init.expr).clone();
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
         let is_node = awaits(&expr).is_some() || is_form;
         if is_node {
             before.extend(attrs::off(&mut expr));
@@ -236,14 +181,14 @@ impl Reader<'_> {
         // `Ok(inner)`: `inner` is read like the last expression of an arm.
         if wrapped
             && let Some(inner) = in_ok(&expr)
-            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if forms::form(&mac.mac).is_some()))
+            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if form(&mac.mac).is_some()))
             && awaits(inner).is_some()
         {
             return self.tail(inner.clone(), false, before, names);
         }
         let attrs::StatementAttrs { mut policy, ours, others } = attrs::read(before, self.errors);
         self.check_after(&policy);
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
         if awaits(&expr).is_none() && !is_form {
             if let Some(attribute) = ours {
                 self.errors.at(attribute, "these options are for a node, and nothing is awaited here; remove them");
@@ -273,7 +218,7 @@ impl Reader<'_> {
             _ => {}
         }
         if let Expr::Macro(mac) = future(&expr)
-            && let Some(name) = forms::form(&mac.mac)
+            && let Some(name) = form(&mac.mac)
         {
             self.check_awaited(&expr, &name, wrapped);
             let work = forms::read(&name, &mac.mac, policy, self.errors)?;
@@ -467,21 +412,6 @@ fn default_name(work: &Work) -> String {
         Work::Map { step, .. } | Work::Repeat { step, .. } => called(&step.step),
         Work::Race(_) => "race".to_owned(),
         Work::Fallback(_) => "fallback".to_owned(),
-    }
-}
-
-fn is_route(expr: &Expr) -> bool {
-    matches!(plain(expr), Expr::If(_) | Expr::Match(_))
-}
-
-/// `x` of `Ok(x)`.
-fn in_ok(expr: &Expr) -> Option<&Expr> {
-    match plain(expr) {
-        Expr::Call(call) if call.args.len() == 1 => match plain(&call.func) {
-            Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Ok") => call.args.first(),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

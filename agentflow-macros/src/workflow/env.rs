@@ -6,8 +6,8 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, Local, Pat};
 
-use super::patterns::binds;
-use super::scope;
+use crate::patterns::binds;
+use crate::scope;
 
 /// The bindings so far, in the order of the source; a later one shadows an earlier one of its name.
 #[derive(Default)]

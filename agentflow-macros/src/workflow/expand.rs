@@ -2,7 +2,7 @@
 //! is absolute; each node is one call of the builder, whose closure holds the user's expression unchanged.
 //! `tests/expansion/workflow` shows examples.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
@@ -10,6 +10,7 @@ use super::attrs::{before_statement, is_lint};
 use super::env::Env;
 use super::model::{Input, Workflow};
 use super::nodes::Writer;
+use super::spans::{located, own};
 use crate::errors::Errors;
 use crate::function::{Function, ends};
 
@@ -136,25 +137,4 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
 /// The function's lint levels, for its steps.
 fn lints(attrs: &[syn::Attribute]) -> TokenStream {
     attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).map(ToTokens::into_token_stream).collect()
-}
-
-/// A variable of the expansion; errors about it are reported at the span.
-pub(super) fn own(name: &str, span: Span) -> Ident {
-    Ident::new(name, span.resolved_at(Span::mixed_site()))
-}
-
-/// The same tokens, so that errors about them are reported at the span.
-pub(super) fn located(tokens: &TokenStream, span: Span) -> TokenStream {
-    let one = |token: TokenTree| match token {
-        TokenTree::Group(group) => {
-            let mut moved = Group::new(group.delimiter(), located(&group.stream(), span));
-            moved.set_span(span.resolved_at(group.span()));
-            TokenTree::Group(moved)
-        }
-        mut other => {
-            other.set_span(span.resolved_at(other.span()));
-            other
-        }
-    };
-    tokens.clone().into_iter().map(one).collect()
 }

@@ -9,18 +9,10 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 
 use super::attrs;
-use super::body::{awaits, called, plain};
 use super::model::{Branch, Lambda, Policy, Work};
-use super::patterns::as_name;
+use super::syntax::{awaits, called, form, plain};
 use crate::errors::{Errors, nearest};
-
-const FORMS: [&str; 6] = ["gate", "race", "fallback", "map", "repeat", "timeout"];
-
-/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too.
-pub(super) fn form(mac: &Macro) -> Option<String> {
-    let name = mac.path.segments.last()?.ident.unraw().to_string();
-    FORMS.contains(&name.as_str()).then_some(name)
-}
+use crate::patterns::as_name;
 
 /// The node that the form is; `None` when `errors` holds its mistakes.
 pub(super) fn read(name: &str, mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work> {

@@ -1,18 +1,20 @@
-//! `#[workflow]`: `attrs`, `body` and `forms` read, `refuse` and `signature` say what cannot be, `scope` and `env` find
-//! what a step reads, `expand`, `nodes` and `route` write it.
+//! `#[workflow]`: `attrs`, `body` and `forms` read; `refuse` and `signature` report what a workflow cannot have; `model` holds
+//! it as data; `env` finds what a step reads; `expand`, `nodes`, `route` and `callee` write the code. `syntax` and `spans` are
+//! leaves that all of them may use. Imports go one way: no two files import each other.
 
 mod attrs;
 mod body;
+mod callee;
 mod env;
 mod expand;
 mod forms;
 mod model;
 mod nodes;
-mod patterns;
 mod refuse;
 mod route;
-pub(crate) mod scope;
 mod signature;
+mod spans;
+mod syntax;
 #[cfg(test)]
 mod tests;
 

@@ -5,15 +5,16 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall, Pat, Type};
+use syn::{Expr, Pat, Type};
 
-use super::body::{future, plain};
+use super::callee::{self, KnownCall};
 use super::env::{Env, Needs};
-use super::expand::{located, own};
 use super::model::{Approve, Branch, Lambda, Node, Seq, Statement, Work, Workflow};
-use super::{patterns, scope};
+use super::spans::{located, own};
+use super::syntax::plain;
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
+use crate::{patterns, scope};
 
 /// The length of the longest tuple with `Reads`.
 const MAX_READS: usize = 16;
@@ -222,9 +223,8 @@ impl<'a> Writer<'a> {
         let span = expr.span().resolved_at(Span::mixed_site());
         let Opened { values, before, context, .. } = opened;
         let at = expr.span();
-        let (open, cx, one) = (own("open", at), own("cx", at), own("item", at));
-        // Where the user's path was, as if it still were there.
-        let function = Ident::new("agentflow_step", at);
+        let (cx, one) = (own("cx", at), own("item", at));
+        let function = callee::variable(at);
         let private = self.private;
         let context = context.as_ref().map(|ident| {
             // With the user's own type, so that an error is reported at that type only.
@@ -236,24 +236,14 @@ impl<'a> Writer<'a> {
         });
         let item = item.map(|pat| quote!(let #pat = #one;));
         let quiet = quote!(#[allow(unused_variables, unused_mut)]);
-        if let Some((path, call)) = with_function(expr, &function, env) {
+        if let Some(KnownCall { path, call }) = callee::known_call(expr, &function, env) {
             let end = self.ending(&call, ending, span);
             let bound = match item {
                 Some(_) => quote!((#one, #values)),
                 None => values.clone(),
             };
-            let closure = quote_spanned! {span=>
-                move |#open| async move {
-                    let #function = #path;
-                    #quiet
-                    let (#cx, #bound) = #open.calling(&#function).await;
-                    #context
-                    #before
-                    #item
-                    #end
-                }
-            };
-            return (closure, true);
+            let body = quote!(#context #before #item #end);
+            return (callee::body(&function, &path, (&cx, &bound), &body, at), true);
         }
         let end = self.ending(expr, ending, span);
         let one = item.as_ref().map(|_| quote!(#one,));
@@ -518,29 +508,4 @@ struct Ending<'a> {
     /// Whether the expression is a `Result`.
     wrapped: bool,
     ty: &'a TokenStream,
-}
-
-/// The path of the function that is called, and the expression with a variable in its place.
-fn with_function(expr: &Expr, variable: &Ident, env: &Env) -> Option<(Expr, Expr)> {
-    let Expr::Call(ExprCall { func, .. }) = future(expr) else { return None };
-    let Expr::Path(path) = plain(func) else { return None };
-    let local = path.path.get_ident().is_some_and(|ident| env.is_local(&ident.unraw().to_string()));
-    if local || path.path.segments.last().is_some_and(|last| last.ident == "Ok" || last.ident == "Some") {
-        return None;
-    }
-    let function = Expr::Path(path.clone());
-    let mut called = expr.clone();
-    *callee(&mut called)? = syn::parse_quote!(#variable);
-    Some((function, called))
-}
-
-fn callee(expr: &mut Expr) -> Option<&mut Expr> {
-    match expr {
-        Expr::Paren(paren) => callee(&mut paren.expr),
-        Expr::Group(group) => callee(&mut group.expr),
-        Expr::Try(tried) => callee(&mut tried.expr),
-        Expr::Await(awaited) => callee(&mut awaited.base),
-        Expr::Call(call) => Some(&mut call.func),
-        _ => None,
-    }
 }

@@ -1,15 +1,15 @@
 //! Refuses control flow that has no fixed graph and statements whose order would be lost. Each is reported at its keyword,
 //! with what to write instead. Code within a step, a closure or an `async` block is not looked at.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn,
-    ExprTry, ExprWhile, Item, Macro, Stmt,
+    Block, Expr, ExprAsync, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn, ExprTry,
+    ExprWhile, Item, Stmt,
 };
 
-use super::forms;
+use super::syntax::{first_await, form};
 use crate::errors::Errors;
 
 const LOOP: &str = "a loop has no fixed graph; repeat a step with `repeat!(first, |x| step(x), until = |x| .., max = 5)`, \
@@ -18,51 +18,6 @@ const FOR: &str = "a loop has no fixed graph; run a step for each item with `map
                    move the loop into a step";
 const RETURN: &str = "`return` would end the workflow in the middle of its graph; give each arm of an `if` or `match` its \
                       value, or return an error from a step";
-
-/// The first `.await` of the visited code itself, not of a closure or an `async` block in it.
-pub(super) fn first_await(look: impl FnOnce(&mut Awaits)) -> Option<Span> {
-    let mut awaits = Awaits(None);
-    look(&mut awaits);
-    awaits.0
-}
-
-pub(super) struct Awaits(Option<Span>);
-
-impl<'a> Visit<'a> for Awaits {
-    fn visit_expr_await(&mut self, awaited: &'a ExprAwait) {
-        visit::visit_expr_await(self, awaited);
-        self.0.get_or_insert(awaited.await_token.span);
-    }
-
-    fn visit_macro(&mut self, mac: &'a Macro) {
-        if let Some(span) = await_in(mac.tokens.clone()) {
-            self.0.get_or_insert(span);
-        }
-    }
-
-    fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
-
-    fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
-
-    fn visit_item(&mut self, _: &'a Item) {}
-}
-
-fn await_in(tokens: TokenStream) -> Option<Span> {
-    let mut after_dot = false;
-    for token in tokens {
-        match &token {
-            TokenTree::Ident(ident) if after_dot && ident == "await" => return Some(ident.span()),
-            TokenTree::Group(group) => {
-                if let Some(span) = await_in(group.stream()) {
-                    return Some(span);
-                }
-            }
-            _ => {}
-        }
-        after_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
-    }
-    None
-}
 
 /// Reports all control flow in a body that leaves it or repeats a part of it.
 pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
@@ -141,7 +96,7 @@ pub(super) fn statement(statement: &Stmt, errors: &mut Errors) {
         Stmt::Item(item) => {
             errors.at_span(item.span(), "a workflow cannot hold items; move this one out of the function");
         }
-        Stmt::Macro(mac) => match forms::form(&mac.mac) {
+        Stmt::Macro(mac) => match form(&mac.mac) {
             Some(name) => {
                 errors
                     .at(mac, format!("the output of the form is not bound; write `let answer = {name}!(..).await?;`"));

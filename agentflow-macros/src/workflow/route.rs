@@ -6,11 +6,11 @@ use quote::{quote, quote_spanned};
 use syn::{Expr, ExprMatch, Token};
 
 use super::env::Env;
-use super::expand::own;
 use super::model::{Arm, Head, Route};
 use super::nodes::Writer;
-use super::scope;
+use super::spans::own;
 use crate::function::ends;
+use crate::scope;
 
 impl Writer<'_> {
     pub(super) fn route(

@@ -11,7 +11,7 @@ use syn::{Expr, Lit, Pat, PatIdent};
 ///
 /// Only the compiler knows whether a bare name is a binding or a constant. By convention, a constant or a variant begins
 /// with a capital.
-pub(super) fn binds(pat: &Pat) -> Vec<Ident> {
+pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
     #[derive(Default)]
     struct Binds(Vec<Ident>);
     impl<'a> Visit<'a> for Binds {
@@ -37,7 +37,7 @@ fn is_variable(ident: &Ident) -> bool {
 }
 
 /// The names that `if let` and its chains bind for their block.
-pub(super) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
+pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
     match condition {
         Expr::Let(test) => binds(&test.pat),
         Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
@@ -55,7 +55,7 @@ pub(super) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
 }
 
 /// The pattern without its guard.
-pub(super) fn unguarded(pat: &Pat) -> &Pat {
+pub(crate) fn unguarded(pat: &Pat) -> &Pat {
     match pat {
         Pat::Guard(guard) => &guard.pat,
         other => other,
@@ -63,7 +63,7 @@ pub(super) fn unguarded(pat: &Pat) -> &Pat {
 }
 
 /// The name of an arm after its pattern: `Granted`, `404`, `else`.
-pub(super) fn arm_name(pat: &Pat) -> String {
+pub(crate) fn arm_name(pat: &Pat) -> String {
     let name = match pat {
         Pat::Guard(guard) => arm_name(&guard.pat),
         Pat::Wild(_) | Pat::Rest(_) => "else".to_owned(),
@@ -90,7 +90,7 @@ fn last_segment(path: &syn::Path) -> String {
 }
 
 /// The text with every character replaced that a node's name cannot have.
-pub(super) fn as_name(text: &str) -> String {
+pub(crate) fn as_name(text: &str) -> String {
     let name: String = text
         .chars()
         .map(|c| match c {

@@ -12,17 +12,17 @@ use syn::{
     Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt, Token,
 };
 
-use super::patterns::{binds, binds_of_condition};
+use crate::patterns::{binds, binds_of_condition};
 
 /// The names read, in the order of their first reading.
-pub(super) fn of_expr(expr: &Expr) -> Vec<String> {
+pub(crate) fn of_expr(expr: &Expr) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_expr(expr);
     reads.free
 }
 
 /// The names that a `let` reads.
-pub(super) fn of_let(local: &Local) -> Vec<String> {
+pub(crate) fn of_let(local: &Local) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_let(local);
     reads.free
