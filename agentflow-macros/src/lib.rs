@@ -7,6 +7,8 @@ mod agent;
 mod docs;
 mod duration;
 mod errors;
+#[cfg(test)]
+mod expansions;
 mod fallback;
 mod function;
 mod options;

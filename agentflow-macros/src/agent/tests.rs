@@ -106,15 +106,6 @@ fn every_mistake_is_reported() {
 }
 
 #[test]
-fn an_instruction_that_only_the_compiler_can_read_is_left_to_it() {
-    let output = expand("", "#[doc = include_str!(\"judge.md\")]\n/// For {a}.\nasync fn f(a: i64, b: u8) -> R;");
-    assert!(!output.contains("compile_error"), "{output}");
-    assert!(output.contains(". text (include_str ! (\"judge.md\"))"), "{output}");
-    assert!(output.contains(". value (\"a\" , & value0)"), "{output}");
-    assert!(output.contains(". argument (\"b\""), "{output}");
-}
-
-#[test]
 fn an_agent_needs_an_instruction() {
     for item in ["async fn f(a: i64) -> R;", "///\n#[doc(hidden)]\nasync fn f(a: i64) -> R;"] {
         let output = expand("", item);

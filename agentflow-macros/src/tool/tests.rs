@@ -94,16 +94,3 @@ fn every_mistake_is_reported() {
     let output = expand("nmae = \"x\", timeout = \"5 parsecs\", retry = 1, retry = 2", item);
     assert_eq!(output.matches("compile_error").count(), 9, "{output}");
 }
-
-#[test]
-fn attributes_of_parameters_are_taken_off() {
-    let output = expand("", "fn f(/// The text.\n #[tool(default = 5)] #[allow(unused)] a: i64) {}");
-    assert!(output.contains("fn f (# [allow (unused)] a : i64) { }"), "{output}");
-    assert!(output.contains("\"The text.\""), "{output}");
-}
-
-#[test]
-fn long_documentation_is_one_text() {
-    let output = expand("", "/// First line.\n///\n///     indented\n#[doc = \" last \"]\nfn f() {}");
-    assert!(output.contains(r#""First line.\n\n    indented\nlast""#), "{output}");
-}

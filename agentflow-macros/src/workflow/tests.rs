@@ -181,45 +181,6 @@ fn what_is_allowed_is_not_reported() {
     }
 }
 
-/// What stands between the braces of the function with the nodes, as one line.
-fn nodes(text: &str) -> String {
-    let output = expand("", &body(text)).to_string();
-    assert!(!output.contains("compile_error"), "{output}");
-    let (_, nodes) = output.split_once("type __AgentflowError").expect("there are nodes");
-    nodes.to_owned()
-}
-
-#[test]
-fn each_node_reads_what_its_expression_names() {
-    let chain = nodes("let x = step(a).await?; let y = step(x).await?; Ok(y)");
-    assert_eq!(chain.matches(". call ::").count(), 2, "{chain}");
-    assert!(chain.contains("(a ,)") && chain.contains("(x ,)") && chain.contains("(y ,)"), "{chain}");
-    let diamond = nodes("let x = step(a).await?; let y = step(a).await?; let z = both(x, y).await?; Ok(z)");
-    assert!(diamond.contains("(x , y ,)"), "{diamond}");
-    // Glue costs no node: its reader reads what it reads.
-    let glue = nodes("let x = step(a).await?; let y = x.len() + b; let z = step(format!(\"{y}\")).await?; Ok(z)");
-    assert!(glue.contains("(b , x ,)"), "{glue}");
-    assert_eq!(glue.matches("let y = x . len () + b").count(), 1, "{glue}");
-    // A pattern is a hidden node and glue.
-    let taken = nodes("let (x, y) = pair(a).await?; let z = step(y).await?; Ok(z)");
-    assert_eq!(taken.matches("let (x , y) = output_").count(), 1, "{taken}");
-    // What nobody reads is written out once, for the compiler.
-    let unread = nodes("let x = a.len(); let (y, z) = pair(a).await?; Ok(b)");
-    assert!(unread.contains("let x = a . len () ;") && unread.contains("; let (y , z) = output_"), "{unread}");
-    // A name that is bound twice means what it meant where it was read.
-    let hidden =
-        nodes("let x = a.len(); #[node(id = \"second\")] let a = step(x).await?; let y = step(a, x).await?; Ok(y)");
-    assert!(hidden.contains("let a = value_"), "{hidden}");
-}
-
-#[test]
-fn a_local_function_is_not_an_item() {
-    let local = nodes("let f = |x: u32| async move { Result::Ok(x) }; let x = f(b).await?; Ok(x)");
-    assert!(local.contains(". step ::") && !local.contains(". call ::"), "{local}");
-    let method = nodes("let x = a.fetch(b).await?; Ok(x)");
-    assert!(method.contains(". step ::"), "{method}");
-}
-
 /// Each `MARK` is a place where an attribute may be written. None is dropped: it is in the expansion, or it is an error.
 #[test]
 fn no_attribute_is_dropped() {
@@ -302,7 +263,7 @@ fn no_attribute_is_dropped() {
 }
 
 #[test]
-fn attributes_before_parts_of_a_body() {
+fn no_part_of_a_body_is_conditional() {
     for conditional in [
         "#[cfg(unix)] let x = step(a).await?; Ok(x)",
         "#[cfg_attr(unix, node(retry = 1))] let x = step(a).await?; Ok(x)",
@@ -313,14 +274,6 @@ fn attributes_before_parts_of_a_body() {
         let all = errors(conditional);
         assert!(all[0].starts_with("a part of a workflow cannot be conditional"), "{conditional}: {all:?}");
     }
-    // Attributes for the compiler are written before the statements with the user's expression.
-    let lints = nodes("#[expect(deprecated)] let (x, y) = step(a).await?; let z = step(x, y).await?; Ok(z)");
-    assert_eq!(lints.matches("# [allow (deprecated)] let").count(), 2, "the output and the pattern: {lints}");
-    let arm = nodes("let x = match a { #[allow(deprecated)] 1 => step(b).await?, _ => b }; Ok(x)");
-    assert_eq!(arm.matches("# [allow (deprecated)]").count(), 2, "the choice and the arm: {arm}");
-    let tail = nodes("#[allow(deprecated)] #[node(id = \"end\", retry = 2)] step(a).await");
-    assert!(tail.contains("# [allow (deprecated)] let last") && tail.contains("new (\"end\")"), "{tail}");
-    assert!(tail.contains("retry (2)"), "{tail}");
 }
 
 #[test]
