@@ -43,7 +43,26 @@ enum Form {
     Names,
     /// `name` alone or `name = expression`.
     MaybeExpr,
+    /// An expression that each attribute reads as one of its words.
     Expr,
+}
+
+impl Form {
+    /// The type of the value, for the documentation.
+    #[cfg(test)]
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Text => "string",
+            Self::Number => "whole number",
+            Self::Decimal => "number",
+            Self::Path => "path",
+            Self::Paths => "list of paths",
+            Self::Names => "words or strings",
+            Self::MaybeExpr => "expression, or flag",
+            Self::Expr => "word",
+        }
+    }
 }
 
 /// `#[tool(..)]` on a function.
@@ -69,28 +88,28 @@ const FUNCTION: &[OptionSpec] = &[
         form: Form::Text,
         example: "timeout = \"5s\"",
         default: "the run's own limit",
-        meaning: "the longest a call may take, in ms, s, m, h or d; for `async fn` and `blocking`",
+        meaning: "the longest time for a call, in ms, s, m, h or d; for `async fn` and `blocking`",
     },
     OptionSpec {
         name: "retry",
         form: Form::Number,
         example: "retry = 3",
         default: "0",
-        meaning: "how often a workflow may make a failed call again; an agent leaves that to its model",
+        meaning: "how often a workflow retries a failed call; in an agent the model decides",
     },
     OptionSpec {
         name: "idempotent",
         form: Form::Flag,
         example: "idempotent",
         default: "off",
-        meaning: "calling it twice with the same idempotency key is the same as calling it once",
+        meaning: "two calls with the same idempotency key have the effect of one",
     },
     OptionSpec {
         name: "effects",
         form: Form::Text,
         example: "effects = \"read\"",
         default: "\"write\"",
-        meaning: "what it does to the world: \"none\", \"read\" or \"write\"; decides what happens after a crash",
+        meaning: "its effect on the world: \"none\", \"read\" or \"write\"; decides whether an interrupted call is repeated",
     },
     OptionSpec {
         name: "approve",
@@ -104,21 +123,21 @@ const FUNCTION: &[OptionSpec] = &[
         form: Form::Names,
         example: "scopes(read, \"billing:write\")",
         default: "none",
-        meaning: "what a run must have been granted to call it",
+        meaning: "the scopes that a run needs to call it",
     },
     OptionSpec {
         name: "blocking",
         form: Form::Flag,
         example: "blocking",
         default: "off",
-        meaning: "a `fn` that waits or computes for long runs on threads for that, not on the async ones",
+        meaning: "runs a `fn` on a thread for blocking work instead of an async one",
     },
     OptionSpec {
         name: "max_output",
         form: Form::Number,
         example: "max_output = 1024",
         default: "65536",
-        meaning: "the most bytes of output; a larger answer becomes an error that the model sees",
+        meaning: "the largest output in bytes; a larger one becomes an error for the model",
     },
     CRATE,
 ];
@@ -129,7 +148,7 @@ const CRATE: OptionSpec = OptionSpec {
     form: Form::Path,
     example: "crate = my_agentflow",
     default: "`::agentflow`",
-    meaning: "where this library is, if the dependency was renamed",
+    meaning: "the path of this library, if the dependency is renamed",
 };
 
 /// `#[tool(..)]` on a parameter.
@@ -141,7 +160,7 @@ const PARAMETER: &[OptionSpec] = &[
         form: Form::MaybeExpr,
         example: "default = 10",
         default: "the argument is required",
-        meaning: "the value when the model gives none; `default` alone is `Default::default()`",
+        meaning: "the value if the model gives none; `default` alone is `Default::default()`",
     },
     OptionSpec {
         name: "rename",
@@ -161,7 +180,7 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
         form: Form::Text,
         example: "model = \"anthropic/claude-sonnet-4-5\"",
         default: "the runtime's",
-        meaning: "the model, as `provider/model`; a runtime may have another one for it",
+        meaning: "the model, as `provider/model`; a runtime may replace it",
     },
     OptionSpec {
         name: "tools",
@@ -175,35 +194,35 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
         form: Form::Decimal,
         example: "temperature = 0.2",
         default: "the provider's",
-        meaning: "how much the model leaves to chance, from 0 up",
+        meaning: "the sampling temperature, 0 or more",
     },
     OptionSpec {
         name: "max_tokens",
         form: Form::Number,
         example: "max_tokens = 1000",
         default: "the provider's",
-        meaning: "the most tokens of each of the model's answers",
+        meaning: "the largest number of tokens in one answer",
     },
     OptionSpec {
         name: "max_steps",
         form: Form::Number,
         example: "max_steps = 5",
         default: "20",
-        meaning: "the most turns: a model call with the tool calls that it asks for",
+        meaning: "the largest number of turns, each a model call and its tool calls",
     },
     OptionSpec {
         name: "output_retries",
         form: Form::Number,
         example: "output_retries = 1",
         default: "2",
-        meaning: "how often the model is asked again whose answer does not fit the return type",
+        meaning: "how often the model is asked again when its answer does not fit the return type",
     },
     OptionSpec {
         name: "name",
         form: Form::Text,
         example: "name = \"risk_judge\"",
         default: "the function's name",
-        meaning: "the name in events, and for the runtime to give it a model: 1 to 64 letters, digits, `_` and `-`",
+        meaning: "the name in events and in a runtime's settings: 1 to 64 letters, digits, `_` and `-`",
     },
     CRATE,
 ];
@@ -217,21 +236,21 @@ const WORKFLOW_FUNCTION: &[OptionSpec] = &[
         form: Form::Text,
         example: "name = \"code_review\"",
         default: "the function's name",
-        meaning: "the name in runs and listings; a stored run is taken up by it",
+        meaning: "the name in runs and listings, by which a stored run is resumed",
     },
     OptionSpec {
         name: "concurrency",
         form: Form::Number,
         example: "concurrency = 4",
         default: "16",
-        meaning: "the most steps that run at once",
+        meaning: "the largest number of steps that run at once",
     },
     OptionSpec {
         name: "stop",
         form: Form::Expr,
         example: "stop = best_effort",
         default: "`fail_fast`",
-        meaning: "what the other nodes do when one has failed: `fail_fast` cancels them, `best_effort` lets those end that do not need it",
+        meaning: "what happens to the other nodes when one fails: `fail_fast` cancels them, `best_effort` completes those that do not need it",
     },
     CRATE,
 ];
@@ -245,28 +264,28 @@ const NODE_LET: &[OptionSpec] = &[
         form: Form::Text,
         example: "id = \"lint\"",
         default: "the name it is bound to",
-        meaning: "the node's name: what a stored run is taken up by",
+        meaning: "the node's name, by which a stored run is resumed",
     },
     OptionSpec {
         name: "retry",
         form: Form::Number,
         example: "retry = 3",
         default: "0, or what the tool says",
-        meaning: "how often it is tried again after a failure, with growing pauses",
+        meaning: "how often it is retried after a failure, with growing pauses",
     },
     OptionSpec {
         name: "timeout",
         form: Form::Text,
         example: "timeout = \"30s\"",
         default: "none, or what the tool says",
-        meaning: "the longest an attempt may take, in ms, s, m, h or d; of a gate, how long the answer is waited for",
+        meaning: "the longest time for an attempt, in ms, s, m, h or d; for a gate, the longest wait for the answer",
     },
     OptionSpec {
         name: "on_error",
         form: Form::Expr,
         example: "on_error = skip",
         default: "`fail`",
-        meaning: "what its failure means: `fail` fails the run, `skip` skips what reads it, `route(other(x))` runs another step in its place",
+        meaning: "what its failure does: `fail` fails the run, `skip` skips the nodes that read it, `route(other(x))` runs another step instead",
     },
     OptionSpec {
         name: "approve",
@@ -280,14 +299,14 @@ const NODE_LET: &[OptionSpec] = &[
         form: Form::Number,
         example: "concurrency = 2",
         default: "the workflow's",
-        meaning: "the most items of a `map!`, or branches of a `race!`, at once",
+        meaning: "the largest number of items of a `map!`, or branches of a `race!`, at once",
     },
     OptionSpec {
         name: "repeatable",
         form: Form::Expr,
         example: "repeatable = false",
         default: "`true`, or what the tool says",
-        meaning: "whether it may run again when its process ended in the middle of it",
+        meaning: "whether it may run again after its process ended during it",
     },
 ];
 
@@ -475,7 +494,10 @@ mod tests {
     use super::{AGENT_FUNCTION, FUNCTION, NODE_LET, OptionSpec, PARAMETER, WORKFLOW_FUNCTION};
 
     fn rows(table: &[OptionSpec]) -> String {
-        table.iter().map(|spec| format!("| `{}` | {} | {} |\n", spec.example, spec.default, spec.meaning)).collect()
+        let row = |spec: &OptionSpec| {
+            format!("| `{}` | {} | {} | {} |\n", spec.example, spec.form.name(), spec.default, spec.meaning)
+        };
+        table.iter().map(row).collect()
     }
 
     #[test]
