@@ -11,7 +11,7 @@ mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
 pub(crate) mod failure;
-mod forms;
+mod form_macros;
 mod graph;
 mod handle;
 pub(crate) mod inputs;

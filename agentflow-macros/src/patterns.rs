@@ -1,4 +1,5 @@
-//! What patterns bind, and what an arm is called after its pattern.
+//! Names from patterns: those that a pattern binds, and the name of an arm. It guesses nothing but that a lower-case name is
+//! a binding.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -8,9 +9,9 @@ use syn::{Expr, Lit, Pat, PatIdent};
 
 /// The names that a pattern binds, each once.
 ///
-/// Whether a name alone is a binding or a constant is known to the compiler only; as in all written Rust, a constant or
-/// a variant begins with a capital.
-pub(super) fn binds(pat: &Pat) -> Vec<Ident> {
+/// Only the compiler knows whether a bare name is a binding or a constant. By convention, a constant or a variant begins
+/// with a capital.
+pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
     #[derive(Default)]
     struct Binds(Vec<Ident>);
     impl<'a> Visit<'a> for Binds {
@@ -35,8 +36,8 @@ fn is_variable(ident: &Ident) -> bool {
     ident.unraw().to_string().chars().next().is_some_and(|first| first == '_' || first.is_lowercase())
 }
 
-/// What `if let` and its chains bind for the block behind them.
-pub(super) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
+/// The names that `if let` and its chains bind for their block.
+pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
     match condition {
         Expr::Let(test) => binds(&test.pat),
         Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
@@ -54,15 +55,15 @@ pub(super) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
 }
 
 /// The pattern without its guard.
-pub(super) fn unguarded(pat: &Pat) -> &Pat {
+pub(crate) fn unguarded(pat: &Pat) -> &Pat {
     match pat {
         Pat::Guard(guard) => &guard.pat,
         other => other,
     }
 }
 
-/// What the arm of a pattern is called: `Granted`, `404`, `else`.
-pub(super) fn arm_name(pat: &Pat) -> String {
+/// The name of an arm after its pattern: `Granted`, `404`, `else`.
+pub(crate) fn arm_name(pat: &Pat) -> String {
     let name = match pat {
         Pat::Guard(guard) => arm_name(&guard.pat),
         Pat::Wild(_) | Pat::Rest(_) => "else".to_owned(),
@@ -88,8 +89,8 @@ fn last_segment(path: &syn::Path) -> String {
     path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
 }
 
-/// The text without what no node's name may have.
-pub(super) fn as_name(text: &str) -> String {
+/// The text with every character replaced that a node's name cannot have.
+pub(crate) fn as_name(text: &str) -> String {
     let name: String = text
         .chars()
         .map(|c| match c {

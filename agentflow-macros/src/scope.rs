@@ -1,8 +1,6 @@
-//! Which names an expression reads from around it.
-//!
-//! What a block, a closure or a pattern binds within the expression is not read from around it. In the arguments of a
-//! macro every word is taken for a name, and so is a `{name}` in a string: one too many costs an edge that is not
-//! needed, one too few would not compile.
+//! Finds the free names of an expression: those that it reads and does not bind itself. In the arguments of a macro every
+//! word counts as a name, and so does a `{name}` in a string: one too many costs an edge that is not needed, one too few
+//! would not compile.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,24 +12,23 @@ use syn::{
     Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt, Token,
 };
 
-use super::patterns::{binds, binds_of_condition};
+use crate::patterns::{binds, binds_of_condition};
 
 /// The names read, in the order of their first reading.
-pub(super) fn of_expr(expr: &Expr) -> Vec<String> {
+pub(crate) fn of_expr(expr: &Expr) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_expr(expr);
     reads.free
 }
 
 /// The names that a `let` reads.
-pub(super) fn of_let(local: &Local) -> Vec<String> {
+pub(crate) fn of_let(local: &Local) -> Vec<String> {
     let mut reads = Reads::default();
     reads.visit_let(local);
     reads.free
 }
 
-/// Where a block reads a name from around it, when that is certain: a macro whose arguments may be anything is not looked
-/// into, and what is called may be a function.
+/// Where a block certainly reads a free name: unknown macros are not searched, and a name that is called may be a function.
 pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
     let mut reads = Reads { certain: Some(Certain { name: name.to_owned(), found: None }), ..Reads::default() };
     reads.visit_block(block);
@@ -86,7 +83,7 @@ impl Reads {
         self.bound.extend(binds(pat).iter().map(|ident| ident.unraw().to_string()));
     }
 
-    /// What is bound within is forgotten behind it.
+    /// Forgets, at its end, the names that were bound within.
     fn scope(&mut self, within: impl FnOnce(&mut Self)) {
         let outside = self.bound.len();
         within(self);

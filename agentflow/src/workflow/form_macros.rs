@@ -1,16 +1,16 @@
-//! The forms of a workflow's body, as macros that exist everywhere: `#[workflow]` reads them itself, and anywhere else
-//! each is one clear error.
+//! The forms of a workflow's body as macros, for their documentation and for one clear error where they are used outside of
+//! a `#[workflow]`. Within one they are never expanded: the attribute reads them itself.
 
 /// In a `#[workflow]`: asks a person, and waits for the answer, which survives a restart.
 ///
 /// `gate!("merge this?", risk).await?` is an [`Approval`](crate::Approval); with `answer = T` it is a `T`. The question
-/// may hold `{names}` as format strings do, and the second argument is what it is about. `#[node(timeout = "7d")]`
-/// bounds the waiting.
+/// may hold `{names}` as format strings do, and the second argument is shown with it. `#[node(timeout = "7d")]` limits the
+/// wait.
 #[macro_export]
 macro_rules! gate {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`gate!` is a step of a `#[workflow]` and stands alone there, as in `let answer = gate!(\"merge this?\", risk).await?;`"
+            "`gate!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let answer = gate!(\"merge this?\", risk).await?;`"
         )
     };
 }
@@ -22,7 +22,7 @@ macro_rules! gate {
 macro_rules! race {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`race!` is a step of a `#[workflow]` and stands alone there, as in `let first = race!(fast(x), good(y)).await?;`"
+            "`race!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let first = race!(fast(x), good(y)).await?;`"
         )
     };
 }
@@ -34,19 +34,19 @@ macro_rules! race {
 macro_rules! fallback {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`fallback!` is a step of a `#[workflow]` and stands alone there, as in `let x = fallback!(first(x), second(y)).await?;`"
+            "`fallback!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let x = fallback!(first(x), second(y)).await?;`"
         )
     };
 }
 
 /// In a `#[workflow]`: runs a step for each item of a list; the outputs keep the items' order.
 ///
-/// `map!(files, |file| check(file, rules)).await?` is a `Vec`. `#[node(concurrency = 2)]` bounds how many run at once.
+/// `map!(files, |file| check(file, rules)).await?` is a `Vec`. `#[node(concurrency = 2)]` limits how many run at once.
 #[macro_export]
 macro_rules! map {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`map!` is a step of a `#[workflow]` and stands alone there, as in `let all = map!(files, |file| check(file)).await?;`"
+            "`map!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let all = map!(files, |file| check(file)).await?;`"
         )
     };
 }
@@ -58,19 +58,19 @@ macro_rules! map {
 macro_rules! repeat {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`repeat!` is a step of a `#[workflow]` and stands alone there, as in `let text = repeat!(draft, |text| improve(text), max = 5).await?;`"
+            "`repeat!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let text = repeat!(draft, |text| improve(text), max = 5).await?;`"
         )
     };
 }
 
-/// In a `#[workflow]`: bounds how long a step may take.
+/// In a `#[workflow]`: limits how long a step may take.
 ///
 /// `timeout!("30s", fetch(url)).await?`
 #[macro_export]
 macro_rules! timeout {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`timeout!` is a step of a `#[workflow]` and stands alone there, as in `let page = timeout!(\"30s\", fetch(url)).await?;`"
+            "`timeout!` works only in a `#[workflow]`, as the value of a `let` or at the end; write `let page = timeout!(\"30s\", fetch(url)).await?;`"
         )
     };
 }
