@@ -3,27 +3,8 @@
 //! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. This module does no I/O: the
 //! adapters beside it do, each behind its own cargo feature.
 
-#[cfg(feature = "anthropic")]
-pub mod anthropic;
-#[cfg(feature = "http")]
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
-mod assembly;
+mod adapter;
 mod error;
-#[cfg(feature = "gemini")]
-pub mod gemini;
-#[cfg(feature = "http")]
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
-mod http;
-#[cfg(feature = "http")]
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
-mod loose;
-#[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
-mod openai;
-#[cfg(feature = "openai-chat")]
-pub mod openai_chat;
-#[cfg(feature = "openai-responses")]
-pub mod openai_responses;
 mod output;
 mod provider;
 mod reference;
@@ -35,9 +16,17 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 
-pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
+#[cfg(feature = "anthropic")]
+pub use self::adapter::anthropic;
+#[cfg(feature = "gemini")]
+pub use self::adapter::gemini;
 #[cfg(feature = "http")]
-pub use self::http::HttpSettings;
+pub use self::adapter::http::HttpSettings;
+#[cfg(feature = "openai-chat")]
+pub use self::adapter::openai::chat as openai_chat;
+#[cfg(feature = "openai-responses")]
+pub use self::adapter::openai::responses as openai_responses;
+pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::output::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
 pub(crate) use self::provider::built_in_providers;

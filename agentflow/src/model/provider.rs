@@ -51,15 +51,15 @@ pub(crate) async fn built_in_providers(_: &Arc<dyn SecretProvider>) -> Vec<Model
 /// The providers of this build's adapters, by name.
 #[cfg(feature = "http")]
 pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
-    let servers: &[(&str, &super::http::Provider)] = &[
+    let servers: &[(&str, &super::adapter::http::Provider)] = &[
         #[cfg(feature = "anthropic")]
         (super::anthropic::PROVIDER, &super::anthropic::SERVER),
         #[cfg(feature = "gemini")]
         (super::gemini::PROVIDER, &super::gemini::SERVER),
         #[cfg(feature = "openai-chat")]
-        (super::openai_chat::PROVIDER, &super::openai::server::OPENAI),
+        (super::openai_chat::PROVIDER, &super::adapter::openai::server::OPENAI),
         #[cfg(feature = "openai-responses")]
-        (super::openai_responses::PROVIDER, &super::openai::server::OPENAI),
+        (super::openai_responses::PROVIDER, &super::adapter::openai::server::OPENAI),
     ];
     let mut providers = Vec::new();
     for (name, server) in servers {
