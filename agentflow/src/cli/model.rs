@@ -51,10 +51,18 @@ pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, S
 
 fn http(args: &ModelArgs) -> HttpSettings {
     let mut http = HttpSettings::default();
-    http.total_timeout = args.timeout.unwrap_or(http.total_timeout);
-    http.first_byte_timeout = args.first_byte_timeout.unwrap_or(http.first_byte_timeout);
-    http.idle_timeout = args.idle_timeout.unwrap_or(http.idle_timeout);
-    http.max_retries = args.max_retries.unwrap_or(http.max_retries);
+    if let Some(longest) = args.timeout {
+        http = http.total_timeout(longest);
+    }
+    if let Some(longest) = args.first_byte_timeout {
+        http = http.first_byte_timeout(longest);
+    }
+    if let Some(longest) = args.idle_timeout {
+        http = http.idle_timeout(longest);
+    }
+    if let Some(retries) = args.max_retries {
+        http = http.max_retries(retries);
+    }
     http
 }
 
