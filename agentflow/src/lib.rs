@@ -62,8 +62,6 @@ pub use crate::event::{
 };
 pub use crate::handle::{RunHandle, RunStream};
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
-#[cfg(feature = "http")]
-pub use crate::model::HttpSettings;
 #[cfg(feature = "anthropic")]
 pub use crate::model::anthropic;
 #[cfg(feature = "gemini")]
@@ -77,6 +75,8 @@ pub use crate::model::{
     ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelStream, OutputMode, OutputSchema, Secret,
     SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
+#[cfg(feature = "http")]
+pub use crate::model::{HttpModel, HttpModelBuilder, HttpSettings};
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::registry::{Registry, RegistryError};
 pub use crate::resource::{Inject, ResourceKey, Resources};

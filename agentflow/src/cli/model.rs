@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::ModelArgs;
 use super::output::Stop;
-use crate::model::anthropic::{self, Anthropic};
-use crate::model::gemini::{self, Gemini};
-use crate::model::openai_chat::{self, OpenAiChat};
-use crate::model::openai_responses::{self, OpenAiResponses};
-use crate::model::{HttpSettings, Model, ModelRef, ModelSettings};
+use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
 
@@ -30,23 +26,15 @@ pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, S
         }
         return Ok(host.model(&reference)?);
     }
-    macro_rules! built {
-        ($builder:expr) => {{
-            let mut builder = $builder.http(http(args)).secrets(host.secrets());
-            if let Some(url) = &args.base_url {
-                builder = builder.base_url(url.as_str());
-            }
-            Ok(Arc::new(builder.build()?))
-        }};
-    }
-    match reference.provider() {
-        anthropic::PROVIDER => built!(Anthropic::builder(reference.model())),
-        gemini::PROVIDER => built!(Gemini::builder(reference.model())),
-        openai_chat::PROVIDER => built!(OpenAiChat::builder(reference.model())),
-        openai_responses::PROVIDER => built!(OpenAiResponses::builder(reference.model())),
+    let adapter = provider_named(reference.provider());
+    let Some((provider, open)) = adapter.and_then(|provider| Some((provider, provider.open?))) else {
         // It says which adapters there are.
-        _ => Ok(host.model(&reference)?),
-    }
+        return Ok(host.model(&reference)?);
+    };
+    let mut server = ServerBuilder::new(provider);
+    (server.http, server.secrets) = (http(args), host.secrets());
+    server.base_url.clone_from(&args.base_url);
+    Ok(open(reference.model().into(), server)?)
 }
 
 fn http(args: &ModelArgs) -> HttpSettings {

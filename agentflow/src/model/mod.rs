@@ -22,17 +22,21 @@ use futures_util::{Stream, StreamExt};
 pub use self::adapter::anthropic;
 #[cfg(feature = "gemini")]
 pub use self::adapter::gemini;
+#[cfg(feature = "cli")]
+pub(crate) use self::adapter::http::ServerBuilder;
 #[cfg(feature = "http")]
-pub use self::adapter::http::HttpSettings;
+pub use self::adapter::http::{HttpModel, HttpModelBuilder, HttpSettings};
 #[cfg(feature = "openai-chat")]
 pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use self::adapter::openai::responses as openai_responses;
+#[cfg(feature = "cli")]
+pub(crate) use self::adapter::table::named as provider_named;
+pub(crate) use self::adapter::table::{says_provider, telemetry_name};
+pub(crate) use self::adapter::{built_in, built_in_providers};
 pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::output::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
-pub(crate) use self::provider::built_in_providers;
-pub(crate) use self::reference::says_provider;
 pub use self::reference::{ModelRef, ModelRefError};
 pub use self::request::{ModelRequest, ModelSettings, ToolChoice};
 #[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(unused_imports, reason = "nothing counts"))]
@@ -97,53 +101,4 @@ impl ModelInfo {
     pub fn new(provider: impl Into<Arc<str>>, model: impl Into<Arc<str>>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }
-}
-
-/// The adapters of this build, by the name in a [`ModelRef`].
-const ADAPTERS: &[&str] = &[
-    #[cfg(feature = "anthropic")]
-    anthropic::PROVIDER,
-    #[cfg(feature = "gemini")]
-    gemini::PROVIDER,
-    #[cfg(feature = "openai-chat")]
-    openai_chat::PROVIDER,
-    #[cfg(feature = "openai-responses")]
-    openai_responses::PROVIDER,
-];
-
-/// The adapter for a provider that agentflow knows, by the name in a [`ModelRef`].
-#[allow(unused_variables, reason = "a build may have no adapter")]
-pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
-    match model.provider() {
-        #[cfg(feature = "anthropic")]
-        anthropic::PROVIDER => shared(anthropic::Anthropic::from_env(model.model(), Arc::clone(secrets))),
-        #[cfg(feature = "gemini")]
-        gemini::PROVIDER => shared(gemini::Gemini::from_env(model.model(), Arc::clone(secrets))),
-        #[cfg(feature = "openai-chat")]
-        openai_chat::PROVIDER => shared(openai_chat::OpenAiChat::from_env(model.model(), Arc::clone(secrets))),
-        #[cfg(feature = "openai-responses")]
-        openai_responses::PROVIDER => {
-            shared(openai_responses::OpenAiResponses::from_env(model.model(), Arc::clone(secrets)))
-        }
-        feature if ["anthropic", "gemini", "openai-chat", "openai-responses"].contains(&feature) => {
-            Err(format!("the adapter `{feature}` is not in this build; switch on the cargo feature `{feature}`"))
-        }
-        provider => {
-            let there = match ADAPTERS {
-                [] => "is none in this build (see the cargo features)".to_owned(),
-                [one] => format!("is `{one}`"),
-                all => format!("are `{}`", all.join("`, `")),
-            };
-            Err(format!(
-                "no adapter is called `{provider}`; there {there}; a host adds its own with \
-                 `Runtime::builder().model_provider(..)`"
-            ))
-        }
-    }
-}
-
-#[cfg(feature = "http")]
-#[allow(dead_code, reason = "a build may have no adapter")]
-fn shared(model: Result<impl Model + 'static, ModelError>) -> Result<Arc<dyn Model>, String> {
-    model.map(|model| Arc::new(model) as Arc<dyn Model>).map_err(|error| error.message().to_owned())
 }

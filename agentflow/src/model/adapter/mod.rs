@@ -1,8 +1,7 @@
-//! The adapters: each provider's wire format behind the [`Model`](crate::model::Model) trait, one directory and one
-//! cargo feature each.
+//! The adapters: each provider's wire format behind the [`Model`] trait, one directory and one cargo feature each.
 //!
-//! `http` is what all of them share: the client, the server, time-outs, retries, server-sent events. An adapter never
-//! does its own HTTP, and nothing outside of this directory knows a provider.
+//! `table` says which there are; `http` is what all of them share: the front, the client, the server, time-outs, retries,
+//! server-sent events. An adapter never does its own HTTP, and nothing outside of this directory knows a provider.
 
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
@@ -20,3 +19,93 @@ mod loose;
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
 pub(super) mod openai;
+pub(super) mod table;
+
+use std::sync::Arc;
+
+use self::table::Provider;
+use super::{Model, ModelProvider, ModelRef, SecretProvider};
+
+/// The model of a provider that agentflow knows, at its default server.
+pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
+    let Some(provider) = table::named(model.provider()) else { return Err(unknown(model.provider())) };
+    match open(provider, model, secrets) {
+        Some(opened) => opened,
+        None => {
+            let name = provider.name;
+            Err(format!("the adapter `{name}` is not in this build; switch on the cargo feature `{name}`"))
+        }
+    }
+}
+
+/// A model of a provider at its default server; `None` when the adapter is not in this build.
+#[cfg(feature = "http")]
+fn open(
+    provider: &'static Provider,
+    model: &ModelRef,
+    secrets: &Arc<dyn SecretProvider>,
+) -> Option<Result<Arc<dyn Model>, String>> {
+    let mut server = http::ServerBuilder::new(provider);
+    server.secrets = Arc::clone(secrets);
+    Some((provider.open?)(model.model().into(), server).map_err(|error| error.message().to_owned()))
+}
+
+#[cfg(not(feature = "http"))]
+fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Result<Arc<dyn Model>, String>> {
+    None
+}
+
+fn unknown(provider: &str) -> String {
+    let known: Vec<_> = in_build().map(|provider| provider.name).collect();
+    let there = match known.as_slice() {
+        [] => "is none in this build (see the cargo features)".to_owned(),
+        [one] => format!("is `{one}`"),
+        all => format!("are `{}`", all.join("`, `")),
+    };
+    format!(
+        "no adapter is called `{provider}`; there {there}; a host adds its own with \
+         `Runtime::builder().model_provider(..)`"
+    )
+}
+
+/// The providers whose adapters are in this build, by name.
+fn in_build() -> impl Iterator<Item = &'static Provider> {
+    #[cfg(feature = "http")]
+    return table::PROVIDERS.into_iter().filter(|provider| provider.open.is_some());
+    #[cfg(not(feature = "http"))]
+    std::iter::empty()
+}
+
+/// The providers of this build's adapters, by name, and which of their keys there are.
+#[cfg(not(feature = "http"))]
+pub(crate) async fn built_in_providers(_: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
+    Vec::new()
+}
+
+/// The providers of this build's adapters, by name, and which of their keys there are.
+#[cfg(feature = "http")]
+pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
+    let mut providers = Vec::new();
+    for provider in in_build() {
+        let (base_url, problem) = match provider.shown_url() {
+            Ok(url) => (Some(url), None),
+            Err(error) => (None, Some(error.message().to_owned())),
+        };
+        let mut key_from = None;
+        for key in provider.key_names {
+            if key_from.is_none() && secrets.secret(key).await.is_some() {
+                key_from = Some(Arc::from(*key));
+            }
+        }
+        providers.push(ModelProvider {
+            name: provider.name.into(),
+            host: false,
+            base_url,
+            base_url_variable: Some(provider.base_url_variable.into()),
+            key_names: provider.key_names.iter().map(|key| Arc::from(*key)).collect(),
+            key_from,
+            problem,
+        });
+    }
+    providers
+}

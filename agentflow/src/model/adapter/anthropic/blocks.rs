@@ -151,7 +151,7 @@ impl Block {
     /// The parts of a message that the block becomes. `model` is the one that was asked.
     pub(super) fn into_parts(self, model: &str) -> Vec<Part> {
         let kept = |text: String, opaque: Option<Value>| {
-            let (provider, model) = (PROVIDER.to_owned(), model.to_owned());
+            let (provider, model) = (PROVIDER.name.to_owned(), model.to_owned());
             Part::Reasoning(Reasoning { text, provider, model, opaque: opaque.map(Box::new) })
         };
         match self {
@@ -168,7 +168,7 @@ impl Block {
             Self::Thinking { text, signature } => vec![kept(text, Some(json!({ SIGNATURE: signature })))],
             Self::Call { mut call, rest, .. } => {
                 if !rest.is_empty() {
-                    call.opaque = Some(Box::new(json!({ "provider": PROVIDER, BLOCK: json_text(&rest) })));
+                    call.opaque = Some(Box::new(json!({ "provider": PROVIDER.name, BLOCK: json_text(&rest) })));
                 }
                 vec![Part::ToolCall(Arc::new(call))]
             }

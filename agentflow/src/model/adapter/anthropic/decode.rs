@@ -19,7 +19,7 @@ use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 const MAX_USAGE_FIELDS: usize = 64;
 
 #[derive(Clone, Debug)]
-pub(super) struct MessagesDecoder {
+pub(crate) struct MessagesDecoder {
     /// The model that was asked for: what its thinking goes back to.
     asked: Arc<str>,
     blocks: Vec<Block>,

@@ -66,7 +66,7 @@ impl Blocks {
 
     /// Signatures are bound to the model; thinking without one (an answer that was cut off) is refused.
     fn reasoning(&mut self, reasoning: &Reasoning, model: &str) {
-        let Some(opaque) = reasoning.opaque.as_deref().filter(|_| reasoning.provider == PROVIDER) else { return };
+        let Some(opaque) = reasoning.opaque.as_deref().filter(|_| reasoning.provider == PROVIDER.name) else { return };
         let same_model = reasoning.model == model;
         if let Some(signature) = opaque[SIGNATURE].as_str() {
             if same_model {
@@ -86,7 +86,7 @@ impl Blocks {
     }
 
     fn call(&mut self, call: &ToolCall) {
-        let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER);
+        let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name);
         let rest = opaque.and_then(|opaque| serde_json::from_str(opaque[BLOCK].as_str()?).ok()).unwrap_or_default();
         self.put(&Block::ToolUse { id: identifier(&call.id), name: identifier(&call.name), input: input(call), rest });
     }
@@ -99,7 +99,7 @@ fn raw(json: &str) -> Option<Box<RawValue>> {
 /// The citations that belong to the text before a part.
 fn citations(part: &Part) -> Option<Box<RawValue>> {
     match part {
-        Part::Reasoning(reasoning) if reasoning.provider == PROVIDER => {
+        Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name => {
             raw(reasoning.opaque.as_deref()?.get(CITATIONS)?.as_str()?)
         }
         _ => None,

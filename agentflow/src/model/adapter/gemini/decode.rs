@@ -16,7 +16,7 @@ use crate::model::adapter::loose::{Loose, bounded, from_bytes, invalid, raw_usag
 use crate::model::{ModelError, ModelEvent, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
-pub(super) struct GeminiDecoder {
+pub(crate) struct GeminiDecoder {
     /// The model that was asked for: what its signatures go back to.
     asked: Arc<str>,
     /// The length of the conversation, for the ids of calls that have none.
@@ -60,7 +60,7 @@ impl Decode for GeminiDecoder {
 
     fn complete(&mut self) -> Option<ModelResponse> {
         let reason = self.finish_reason.take()?;
-        self.answer.keep_reasoning(PROVIDER, &self.asked, None);
+        self.answer.keep_reasoning(PROVIDER.name, &self.asked, None);
         let stop_reason = stop_reason(&reason, self.answer.calls() > 0);
         let message = Message::new(Role::Assistant, std::mem::take(&mut self.answer).into_parts());
         let mut response = ModelResponse::new(message);
@@ -177,7 +177,7 @@ impl GeminiDecoder {
     }
 
     fn keep(&mut self, text: String, opaque: Value) {
-        let (provider, model) = (PROVIDER.to_owned(), self.asked.to_string());
+        let (provider, model) = (PROVIDER.name.to_owned(), self.asked.to_string());
         self.answer.part(Part::Reasoning(Reasoning { text, provider, model, opaque: Some(Box::new(opaque)) }));
     }
 
@@ -190,7 +190,7 @@ impl GeminiDecoder {
         if !signature.is_empty()
             && let Some(known) = self.answer.call_mut(number)
         {
-            let opaque = json!({"provider": PROVIDER, "model": &*self.asked, "thoughtSignature": signature});
+            let opaque = json!({"provider": PROVIDER.name, "model": &*self.asked, "thoughtSignature": signature});
             known.opaque = Some(Box::new(opaque));
         }
     }

@@ -52,11 +52,12 @@ fn assistant(out: &mut Parts, message: &Message, model: &str) {
                 out.put(&WirePart { thought_signature: signature, ..WirePart::text(text) });
             }
             Part::Media(file) => out.put(&WirePart { thought_signature: signature, ..WirePart::file(file) }),
-            Part::Reasoning(reasoning) if reasoning.provider == PROVIDER && reasoning.model == model => {
+            Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name && reasoning.model == model => {
                 next = reasoned(out, reasoning);
             }
             Part::ToolCall(call) => {
-                let own = call.opaque.as_deref().filter(|own| own["provider"] == PROVIDER && own["model"] == model);
+                let own =
+                    call.opaque.as_deref().filter(|own| own["provider"] == PROVIDER.name && own["model"] == model);
                 let signature = own.and_then(|own| own["thoughtSignature"].as_str());
                 // Of calls side by side only the first has one.
                 let stand_in = std::mem::take(&mut unsigned).then_some(NO_SIGNATURE);

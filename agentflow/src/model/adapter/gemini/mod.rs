@@ -20,35 +20,31 @@ mod message;
 mod schema;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
+use serde_json::Value;
 
 use self::decode::GeminiDecoder;
-use super::http::{HttpSettings, Outgoing, Provider, Refusal, Server, ServerBuilder, WireFormat, exchange};
-use crate::model::{
-    Model, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret,
-    SecretProvider,
-};
+use super::Provider;
+use super::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
+use super::table::GEMINI as PROVIDER;
+use crate::model::{ModelError, ModelErrorKind, ModelRequest, OutputMode, SecretProvider};
 
-pub(crate) const PROVIDER: &str = "gemini";
-
-pub(in crate::model) static SERVER: Provider = Provider {
-    base_url: "https://generativelanguage.googleapis.com",
-    base_url_variable: "GOOGLE_GEMINI_BASE_URL",
-    // In the order in which Google's own clients ask for them.
-    key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
-    key_header: Some("x-goog-api-key"),
-    token_names: &[],
-    headers: &[],
-};
 /// Added to an address that names no version.
 const VERSION: &str = "v1beta/";
 /// How the ids of calls begin that came without one.
 const MADE_ID: &str = "gemini_call_";
 
 /// A model reached by the Gemini generateContent wire format.
+///
+/// - Its server is at the address in the environment variable `GOOGLE_GEMINI_BASE_URL`, else at
+///   `https://generativelanguage.googleapis.com`. `/v1beta` is added unless the address names a version itself, as in
+///   `https://aiplatform.googleapis.com/v1/projects/mine/locations/global/publishers/google` (Vertex AI; give it an
+///   `Authorization` header).
+/// - Its key is `GOOGLE_API_KEY`, and when there is none `GEMINI_API_KEY`, sent as `x-goog-api-key`.
+/// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Gemini 3 on. Gemini 2.5 and models of
+///   other names take the schema without tools and a tool call beside tools; older ones always a tool call.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
@@ -60,52 +56,67 @@ const MADE_ID: &str = "gemini_call_";
 /// # Ok::<(), agentflow::ModelError>(())
 /// ```
 #[derive(Clone)]
-pub struct Gemini {
-    wire: Arc<GenerateContent>,
-}
+pub struct Gemini(Arc<HttpAdapter<GenerateContent>>);
 
-/// What one model's calls have in common.
-struct GenerateContent {
-    info: ModelInfo,
-    /// Names everything that an encoded message depends on.
-    format: String,
-    server: Server,
-    url: Url,
-    stream_url: Url,
-    output_mode: Option<OutputMode>,
-}
+http_model!(Gemini, GenerateContent);
 
 impl Gemini {
-    /// A model by the name its server knows it by, such as `gemini-2.5-flash` or `tunedModels/mine`.
-    pub fn builder(model: impl Into<Arc<str>>) -> GeminiBuilder {
-        GeminiBuilder { model: model.into(), server: ServerBuilder::new(&SERVER), output_mode: None }
+    /// Describes a model by the name that its server knows, such as `gemini-2.5-flash` or `tunedModels/mine`. The name is
+    /// part of the address: no segment of it may be empty, `.` or `..`.
+    pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
+        HttpModelBuilder::new(model)
     }
 
-    /// A model with everything else taken from the environment: the address from `GOOGLE_GEMINI_BASE_URL`, the key
-    /// `GOOGLE_API_KEY` or else `GEMINI_API_KEY` from `secrets` before each call.
+    /// A model with the default address, and the default key from `secrets` before each call.
     ///
     /// # Errors
-    /// When `GOOGLE_GEMINI_BASE_URL` is no address.
+    /// When `GOOGLE_GEMINI_BASE_URL` is not an address, or the model's name cannot be part of one.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-impl Model for Gemini {
-    fn info(&self) -> &ModelInfo {
-        &self.wire.info
+/// The format for one model at one server.
+pub(crate) struct GenerateContent {
+    model: Arc<str>,
+    /// Names everything that an encoded message depends on.
+    name: String,
+    url: Url,
+    stream_url: Url,
+}
+
+impl WireFormat for GenerateContent {
+    const PROVIDER: &'static Provider = &PROVIDER;
+
+    type Decoder = GeminiDecoder;
+
+    fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError> {
+        let path = model_path(model)?;
+        let url = endpoint(server, &path, "generateContent");
+        let mut stream_url = endpoint(server, &path, "streamGenerateContent");
+        stream_url.query_pairs_mut().append_pair("alt", "sse");
+        Ok(Self { model: Arc::clone(model), name: format!("{}/{model}", PROVIDER.name), url, stream_url })
     }
 
-    fn stream(&self, request: ModelRequest) -> ModelStream {
-        exchange(Arc::clone(&self.wire), request)
+    fn encode(&self, request: &ModelRequest) -> Result<(Url, Vec<u8>), ModelError> {
+        let url = if request.stream { &self.stream_url } else { &self.url };
+        Ok((url.clone(), encode::body(&self.model, &self.name, request)?))
     }
 
-    fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
-        let mode = self.wire.output_mode.unwrap_or_else(|| output_mode(&self.wire.info.model, with_tools));
-        if mode == OutputMode::Native {
-            schema::answer(&schema.schema)?;
-        }
-        Ok(mode)
+    fn decoder(&self, messages: usize) -> GeminiDecoder {
+        GeminiDecoder::new(Arc::clone(&self.model), messages)
+    }
+
+    fn refused(refusal: &Refusal<'_>) -> ModelError {
+        error_body::refused(refusal)
+    }
+
+    fn output_mode(&self, _: &Server, with_tools: bool) -> OutputMode {
+        output_mode(&self.model, with_tools)
+    }
+
+    fn check_schema(schema: &Value) -> Result<(), String> {
+        schema::answer(schema).map(drop)
     }
 }
 
@@ -127,125 +138,6 @@ fn generation(model: &str) -> Option<f32> {
         return Some(f32::MAX);
     }
     name.split('-').next()?.parse().ok()
-}
-
-/// Shows neither keys nor the values of headers.
-impl fmt::Debug for Gemini {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GenerateContent { info, server: Server { url, headers, http, .. }, .. } = &*self.wire;
-        f.debug_struct("Gemini")
-            .field("model", &info.model)
-            .field("host", &url.host_str())
-            .field("headers", &headers.keys())
-            .field("http", http)
-            .finish_non_exhaustive()
-    }
-}
-
-impl WireFormat for GenerateContent {
-    type Decoder = GeminiDecoder;
-
-    fn settings(&self) -> &HttpSettings {
-        &self.server.http
-    }
-
-    async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, GeminiDecoder), ModelError> {
-        let (headers, hidden) = self.server.headers().await?;
-        let body = encode::body(&self.info.model, &self.format, &request)?;
-        let url = if request.stream { &self.stream_url } else { &self.url };
-        let outgoing = Outgoing { url: url.clone(), headers, body: body.into(), stream: request.stream, hidden };
-        Ok((outgoing, GeminiDecoder::new(Arc::clone(&self.info.model), request.messages.len())))
-    }
-
-    fn refused(&self, refusal: &Refusal<'_>) -> ModelError {
-        error_body::refused(refusal)
-    }
-}
-
-/// Describes a [`Gemini`].
-#[must_use]
-pub struct GeminiBuilder {
-    model: Arc<str>,
-    server: ServerBuilder,
-    output_mode: Option<OutputMode>,
-}
-
-impl GeminiBuilder {
-    /// The server's address as Google's own clients take it. `/v1beta` is added unless the address names a version
-    /// itself, as in `https://aiplatform.googleapis.com/v1/projects/mine/locations/global/publishers/google` (Vertex AI;
-    /// give it an `Authorization` header). Default: the environment variable `GOOGLE_GEMINI_BASE_URL`, else
-    /// `https://generativelanguage.googleapis.com`. A query is kept.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.server.base_url = Some(url.into());
-        self
-    }
-
-    /// The key to send. Default: asked for by name before each call.
-    pub fn api_key(mut self, key: Secret) -> Self {
-        self.server.key = Some(key);
-        self
-    }
-
-    /// The name by which the key is asked for. Default `GOOGLE_API_KEY`, and `GEMINI_API_KEY` when there is none of that
-    /// name. A server other than Google's is called without a key when there is none.
-    pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.server.key_name = Some(name.into());
-        self
-    }
-
-    /// Where the key is asked for. Default: the environment.
-    pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
-        self.server.secrets = secrets;
-        self
-    }
-
-    /// Sends a header with every call. It replaces one of ours of the same name; an `x-goog-api-key` or `Authorization`
-    /// given here is sent in place of the key. Values are never shown.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.server.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// How the model is brought to a typed answer. Default: by its name. From Gemini 3 on by the answer's schema; Gemini
-    /// 2.5 and models of other names by the schema without tools and by a tool beside tools; older ones by a tool.
-    pub fn output_mode(mut self, mode: OutputMode) -> Self {
-        self.output_mode = Some(mode);
-        self
-    }
-
-    /// Time-outs and retries.
-    pub fn http(mut self, settings: HttpSettings) -> Self {
-        self.server.http = settings;
-        self
-    }
-
-    /// The model. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the base URL is no `http` or `https` address, a header cannot be sent, or the model's name is no path: one
-    /// of its segments is empty, `.` or `..`.
-    pub fn build(self) -> Result<Gemini, ModelError> {
-        let Self { model, server, output_mode } = self;
-        let server = server.build()?;
-        let path = model_path(&model)?;
-        let url = endpoint(&server, &path, "generateContent");
-        let mut stream_url = endpoint(&server, &path, "streamGenerateContent");
-        stream_url.query_pairs_mut().append_pair("alt", "sse");
-        let format = format!("{PROVIDER}/{model}");
-        let info = ModelInfo::new(PROVIDER, model);
-        let wire = GenerateContent { info, format, server, url, stream_url, output_mode };
-        Ok(Gemini { wire: Arc::new(wire) })
-    }
-}
-
-/// Shows neither keys nor the values of headers, nor the address, which may hold a key.
-impl fmt::Debug for GeminiBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GeminiBuilder")
-            .field("model", &self.model)
-            .field("http", &self.server.http)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The address of a model's method.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::failure::{Refusal, request_id, timed_out, transport};
 use super::sse::SseReader;
-use super::{Decode, Deltas, Flow, HttpSettings, Outgoing, WireFormat, client, retry};
+use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, retry};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, Secret, TimeoutKind};
 use crate::{mask, text};
 
@@ -30,11 +30,11 @@ const DRAIN: Duration = Duration::from_millis(100);
 const MAX_DRAIN: usize = 1024 * 1024;
 
 /// The stream of one call. Nothing happens before it is polled.
-pub(crate) fn exchange<W: WireFormat>(wire: Arc<W>, request: ModelRequest) -> ModelStream {
+pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: ModelRequest) -> ModelStream {
     let state = Box::new(Exchange {
         deltas: Deltas::new(request.stream),
         retried_by_caller: request.retried_by_caller,
-        wire,
+        adapter,
         stage: Stage::New(request),
         prepared: None,
         deadline: Limit::never(),
@@ -47,10 +47,10 @@ pub(crate) fn exchange<W: WireFormat>(wire: Arc<W>, request: ModelRequest) -> Mo
     Box::pin(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
 }
 
-struct Exchange<W: WireFormat> {
-    wire: Arc<W>,
-    stage: Stage<W::Decoder>,
-    prepared: Option<(Outgoing, W::Decoder)>,
+struct Exchange<F: WireFormat> {
+    adapter: Arc<HttpAdapter<F>>,
+    stage: Stage<F::Decoder>,
+    prepared: Option<(Outgoing, F::Decoder)>,
     deltas: Deltas,
     /// When the call as a whole must have ended.
     deadline: Limit,
@@ -85,7 +85,7 @@ enum Body {
     Document(Vec<u8>),
 }
 
-impl<W: WireFormat> Exchange<W> {
+impl<F: WireFormat> Exchange<F> {
     /// The next pieces, as many as there are; what ends the stream comes alone.
     async fn next(&mut self) -> Option<Result<VecDeque<ModelEvent>, ModelError>> {
         loop {
@@ -110,18 +110,18 @@ impl<W: WireFormat> Exchange<W> {
         }
     }
 
-    async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<W::Decoder>, ModelError> {
-        self.deadline = Limit::after(self.wire.settings().total_timeout, TimeoutKind::Total);
-        let prepared = self.deadline.hold(self.wire.prepare(request)).await??;
+    async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<F::Decoder>, ModelError> {
+        self.deadline = Limit::after(self.adapter.settings().total_timeout, TimeoutKind::Total);
+        let prepared = self.deadline.hold(self.adapter.prepare(request)).await??;
         let url = &prepared.0.url;
         record_server(url);
         self.prepared = Some(prepared);
         Ok(Stage::Send)
     }
 
-    async fn send(&mut self) -> Result<Stage<W::Decoder>, ModelError> {
+    async fn send(&mut self) -> Result<Stage<F::Decoder>, ModelError> {
         let Some((outgoing, decoder)) = &self.prepared else { return Ok(Stage::Done) };
-        match attempt(&*self.wire, outgoing, self.deadline).await {
+        match attempt(&self.adapter, outgoing, self.deadline).await {
             Ok((response, first)) => {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
@@ -132,11 +132,11 @@ impl<W: WireFormat> Exchange<W> {
     }
 
     /// Waits for the next attempt, or gives up.
-    async fn again(&mut self, error: ModelError) -> Result<Stage<W::Decoder>, ModelError> {
+    async fn again(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
         if self.retried_by_caller {
             return Err(error);
         }
-        let Some(wait) = retry::wait(self.wire.settings(), self.retries, &error) else { return Err(error) };
+        let Some(wait) = retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
         let until = Limit::after(wait, TimeoutKind::Total).at;
         if until >= self.deadline.at {
             return Err(error);
@@ -147,8 +147,8 @@ impl<W: WireFormat> Exchange<W> {
         Ok(Stage::Send)
     }
 
-    async fn read(&mut self, mut reading: Box<Reading<W::Decoder>>) -> Result<Stage<W::Decoder>, ModelError> {
-        let settings = self.wire.settings();
+    async fn read(&mut self, mut reading: Box<Reading<F::Decoder>>) -> Result<Stage<F::Decoder>, ModelError> {
+        let settings = self.adapter.settings();
         let piece = match reading.first.take() {
             Some(first) => Ok(Some(first)),
             None => reading.piece(settings, self.deadline).await,
@@ -173,7 +173,7 @@ impl<W: WireFormat> Exchange<W> {
         }
     }
 
-    fn complete(&mut self, reading: &mut Reading<W::Decoder>) -> Result<Stage<W::Decoder>, ModelError> {
+    fn complete(&mut self, reading: &mut Reading<F::Decoder>) -> Result<Stage<F::Decoder>, ModelError> {
         let Some(response) = reading.decoder.complete() else { return Err(reading.signed(ModelError::truncated())) };
         self.deltas.complete(response);
         Ok(Stage::Done)
@@ -250,12 +250,12 @@ impl<D: Decode> Reading<D> {
 }
 
 /// Sends once and waits for the first piece of the answer's body.
-async fn attempt<W: WireFormat>(
-    wire: &W,
+async fn attempt<F: WireFormat>(
+    adapter: &HttpAdapter<F>,
     outgoing: &Outgoing,
     deadline: Limit,
 ) -> Result<(Response, Option<Bytes>), ModelError> {
-    let settings = wire.settings();
+    let settings = adapter.settings();
     let broken = |error| transport(error, &host_of(outgoing), settings.connect_timeout);
     let client = client::client(&outgoing.url, settings.connect_timeout)?;
     let request =
@@ -263,15 +263,14 @@ async fn attempt<W: WireFormat>(
     let limit = Limit::after(settings.first_byte_timeout, TimeoutKind::FirstByte).or(deadline);
     let mut response = limit.hold(request).await?.map_err(broken)?;
     if !response.status().is_success() {
-        return Err(refusal(wire, settings, outgoing, response, deadline).await);
+        return Err(refusal::<F>(settings, outgoing, response, deadline).await);
     }
     let first = limit.hold(response.chunk()).await?.map_err(broken)?;
     Ok((response, first))
 }
 
 /// Reads a refusal as far as it comes and lets the adapter say what it means.
-async fn refusal<W: WireFormat>(
-    wire: &W,
+async fn refusal<F: WireFormat>(
     settings: &HttpSettings,
     outgoing: &Outgoing,
     mut response: Response,
@@ -287,7 +286,7 @@ async fn refusal<W: WireFormat>(
     }
     let body = redacted(String::from_utf8_lossy(&body).into_owned(), &outgoing.hidden);
     let (status, headers) = (response.status().as_u16(), response.headers());
-    wire.refused(&Refusal { status, headers, body: &body })
+    F::refused(&Refusal { status, headers, body: &body })
 }
 
 /// How the body is to be read: as it says of itself, else as it was asked for.

@@ -1,8 +1,8 @@
 //! What the adapters share: one HTTP client, time-outs, retries, server-sent events.
 //!
-//! An adapter says how a call is written ([`WireFormat`]) and how an answer is read ([`Decode`]); everything between
-//! happens here. This module knows no provider, and no key leaves it in an error.
+//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module knows no provider, and no key leaves it in an error.
 
+mod adapter;
 mod client;
 mod exchange;
 mod failure;
@@ -17,30 +17,14 @@ use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
-pub(crate) use self::exchange::exchange;
+pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, http_model, open};
+pub use self::adapter::{HttpModel, HttpModelBuilder};
+use self::exchange::exchange;
 pub(crate) use self::failure::{Refusal, kind_of_status};
-pub(crate) use self::server::{Provider, Server, ServerBuilder};
+pub(crate) use self::server::{Server, ServerBuilder};
 pub use self::settings::HttpSettings;
 pub(crate) use self::sse::SseEvent;
-use crate::model::{ModelError, ModelEvent, ModelRequest, ModelResponse, Secret};
-
-/// How one provider's calls are written and its refusals read.
-pub(crate) trait WireFormat: Send + Sync + 'static {
-    /// Reads this provider's answers.
-    type Decoder: Decode;
-
-    /// Time-outs and retries.
-    fn settings(&self) -> &HttpSettings;
-
-    /// Writes a call; keys are asked for here. The request is dropped before anything is sent.
-    fn prepare(
-        &self,
-        request: ModelRequest,
-    ) -> impl Future<Output = Result<(Outgoing, Self::Decoder), ModelError>> + Send;
-
-    /// What an answer means whose status is not 2xx. Build the error with [`Refusal::error`].
-    fn refused(&self, refusal: &Refusal<'_>) -> ModelError;
-}
+use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
 
 /// Reads one answer. It is cloned before each attempt.
 pub(crate) trait Decode: Clone + Send + Sync + 'static {

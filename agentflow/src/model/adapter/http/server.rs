@@ -12,23 +12,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, Header
 
 use super::HttpSettings;
 use super::client::is_this_machine;
+use crate::model::adapter::Provider;
 use crate::model::{EnvSecrets, ModelError, ModelErrorKind, Secret, SecretProvider};
-
-/// What is the same for all servers of one provider's format.
-pub(crate) struct Provider {
-    /// Where the provider itself is, as its own clients take it.
-    pub(crate) base_url: &'static str,
-    /// The environment variable for another address.
-    pub(crate) base_url_variable: &'static str,
-    /// The names by which a key is asked for, the first one that there is counts.
-    pub(crate) key_names: &'static [&'static str],
-    /// The header that carries the key; `None` for `Authorization: Bearer`.
-    pub(crate) key_header: Option<&'static str>,
-    /// The names by which a token is asked for when there is no key. It is sent as `Authorization: Bearer`.
-    pub(crate) token_names: &'static [&'static str],
-    /// Headers of every call, in lower case.
-    pub(crate) headers: &'static [(&'static str, &'static str)],
-}
 
 impl Provider {
     /// The address that is called when the host names none, without what may be a key: user, password and query.
@@ -250,12 +235,17 @@ mod tests {
     use crate::model::{ModelErrorKind, Secret, SecretProvider};
 
     static PROVIDER: Provider = Provider {
+        name: "test",
+        aliases: &[],
+        prefixes: &[],
+        telemetry_name: "test",
         base_url: "https://models.example/v1",
         base_url_variable: "AGENTFLOW_TEST_NO_SUCH_VARIABLE",
         key_names: &["AGENTFLOW_TEST_NO_SUCH_KEY", "AGENTFLOW_TEST_NEITHER"],
         key_header: Some("x-key"),
         token_names: &["AGENTFLOW_TEST_NO_SUCH_TOKEN"],
         headers: &[("x-version", "7")],
+        open: None,
     };
 
     fn server(change: impl FnOnce(&mut ServerBuilder)) -> Server {

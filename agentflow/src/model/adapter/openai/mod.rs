@@ -1,4 +1,4 @@
-//! The two OpenAI wire formats, and what they share: the server and its key, the meaning of errors, strict schemas.
+//! The two OpenAI wire formats, and what they share: error bodies, typed answers, strict schemas.
 //!
 //! Nothing shared knows a request or an answer of either format.
 
@@ -6,7 +6,7 @@
 pub mod chat;
 mod error_body;
 mod fields;
+mod output_mode;
 #[cfg(feature = "openai-responses")]
 pub mod responses;
-pub(in crate::model) mod server;
 mod strict_schema;

@@ -16,7 +16,7 @@ use crate::model::adapter::openai::error_body;
 use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
-pub(super) struct ChatDecoder {
+pub(crate) struct ChatDecoder {
     /// The model that was asked for: what its reasoning goes back to.
     asked: Arc<str>,
     /// The length of the conversation, for the ids of calls that have none.
@@ -209,7 +209,7 @@ impl ChatDecoder {
         if let Some(extra) = call.extra_content.filter(|extra| !extra.is_null())
             && let Some(known) = self.answer.call_mut(number)
         {
-            let opaque = serde_json::json!({"provider": PROVIDER, "model": &*self.asked, "extra_content": extra});
+            let opaque = serde_json::json!({"provider": PROVIDER.name, "model": &*self.asked, "extra_content": extra});
             known.opaque = Some(Box::new(opaque));
         }
     }
@@ -253,7 +253,7 @@ impl ChatDecoder {
             (_, true) => Some(serde_json::json!({"reasoning_content": true})),
             _ => None,
         };
-        self.answer.keep_reasoning(PROVIDER, &self.asked, opaque);
+        self.answer.keep_reasoning(PROVIDER.name, &self.asked, opaque);
     }
 }
 

@@ -159,13 +159,15 @@ fn assistant<'a>(message: &'a Message, model: &str) -> WireMessage<'a> {
 /// The reasoning that this model made behind this wire format; what others made is not for it.
 fn own_reasoning<'a>(message: &'a Message, model: &str) -> impl Iterator<Item = &'a Reasoning> {
     message.parts().iter().filter_map(move |part| match part {
-        Part::Reasoning(reasoning) if reasoning.provider == PROVIDER && reasoning.model == model => Some(reasoning),
+        Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name && reasoning.model == model => {
+            Some(reasoning)
+        }
         _ => None,
     })
 }
 
 fn wire_call<'a>(call: &'a ToolCall, model: &str) -> WireCall<'a> {
-    let own = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER && opaque["model"] == model);
+    let own = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name && opaque["model"] == model);
     WireCall {
         id: &call.id,
         kind: "function",

@@ -13,23 +13,27 @@ mod encode;
 mod shapes;
 mod wire;
 
-use std::fmt;
 use std::sync::Arc;
 
 use reqwest::Url;
+use serde_json::Value;
 
 use self::decode::ChatDecoder;
 use super::error_body;
-use super::server::{OPENAI, output_mode};
+use super::output_mode::output_mode;
 use super::strict_schema::strict;
-use crate::model::adapter::http::{HttpSettings, Outgoing, Refusal, Server, ServerBuilder, WireFormat, exchange};
-use crate::model::{
-    Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
-};
-
-pub(crate) const PROVIDER: &str = "openai-chat";
+use crate::model::adapter::Provider;
+use crate::model::adapter::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
+use crate::model::adapter::table::OPENAI_CHAT as PROVIDER;
+use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// A model reached by the Chat Completions wire format.
+///
+/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`; an
+///   address mostly ends with `/v1`.
+/// - Its key is `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
+/// - A typed answer is asked for as a strict `response_format` ([`OutputMode::Native`]); beside tools on a server other
+///   than OpenAI's and Azure's as a tool call, since many then let the model call no tool.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
@@ -41,164 +45,67 @@ pub(crate) const PROVIDER: &str = "openai-chat";
 /// # Ok::<(), agentflow::ModelError>(())
 /// ```
 #[derive(Clone)]
-pub struct OpenAiChat {
-    wire: Arc<Chat>,
-}
+pub struct OpenAiChat(Arc<HttpAdapter<Chat>>);
 
-/// What one model's calls have in common.
-struct Chat {
-    info: ModelInfo,
-    /// Names everything that an encoded message depends on.
-    format: String,
-    server: Server,
-    url: Url,
-    output_mode: Option<OutputMode>,
-}
+http_model!(OpenAiChat, Chat);
 
 impl OpenAiChat {
-    /// A model by the name its server knows it by.
-    pub fn builder(model: impl Into<Arc<str>>) -> OpenAiChatBuilder {
-        OpenAiChatBuilder { model: model.into(), server: ServerBuilder::new(&OPENAI), output_mode: None }
+    /// Describes a model by the name that its server knows.
+    pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
+        HttpModelBuilder::new(model)
     }
 
-    /// A model with everything else taken from the environment: the address from `OPENAI_BASE_URL`, the key
-    /// `OPENAI_API_KEY` from `secrets` before each call.
+    /// A model with the default address, and the default key from `secrets` before each call.
     ///
     /// # Errors
-    /// When `OPENAI_BASE_URL` is no address.
+    /// When `OPENAI_BASE_URL` is not an address.
     pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
 
-impl Model for OpenAiChat {
-    fn info(&self) -> &ModelInfo {
-        &self.wire.info
-    }
-
-    fn stream(&self, request: ModelRequest) -> ModelStream {
-        exchange(Arc::clone(&self.wire), request)
-    }
-
-    /// The answer is asked for as a strict `response_format`; beside tools only where that is known to work, else as a
-    /// tool call. [`OpenAiChatBuilder::output_mode`] decides otherwise.
-    fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
-        let mode = self.wire.output_mode.unwrap_or_else(|| output_mode(&self.wire.server, with_tools));
-        if mode == OutputMode::Native {
-            strict(&schema.schema)?;
-        }
-        Ok(mode)
-    }
-}
-
-/// Shows neither keys nor the values of headers.
-impl fmt::Debug for OpenAiChat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Chat { info, server: Server { url, headers, http, .. }, .. } = &*self.wire;
-        f.debug_struct("OpenAiChat")
-            .field("model", &info.model)
-            .field("host", &url.host_str())
-            .field("headers", &headers.keys())
-            .field("http", http)
-            .finish_non_exhaustive()
-    }
+/// The format for one model at one server.
+pub(crate) struct Chat {
+    model: Arc<str>,
+    /// Names everything that an encoded message depends on.
+    name: String,
+    /// Whether the server is OpenAI itself.
+    official: bool,
+    url: Url,
 }
 
 impl WireFormat for Chat {
+    const PROVIDER: &'static Provider = &PROVIDER;
+
     type Decoder = ChatDecoder;
 
-    fn settings(&self) -> &HttpSettings {
-        &self.server.http
+    fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError> {
+        Ok(Self {
+            model: Arc::clone(model),
+            name: format!("{}/{model}", PROVIDER.name),
+            official: server.official,
+            url: server.endpoint("chat/completions"),
+        })
     }
 
-    async fn prepare(&self, request: ModelRequest) -> Result<(Outgoing, ChatDecoder), ModelError> {
-        let (headers, hidden) = self.server.headers().await?;
-        let body = encode::body(&self.info.model, &self.format, self.server.official, &request)?;
-        let outgoing = Outgoing { url: self.url.clone(), headers, body: body.into(), stream: request.stream, hidden };
-        Ok((outgoing, ChatDecoder::new(Arc::clone(&self.info.model), request.messages.len())))
+    fn encode(&self, request: &ModelRequest) -> Result<(Url, Vec<u8>), ModelError> {
+        Ok((self.url.clone(), encode::body(&self.model, &self.name, self.official, request)?))
     }
 
-    fn refused(&self, refusal: &Refusal<'_>) -> ModelError {
+    fn decoder(&self, messages: usize) -> ChatDecoder {
+        ChatDecoder::new(Arc::clone(&self.model), messages)
+    }
+
+    fn refused(refusal: &Refusal<'_>) -> ModelError {
         error_body::refused(refusal)
     }
-}
 
-/// Describes an [`OpenAiChat`].
-#[must_use]
-pub struct OpenAiChatBuilder {
-    model: Arc<str>,
-    server: ServerBuilder,
-    output_mode: Option<OutputMode>,
-}
-
-impl OpenAiChatBuilder {
-    /// The server's address as OpenAI's own clients take it, mostly with `/v1` at its end. Default: the environment
-    /// variable `OPENAI_BASE_URL`, else `https://api.openai.com/v1`. A query (`?api-version=..`) is kept.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.server.base_url = Some(url.into());
-        self
+    fn output_mode(&self, server: &Server, with_tools: bool) -> OutputMode {
+        output_mode(server, with_tools)
     }
 
-    /// The key to send. Default: asked for by name before each call.
-    pub fn api_key(mut self, key: Secret) -> Self {
-        self.server.key = Some(key);
-        self
-    }
-
-    /// The name by which the key is asked for. Default `OPENAI_API_KEY`. A server other than OpenAI's is called without
-    /// a key when there is none of that name.
-    pub fn api_key_name(mut self, name: impl Into<String>) -> Self {
-        self.server.key_name = Some(name.into());
-        self
-    }
-
-    /// Where the key is asked for. Default: the environment.
-    pub fn secrets(mut self, secrets: Arc<dyn SecretProvider>) -> Self {
-        self.server.secrets = secrets;
-        self
-    }
-
-    /// Sends a header with every call, such as `OpenAI-Organization`. It replaces one of ours of the same name; an
-    /// `Authorization` given here is sent in place of the key. Values are never shown.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.server.headers.push((name.into(), value.into()));
-        self
-    }
-
-    /// Time-outs and retries.
-    pub fn http(mut self, settings: HttpSettings) -> Self {
-        self.server.http = settings;
-        self
-    }
-
-    /// How a typed answer is asked for. Default: [`OutputMode::Native`], except beside tools on a server other than
-    /// OpenAI's and Azure's, since many then let the model call no tool.
-    pub fn output_mode(mut self, mode: OutputMode) -> Self {
-        self.output_mode = Some(mode);
-        self
-    }
-
-    /// The model. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the base URL is no `http` or `https` address, or a header cannot be sent.
-    pub fn build(self) -> Result<OpenAiChat, ModelError> {
-        let Self { model, server, output_mode } = self;
-        let server = server.build()?;
-        let url = server.endpoint("chat/completions");
-        let format = format!("{PROVIDER}/{model}");
-        let info = ModelInfo::new(PROVIDER, model);
-        Ok(OpenAiChat { wire: Arc::new(Chat { info, format, server, url, output_mode }) })
-    }
-}
-
-/// Shows neither keys nor the values of headers, nor the address, which may hold a key.
-impl fmt::Debug for OpenAiChatBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenAiChatBuilder")
-            .field("model", &self.model)
-            .field("http", &self.server.http)
-            .finish_non_exhaustive()
+    fn check_schema(schema: &Value) -> Result<(), String> {
+        strict(schema).map(drop)
     }
 }
 

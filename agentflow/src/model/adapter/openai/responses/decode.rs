@@ -13,7 +13,7 @@ use crate::model::adapter::openai::error_body;
 use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 
 #[derive(Clone, Debug)]
-pub(super) struct ResponsesDecoder {
+pub(crate) struct ResponsesDecoder {
     /// The model that was asked for: what its reasoning goes back to.
     asked: Arc<str>,
     /// The length of the conversation, for the ids of calls that have none.

@@ -246,14 +246,14 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
 /// What this model made behind this wire format and wants to see again.
 fn own_opaque<'a>(reasoning: &'a Reasoning, format: &Format) -> Option<&'a Value> {
     let item = reasoning.opaque.as_deref()?;
-    let own = reasoning.provider == PROVIDER && reasoning.model == *format.model;
+    let own = reasoning.provider == PROVIDER.name && reasoning.model == *format.model;
     // Without its content OpenAI looks for the item under its id, and it was not stored.
     let lost = format.official && item["type"] == "reasoning" && !item["encrypted_content"].is_string();
     (own && !lost).then_some(item)
 }
 
 fn own_item(call: &ToolCall) -> Option<&Map<String, Value>> {
-    let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER)?;
+    let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name)?;
     opaque["item"].as_object()
 }
 

@@ -257,7 +257,7 @@ impl Items {
     /// The parts as a message holds them. `asked` is the model that made them, `turn` makes ids for calls without one.
     pub(super) fn into_parts(self, asked: &Arc<str>, turn: usize) -> Vec<Part> {
         let opaque = |text: String, item: Value| {
-            let (provider, model) = (PROVIDER.to_owned(), asked.to_string());
+            let (provider, model) = (PROVIDER.name.to_owned(), asked.to_string());
             Part::Reasoning(Reasoning { text, provider, model, opaque: Some(Box::new(item)) })
         };
         let mut parts = Vec::with_capacity(self.slots.len());
@@ -272,7 +272,7 @@ impl Items {
                 }
                 Content::Reasoning { text, item: Some(item) } => parts.push(opaque(text, item)),
                 Content::Reasoning { text, item: None } => {
-                    let (provider, model) = (PROVIDER.to_owned(), asked.to_string());
+                    let (provider, model) = (PROVIDER.name.to_owned(), asked.to_string());
                     parts.push(Part::Reasoning(Reasoning { text, provider, model, opaque: None }));
                 }
                 Content::Call { number, mut call } => {
@@ -329,5 +329,5 @@ fn beside(raw: &RawValue, custom: bool) -> serde_json::Result<Option<Box<Value>>
     if !custom {
         item.remove("type");
     }
-    Ok((!item.is_empty()).then(|| Box::new(json!({"provider": PROVIDER, "item": item}))))
+    Ok((!item.is_empty()).then(|| Box::new(json!({"provider": PROVIDER.name, "item": item}))))
 }

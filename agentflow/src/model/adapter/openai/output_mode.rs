@@ -1,16 +1,7 @@
-//! The server of both OpenAI formats, and how its models are brought to typed answers.
+//! How the models of a server of either OpenAI format are brought to typed answers.
 
 use crate::model::OutputMode;
-use crate::model::adapter::http::{Provider, Server};
-
-pub(in crate::model) static OPENAI: Provider = Provider {
-    base_url: "https://api.openai.com/v1",
-    base_url_variable: "OPENAI_BASE_URL",
-    key_names: &["OPENAI_API_KEY"],
-    key_header: None,
-    token_names: &[],
-    headers: &[],
-};
+use crate::model::adapter::http::Server;
 
 /// How a server is brought to answer in a given shape, when the host does not say it.
 ///
@@ -26,14 +17,15 @@ pub(in crate::model::adapter) fn output_mode(server: &Server, with_tools: bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::{OPENAI, output_mode};
+    use super::output_mode;
     use crate::model::OutputMode;
     use crate::model::adapter::http::ServerBuilder;
+    use crate::model::adapter::table::OPENAI_CHAT;
 
     #[test]
     fn a_typed_answer_beside_tools_is_native_only_where_that_is_known_to_work() {
         let of = |base: &str, tools| {
-            let mut builder = ServerBuilder::new(&OPENAI);
+            let mut builder = ServerBuilder::new(&OPENAI_CHAT);
             builder.base_url = Some(base.to_owned());
             output_mode(&builder.build().expect("usable"), tools)
         };
