@@ -26,15 +26,15 @@ pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, S
         }
         return Ok(host.model(&reference)?);
     }
-    let adapter = provider_named(reference.provider());
-    let Some((provider, open)) = adapter.and_then(|provider| Some((provider, provider.open?))) else {
+    let known = provider_named(reference.provider());
+    let Some((provider, adapter)) = known.and_then(|provider| Some((provider, provider.adapter?))) else {
         // It says which adapters there are.
         return Ok(host.model(&reference)?);
     };
     let mut server = ServerBuilder::new(provider);
     (server.http, server.secrets) = (http(args), host.secrets());
     server.base_url.clone_from(&args.base_url);
-    Ok(open(reference.model().into(), server)?)
+    Ok((adapter.open)(reference.model().into(), server)?)
 }
 
 fn http(args: &ModelArgs) -> HttpSettings {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[cfg(feature = "http")]
 use super::http::ServerBuilder;
 #[cfg(feature = "http")]
-use crate::model::{Model, ModelError};
+use crate::model::{Model, ModelError, ModelResponse};
 
 /// Every provider that agentflow knows, by name.
 pub(crate) static PROVIDERS: [&Provider; 4] = [&ANTHROPIC, &GEMINI, &OPENAI_CHAT, &OPENAI_RESPONSES];
@@ -39,23 +39,30 @@ pub(crate) struct Provider {
     pub(crate) token_names: &'static [&'static str],
     /// Headers of every call, in lower case.
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// Opens a model by its name at a server; `None` when the adapter is not in this build.
+    /// The wire format; `None` when it is not in this build.
     #[cfg(feature = "http")]
-    pub(crate) open: Option<Open>,
+    pub(crate) adapter: Option<Adapter>,
 }
 
+/// What an adapter does by a provider's name.
 #[cfg(feature = "http")]
-type Open = fn(Arc<str>, ServerBuilder) -> Result<Arc<dyn Model>, ModelError>;
+#[derive(Clone, Copy)]
+pub(crate) struct Adapter {
+    /// Opens a model by its name at a server.
+    pub(crate) open: fn(Arc<str>, ServerBuilder) -> Result<Arc<dyn Model>, ModelError>,
+    /// Reads a body of server-sent events as an answer, without a server.
+    pub(super) decode: fn(&[u8]) -> Result<ModelResponse, ModelError>,
+}
 
-/// What opens the models of an adapter, in a build with its feature.
+/// The adapter of a type of models, in a build with its feature.
 #[cfg(feature = "http")]
-macro_rules! open {
+macro_rules! adapter {
     ($feature:literal, $model:path) => {{
         #[cfg(feature = $feature)]
-        let open: Option<Open> = Some(super::http::open::<$model>);
+        let adapter = Some(Adapter { open: super::http::open::<$model>, decode: super::http::decode::<$model> });
         #[cfg(not(feature = $feature))]
-        let open: Option<Open> = None;
-        open
+        let adapter = None;
+        adapter
     }};
 }
 
@@ -71,7 +78,7 @@ pub(super) static ANTHROPIC: Provider = Provider {
     token_names: &["ANTHROPIC_AUTH_TOKEN"],
     headers: &[("anthropic-version", "2023-06-01")],
     #[cfg(feature = "http")]
-    open: open!("anthropic", super::anthropic::Anthropic),
+    adapter: adapter!("anthropic", super::anthropic::Anthropic),
 };
 
 pub(super) static GEMINI: Provider = Provider {
@@ -87,7 +94,7 @@ pub(super) static GEMINI: Provider = Provider {
     token_names: &[],
     headers: &[],
     #[cfg(feature = "http")]
-    open: open!("gemini", super::gemini::Gemini),
+    adapter: adapter!("gemini", super::gemini::Gemini),
 };
 
 pub(super) static OPENAI_CHAT: Provider = Provider {
@@ -102,7 +109,7 @@ pub(super) static OPENAI_CHAT: Provider = Provider {
     token_names: &[],
     headers: &[],
     #[cfg(feature = "http")]
-    open: open!("openai-chat", super::openai::chat::OpenAiChat),
+    adapter: adapter!("openai-chat", super::openai::chat::OpenAiChat),
 };
 
 pub(super) static OPENAI_RESPONSES: Provider = Provider {
@@ -110,7 +117,7 @@ pub(super) static OPENAI_RESPONSES: Provider = Provider {
     aliases: &[],
     prefixes: &[],
     #[cfg(feature = "http")]
-    open: open!("openai-responses", super::openai::responses::OpenAiResponses),
+    adapter: adapter!("openai-responses", super::openai::responses::OpenAiResponses),
     ..OPENAI_CHAT
 };
 

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{Decode, HttpSettings, Outgoing, Refusal, Server, ServerBuilder, exchange};
+use super::{Decode, HttpSettings, Outgoing, Refusal, Server, ServerBuilder, exchange, read_events};
 use crate::model::adapter::Provider;
 use crate::model::{
-    Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret, SecretProvider,
+    Model, ModelError, ModelInfo, ModelRequest, ModelResponse, ModelStream, OutputMode, OutputSchema, Secret,
+    SecretProvider,
 };
 
 /// How one provider's calls are written and its refusals read, for one model at one server.
@@ -166,6 +167,14 @@ pub(crate) fn open<M: HttpModel>(model: Arc<str>, server: ServerBuilder) -> Resu
     Ok(Arc::new(M::from_adapter(HttpAdapter::new(parts)?)))
 }
 
+/// Reads a body of server-sent events as a model's answer, without a server.
+pub(crate) fn decode<M: HttpModel>(body: &[u8]) -> Result<ModelResponse, ModelError> {
+    let mut server = ServerBuilder::new(M::Format::PROVIDER);
+    server.base_url = Some(M::Format::PROVIDER.base_url.to_owned());
+    let adapter = HttpAdapter::<M::Format>::new(Parts { model: "m".into(), server, output_mode: None })?;
+    read_events(body, adapter.format.decoder(1))
+}
+
 /// Describes a model that is reached over HTTP, and the server it is at.
 ///
 /// The addresses, names of keys and modes that count when nothing is set are named at each model's type.
@@ -177,7 +186,7 @@ pub struct HttpModelBuilder<M> {
 
 impl<M: HttpModel> HttpModelBuilder<M> {
     pub(crate) fn new(model: impl Into<Arc<str>>) -> Self {
-        let server = ServerBuilder::new(<M::Format as WireFormat>::PROVIDER);
+        let server = ServerBuilder::new(M::Format::PROVIDER);
         Self { parts: Parts { model: model.into(), server, output_mode: None }, model: PhantomData }
     }
 

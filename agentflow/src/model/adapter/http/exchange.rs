@@ -17,7 +17,9 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::failure::{Refusal, request_id, timed_out, transport};
 use super::sse::SseReader;
 use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, retry};
-use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, Secret, TimeoutKind};
+use crate::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
+};
 use crate::{mask, text};
 
 /// The most of a refusal that is read.
@@ -83,6 +85,39 @@ struct Reading<D> {
 enum Body {
     Events(SseReader),
     Document(Vec<u8>),
+}
+
+impl Body {
+    fn take(&mut self, bytes: &[u8], decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        match self {
+            Self::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
+            Self::Document(document) => {
+                document.extend_from_slice(bytes);
+                Ok(Flow::More)
+            }
+        }
+    }
+
+    /// The body has ended.
+    fn finish(&mut self, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<(), ModelError> {
+        match self {
+            // An incomplete event is only a sign of truncation, which is reported right after.
+            Self::Events(reader) => match reader.finish(|event| decoder.event(event, deltas)) {
+                Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(error),
+                _ => Ok(()),
+            },
+            Self::Document(document) => decoder.document(document, deltas),
+        }
+    }
+}
+
+/// Reads a body of server-sent events as one answer, without a server.
+pub(super) fn read_events(body: &[u8], mut decoder: impl Decode) -> Result<ModelResponse, ModelError> {
+    let (mut events, mut deltas) = (Body::Events(SseReader::default()), Deltas::new(true));
+    if events.take(body, &mut decoder, &mut deltas)? == Flow::More {
+        events.finish(&mut decoder, &mut deltas)?;
+    }
+    decoder.complete().ok_or_else(ModelError::truncated)
 }
 
 impl<F: WireFormat> Exchange<F> {
@@ -198,29 +233,12 @@ impl<D: Decode> Reading<D> {
                 format!("the answer is larger than {most} bytes, the limit `max_answer_bytes` of `HttpSettings`");
             return Err(ModelError::too_large(problem));
         }
-        match body {
-            Body::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
-            Body::Document(document) => {
-                document.extend_from_slice(bytes);
-                Ok(Flow::More)
-            }
-        }
+        body.take(bytes, decoder, deltas)
     }
 
     /// The body has ended.
     fn finish(&mut self, deltas: &mut Deltas) -> Result<(), ModelError> {
-        let Self { body, decoder, .. } = self;
-        match body {
-            // An event that is cut short is no more than a sign of truncation, and that is found out right after.
-            Body::Events(reader) => match reader.finish(|event| decoder.event(event, deltas)) {
-                Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(self.signed(error)),
-                _ => Ok(()),
-            },
-            Body::Document(document) => {
-                let read = decoder.document(document, deltas);
-                read.map_err(|error| self.signed(error))
-            }
-        }
+        self.body.finish(&mut self.decoder, deltas).map_err(|error| self.signed(error))
     }
 
     /// Reads the end of the body, so that the connection can be used again.

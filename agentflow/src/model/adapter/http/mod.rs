@@ -17,9 +17,9 @@ use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
-pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, http_model, open};
+pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, decode, http_model, open};
 pub use self::adapter::{HttpModel, HttpModelBuilder};
-use self::exchange::exchange;
+use self::exchange::{exchange, read_events};
 pub(crate) use self::failure::{Refusal, kind_of_status};
 pub(crate) use self::server::{Server, ServerBuilder};
 pub use self::settings::HttpSettings;

@@ -245,7 +245,7 @@ mod tests {
         key_header: Some("x-key"),
         token_names: &["AGENTFLOW_TEST_NO_SUCH_TOKEN"],
         headers: &[("x-version", "7")],
-        open: None,
+        adapter: None,
     };
 
     fn server(change: impl FnOnce(&mut ServerBuilder)) -> Server {
