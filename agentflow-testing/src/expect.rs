@@ -50,7 +50,7 @@ impl Turn {
     ///
     /// ```
     /// # use agentflow_testing::Turn;
-    /// let turn = Turn::text("4").check(|request| assert_eq!(request.settings.temperature, Some(0.0)));
+    /// let turn = Turn::text("4").check(|request| assert_eq!(request.settings.get_temperature(), Some(0.0)));
     /// # let _ = turn;
     /// ```
     pub fn check(self, check: impl FnOnce(&ModelRequest) + Send + 'static) -> Self {

@@ -266,12 +266,10 @@ impl Turn {
                 Said::Reasoning(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Reasoning)),
                 Said::Call { id, name, arguments } => {
                     events.extend(arguments.iter().enumerate().map(|(at, piece)| {
-                        ModelEvent::ToolCall(ToolCallDelta {
-                            index,
-                            id: id.clone().filter(|_| at == 0),
-                            name: (at == 0).then(|| name.clone()),
-                            arguments: piece.clone(),
-                        })
+                        let mut delta = ToolCallDelta::new(index, piece);
+                        delta.id = id.clone().filter(|_| at == 0);
+                        delta.name = (at == 0).then(|| name.clone());
+                        ModelEvent::ToolCall(delta)
                     }));
                     index += 1;
                 }

@@ -58,8 +58,6 @@ pub use crate::event::{
     WorkflowStarted,
 };
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
-#[cfg(feature = "http")]
-pub use crate::model::HttpSettings;
 #[cfg(feature = "anthropic")]
 pub use crate::model::anthropic;
 #[cfg(feature = "gemini")]
@@ -73,6 +71,8 @@ pub use crate::model::{
     ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, OutputMode, OutputSchema,
     Secret, SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
+#[cfg(feature = "http")]
+pub use crate::model::{HttpModel, HttpModelBuilder, HttpSettings};
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::run::{Approval, Events, RunHandle, RunResult, RunStream};

@@ -23,8 +23,7 @@ use support::{Act, Server, chunked, event, response};
 const KEY: &str = "sk-do-not-show";
 
 fn model(server: &Server) -> OpenAiResponses {
-    let mut http = HttpSettings::default();
-    http.retry_base = Duration::from_millis(1);
+    let http = HttpSettings::default().retry_base(Duration::from_millis(1));
     OpenAiResponses::builder("m")
         .base_url(&*server.base_url)
         .api_key(Secret::new(KEY))

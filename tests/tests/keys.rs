@@ -219,10 +219,10 @@ impl Format {
     /// A model with a key in every place that takes one.
     fn model(self, server: &str, shown: &Shown, from: KeyFrom) -> Arc<dyn Model> {
         let url = format!("http://{server}/v1?sig={QUERY_KEY}");
-        let mut settings = HttpSettings::default();
-        settings.max_retries = 1;
-        settings.retry_base = Duration::from_millis(1);
-        settings.idle_timeout = Duration::from_millis(200);
+        let settings = HttpSettings::default()
+            .max_retries(1)
+            .retry_base(Duration::from_millis(1))
+            .idle_timeout(Duration::from_millis(200));
         macro_rules! model {
             ($builder:expr) => {{
                 let builder = $builder.base_url(url).http(settings).header("x-extra", HEADER_KEY);

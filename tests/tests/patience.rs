@@ -222,8 +222,7 @@ fn serve(listener: TcpListener, refusals: usize) -> Arc<AtomicUsize> {
 }
 
 fn chat(port: u16) -> OpenAiChat {
-    let mut http = HttpSettings::default();
-    http.retry_base = Duration::from_millis(1);
+    let http = HttpSettings::default().retry_base(Duration::from_millis(1));
     OpenAiChat::builder("m").base_url(format!("http://127.0.0.1:{port}/v1")).http(http).build().unwrap()
 }
 

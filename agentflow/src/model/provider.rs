@@ -1,10 +1,8 @@
-//! Which providers models can be named by, where each is, and whether its key is there. It never shows a key.
+//! What is shown of a provider: where it is, and whether its key is there. It never holds a key.
 
 use std::sync::Arc;
 
 use serde::Serialize;
-
-use super::SecretProvider;
 
 /// A provider that models can be named by, as in `openai-chat/gpt-5-mini`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,48 +38,4 @@ impl ModelProvider {
             problem: None,
         }
     }
-}
-
-/// The providers of this build's adapters, by name.
-#[cfg(not(feature = "http"))]
-pub(crate) async fn built_in_providers(_: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
-    Vec::new()
-}
-
-/// The providers of this build's adapters, by name.
-#[cfg(feature = "http")]
-pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec<ModelProvider> {
-    let servers: &[(&str, &super::http::Provider)] = &[
-        #[cfg(feature = "anthropic")]
-        (super::anthropic::PROVIDER, &super::anthropic::SERVER),
-        #[cfg(feature = "gemini")]
-        (super::gemini::PROVIDER, &super::gemini::SERVER),
-        #[cfg(feature = "openai-chat")]
-        (super::openai_chat::PROVIDER, &super::openai::server::OPENAI),
-        #[cfg(feature = "openai-responses")]
-        (super::openai_responses::PROVIDER, &super::openai::server::OPENAI),
-    ];
-    let mut providers = Vec::new();
-    for (name, server) in servers {
-        let (base_url, problem) = match server.shown_url() {
-            Ok(url) => (Some(url), None),
-            Err(error) => (None, Some(error.message().to_owned())),
-        };
-        let mut key_from = None;
-        for key in server.key_names {
-            if key_from.is_none() && secrets.secret(key).await.is_some() {
-                key_from = Some(Arc::from(*key));
-            }
-        }
-        providers.push(ModelProvider {
-            name: (*name).into(),
-            host: false,
-            base_url,
-            base_url_variable: Some(server.base_url_variable.into()),
-            key_names: server.key_names.iter().map(|key| Arc::from(*key)).collect(),
-            key_from,
-            problem,
-        });
-    }
-    providers
 }

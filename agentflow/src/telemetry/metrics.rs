@@ -10,9 +10,8 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use super::provider_name;
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
-use crate::model::{MAX_TOKENS, Usage};
+use crate::model::{MAX_TOKENS, Usage, telemetry_name};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
@@ -138,7 +137,7 @@ impl MetricsSink {
     ) {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "chat"),
-            KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()),
+            KeyValue::new("gen_ai.provider.name", telemetry_name(provider).to_owned()),
             KeyValue::new("gen_ai.request.model", model),
         ];
         if let Some((model, _)) = response.filter(|(model, _)| !model.is_empty()) {

@@ -195,7 +195,10 @@ async fn tools_and_options_are_the_agents() {
     let (_, model) = scripted([
         Turn::call("incidents", json!({"service": "api"}))
             .check(|request| {
-                assert_eq!((request.settings.temperature, request.settings.max_tokens), (Some(0.0), Some(100)));
+                assert_eq!(
+                    (request.settings.get_temperature(), request.settings.get_max_tokens()),
+                    (Some(0.0), Some(100))
+                );
             })
             .expect_tools(["incidents"]),
         Turn::text(r#"{"level": 8}"#).expect_result("incidents", 8),

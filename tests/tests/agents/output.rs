@@ -99,7 +99,7 @@ async fn by_a_tool_where_the_provider_takes_none() {
     let script = ScriptedModel::new([
         Turn::call("count", json!({})).expect_tools(["count", "final_answer"]).check(|request| {
             assert!(request.output.is_none());
-            assert_eq!(request.settings.tool_choice, Some(ToolChoice::Required));
+            assert_eq!(request.settings.get_tool_choice(), Some(&ToolChoice::Required));
         }),
         Turn::call("final_answer", json!({"level": "high"})),
         Turn::call("final_answer", json!({"level": 2})).expect_failure(

@@ -242,9 +242,7 @@ fn endless(kind: &'static str, start: String, more: String) -> (Answer, Arc<Atom
 }
 
 fn once() -> HttpSettings {
-    let mut http = HttpSettings::default();
-    http.max_retries = 0;
-    http
+    HttpSettings::default().max_retries(0)
 }
 
 async fn call(model: &dyn Model, streamed: bool) -> Result<ModelResponse, ModelError> {
@@ -332,8 +330,7 @@ async fn an_answer_without_an_end_is_ended() {
             let kind = if streamed { "text/event-stream" } else { "application/json" };
             let (answer, written) = endless(kind, start, more);
             let (server, _) = serve(answer);
-            let mut http = once();
-            http.max_answer_bytes = LIMIT;
+            let http = once().max_answer_bytes(LIMIT);
             let error = call(&*format.model(&server, http), streamed).await.unwrap_err();
             assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?} {streamed}: {error}");
             assert!(error.message().contains("1048576") && !error.is_retryable(), "{error}");
@@ -346,7 +343,7 @@ async fn an_answer_without_an_end_is_ended() {
 
 #[tokio::test]
 async fn an_answer_has_a_limit_by_default() {
-    assert_eq!(HttpSettings::default().max_answer_bytes, 64 * 1024 * 1024);
+    assert_eq!(HttpSettings::default(), HttpSettings::default().max_answer_bytes(64 * 1024 * 1024));
     let (start, more) = Format::Chat.endless();
     let (answer, _) = endless("text/event-stream", start, more);
     let (server, _) = serve(answer);

@@ -1,0 +1,98 @@
+//! What the adapters share: one HTTP client, time-outs, retries, server-sent events.
+//!
+//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module knows no provider, and no key leaves it in an error.
+
+mod adapter;
+mod client;
+mod exchange;
+mod failure;
+mod retry;
+mod server;
+mod settings;
+mod sse;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+
+pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, decode, http_model, open};
+pub use self::adapter::{HttpModel, HttpModelBuilder};
+use self::exchange::{exchange, read_events};
+pub(crate) use self::failure::{Refusal, kind_of_status};
+pub(crate) use self::server::{Server, ServerBuilder};
+pub use self::settings::HttpSettings;
+pub(crate) use self::sse::SseEvent;
+use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
+
+/// Reads one answer. It is cloned before each attempt.
+pub(crate) trait Decode: Clone + Send + Sync + 'static {
+    /// Takes one server-sent event. What it does not know it skips.
+    fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError>;
+
+    /// Takes an answer that is one JSON document.
+    fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError>;
+
+    /// The whole answer; `None` when the provider's own sign of its end has not been seen.
+    fn complete(&mut self) -> Option<ModelResponse>;
+}
+
+/// Whether more events follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// More may follow.
+    More,
+    /// The provider has said that this was the last one.
+    End,
+}
+
+/// A request as it goes over the wire, as often as it takes.
+pub(crate) struct Outgoing {
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Whether a stream was asked for; decides how an answer is read that does not say what it is.
+    pub(crate) stream: bool,
+    /// What must not be seen in an error, should the server send it back.
+    pub(crate) hidden: Vec<Secret>,
+}
+
+/// The pieces that a decoder hands on.
+#[derive(Debug, Default)]
+pub(crate) struct Deltas {
+    wanted: bool,
+    queue: VecDeque<ModelEvent>,
+}
+
+impl Deltas {
+    /// A queue that keeps pieces only when somebody wants them.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { wanted, queue: VecDeque::new() }
+    }
+
+    /// Hands on a piece; it is not even made when nobody wants it.
+    pub(crate) fn push(&mut self, piece: impl FnOnce() -> ModelEvent) {
+        if self.wanted {
+            self.queue.push_back(piece());
+        }
+    }
+
+    /// Everything that is there.
+    fn take(&mut self) -> VecDeque<ModelEvent> {
+        std::mem::take(&mut self.queue)
+    }
+
+    fn complete(&mut self, response: ModelResponse) {
+        self.queue.push_back(ModelEvent::Completed(Box::new(response)));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn drain(&mut self) -> Vec<ModelEvent> {
+        self.queue.drain(..).collect()
+    }
+}
