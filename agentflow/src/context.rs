@@ -17,7 +17,7 @@ use crate::path::StepPath;
 use crate::resource::{Inject, ResourceKey, Resources};
 use crate::runtime::requests::Recorder;
 use crate::runtime::{RunState, Runtime};
-use crate::store::{MessageId, RunStatus};
+use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::{Clock, Timestamp};
 
 /// What a tool's body is given. Cloning is cheap; a clone may outlive the call, but the run does not wait for it.
@@ -255,8 +255,7 @@ impl RunShared {
             && self.log.end().is_none()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
         {
-            // A store that cannot be told finds out when this process ends.
-            handle.spawn(store.close(&self.id, epoch));
+            close_in_background(&handle, store, &self.id, epoch);
         }
         self.runtime.forget(self);
     }

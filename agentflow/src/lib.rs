@@ -83,7 +83,7 @@ pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
-    StoreError, StoreErrorKind, StoreMessage,
+    StoreError, StoreErrorKind, StoreLayer, StoreMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

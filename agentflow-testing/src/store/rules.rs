@@ -169,14 +169,14 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
         t.ok(t.store.create(&id, events).await, "creating a run");
     }
     for (filter, expected) in [
-        (RunFilter::all(), "r1 r4 r3 r2"),
-        (RunFilter::all().limit(2), "r1 r4"),
-        (RunFilter::all().limit(0), ""),
+        (RunFilter::new(), "r1 r4 r3 r2"),
+        (RunFilter::new().limit(2), "r1 r4"),
+        (RunFilter::new().limit(0), ""),
         (RunFilter::unfinished(), "r1 r4"),
-        (RunFilter::all().status(RunStatus::Success).status(RunStatus::Cancelled), "r3 r2"),
-        (RunFilter::all().name("hourly"), "r4 r2"),
+        (RunFilter::new().status(RunStatus::Success).status(RunStatus::Cancelled), "r3 r2"),
+        (RunFilter::new().name("hourly"), "r4 r2"),
         (RunFilter::unfinished().name("hourly"), "r4"),
-        (RunFilter::all().name("never"), ""),
+        (RunFilter::new().name("never"), ""),
     ] {
         let found = t.ok(t.store.list(filter.clone()).await, "listing runs");
         let names: Vec<&str> = found.iter().map(|run| run.run_id.as_str()).collect();

@@ -16,7 +16,9 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Journal, Redefined, RunId, WorkflowStarted};
 use crate::handle::{Ended, RunHandle};
 use crate::path::StepPath;
-use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::store::{
+    Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind, close_in_background,
+};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::inputs::from_object;
@@ -476,7 +478,7 @@ impl Drop for Opened {
         if !self.given_up
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(self.store.close(&self.run, self.epoch));
+            close_in_background(&runtime, &self.store, &self.run, self.epoch);
         }
     }
 }
