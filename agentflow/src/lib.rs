@@ -79,7 +79,7 @@ pub use crate::run::{Approval, Events, RunHandle, RunResult, RunStream};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
-    StoreError, StoreErrorKind, StoreMessage,
+    StoreError, StoreErrorKind, StoreLayer, StoreMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

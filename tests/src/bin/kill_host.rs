@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::{
-    Append, BoxFuture, Context, Epoch, Event, Handle, MemoryStore, MessageId, Node, NodePolicy, RunFilter, RunId,
-    RunRecord, Runtime, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage, Workflow, serde_json,
+    Append, Context, Epoch, Event, Handle, MemoryStore, Node, NodePolicy, RunId, RunRecord, Runtime, Store, StoreError,
+    StoreErrorKind, Workflow, async_trait, serde_json,
 };
 
 type Step<T> = Result<T, String>;
@@ -56,91 +56,25 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        match self.keep(&events) {
-            Ok(()) => self.memory.create(run, events),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+#[async_trait]
+impl agentflow::StoreLayer for FileStore {
+    fn inner(&self) -> &dyn Store {
+        &self.memory
     }
 
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        match self.keep(&append.events) {
-            Ok(()) => self.memory.append(run, epoch, append),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.keep(&events)?;
+        self.inner().create(run, events).await
     }
 
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        match self.keep(&events) {
-            Ok(()) => self.memory.amend(run, after, events),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.keep(&append.events)?;
+        self.inner().append(run, epoch, append).await
     }
 
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.memory.open(run)
-    }
-
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.close(run, epoch)
-    }
-
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        self.memory.read(run, after, limit)
-    }
-
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.put_snapshot(run, epoch, snapshot)
-    }
-
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.memory.snapshot(run)
-    }
-
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        self.memory.record(run)
-    }
-
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.memory.list(filter)
-    }
-
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.put_definition(hash, graph)
-    }
-
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.definition(hash)
-    }
-
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.memory.send(run, message)
-    }
-
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.memory.receive(run, epoch)
-    }
-
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.memory.inbox()
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.outcome(message)
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.withdraw(message)
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.keep(&events)?;
+        self.inner().amend(run, after, events).await
     }
 }
 

@@ -89,7 +89,7 @@ impl Outside {
     fn runs(&self) -> Vec<(RunRecord, Vec<Event>)> {
         self.tokio.block_on(async {
             let mut runs = Vec::new();
-            for run in self.store.list(RunFilter::all()).await.unwrap() {
+            for run in self.store.list(RunFilter::new()).await.unwrap() {
                 let events = self.store.read(&run.run_id, 0, usize::MAX).await.unwrap();
                 runs.push((run, events));
             }
@@ -98,7 +98,7 @@ impl Outside {
     }
 
     fn events(&self) -> u64 {
-        self.tokio.block_on(self.store.list(RunFilter::all())).unwrap().iter().map(|run| run.events).sum()
+        self.tokio.block_on(self.store.list(RunFilter::new())).unwrap().iter().map(|run| run.events).sum()
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use agentflow::{Append, RunFilter, RunId, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::{skipped, test_as_process};
+use futures_util::future::join;
 use rusqlite::Connection;
 
 /// An error of this class whose sentence has these words.
@@ -125,7 +126,7 @@ async fn a_newer_release_wrote_it() {
     says(&store.read(&run(), 0, 10).await.unwrap_err(), newer, &["the run `a`", "update this program"]);
     says(&store.open(&run()).await.unwrap_err(), newer, &["the run `a`", "newer release"]);
     assert_eq!(store.read(&RunId::new("other"), 0, 10).await.unwrap().len(), 2, "an older run is read as before");
-    assert_eq!(store.list(RunFilter::all()).await.unwrap().len(), 2);
+    assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 2);
     drop(store);
 
     raw("PRAGMA user_version = 99");
@@ -150,7 +151,7 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
         Connection::open(&path).unwrap().execute_batch(damage).unwrap();
         let store = SqliteStore::open(&path).await.unwrap();
         says(&store.record(&run()).await.unwrap_err(), StoreErrorKind::Damaged, &[words]);
-        for filter in [RunFilter::all(), RunFilter::unfinished()] {
+        for filter in [RunFilter::new(), RunFilter::unfinished()] {
             let found = store.list_with_unreadable(filter.clone()).await.unwrap();
             assert_eq!(found.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["other"], "{damage}");
             let [(id, error)] = &*found.unreadable else { panic!("{damage}: {:?}", found.unreadable) };
@@ -158,7 +159,7 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
             says(error, StoreErrorKind::Damaged, &[words]);
             assert_eq!(store.list(filter.limit(1)).await.unwrap(), found.runs);
         }
-        let ended = store.list_with_unreadable(RunFilter::all().status(agentflow::RunStatus::Success)).await.unwrap();
+        let ended = store.list_with_unreadable(RunFilter::new().status(agentflow::RunStatus::Success)).await.unwrap();
         assert!(ended.runs.is_empty());
         assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
     }
@@ -276,12 +277,14 @@ async fn what_is_too_large_is_refused_by_itself() {
     assert_eq!(store.max_event_bytes(), Some(1000));
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
     let large = "x".repeat(1000);
-    let small = store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "small")]));
-    let refused =
-        store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "not alone"), noted(&run(), 4, &large)]));
-    small.await.unwrap();
+    let (small, refused) = join(
+        store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "small")])),
+        store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "not alone"), noted(&run(), 4, &large)])),
+    )
+    .await;
+    small.unwrap();
     let kind = StoreErrorKind::TooLarge;
-    says(&refused.await.unwrap_err(), kind, &["`note`", "the run `a`", "1056 bytes", "at most 1000"]);
+    says(&refused.unwrap_err(), kind, &["`note`", "the run `a`", "1056 bytes", "at most 1000"]);
     assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["small"]);
     store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "next")])).await.unwrap();
 
@@ -319,13 +322,14 @@ async fn the_file_was_deleted_or_replaced() {
             Some(_) => store.open(&run()).await.unwrap(),
         };
         let events = store.read(&run(), 0, 100).await.unwrap().len() as u64;
-        let append = |text| store.append(&run(), epoch, Append::new(events, vec![noted(&run(), events + 1, text)]));
+        let id = run();
+        let append = |text| store.append(&id, epoch, Append::new(events, vec![noted(&id, events + 1, text)]));
         fs::rename(beside(name), &away).unwrap();
         for _ in 0..2 {
             let words = [&*format!("runs.db{name}`"), "deleted, moved or replaced", "nothing was written since"];
             says(&append("gone").await.unwrap_err(), replaced, &words);
             says(&store.read(&run(), 0, 10).await.unwrap_err(), replaced, &words);
-            says(&store.list(RunFilter::all()).await.unwrap_err(), replaced, &words);
+            says(&store.list(RunFilter::new()).await.unwrap_err(), replaced, &words);
             // Another file at its path is not the one that was opened.
             fs::write(beside(name), "").unwrap();
         }
@@ -348,7 +352,7 @@ async fn a_log_that_a_deleted_file_left_is_not_part_of_a_new_one() {
     fs::remove_file(&path).unwrap();
     fs::write(&log, left).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
-    assert!(store.list(RunFilter::all()).await.unwrap().is_empty());
+    assert!(store.list(RunFilter::new()).await.unwrap().is_empty());
     store.create(&run(), vec![started(&run())]).await.unwrap();
 }
 
@@ -370,9 +374,11 @@ async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
     assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after, "what was acknowledged is there");
     make_room();
     // In one transaction: what is too large for the room must not take the small one with it.
-    let small = store.append(&other, other_epoch, Append::new(1, vec![noted(&other, 2, "small")]));
-    let large = store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))]));
-    let (small, large) = (small.await, large.await);
+    let (small, large) = join(
+        store.append(&other, other_epoch, Append::new(1, vec![noted(&other, 2, "small")])),
+        store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))])),
+    )
+    .await;
     small.unwrap();
     says(&large.unwrap_err(), StoreErrorKind::Full, &["no room left"]);
     assert_eq!(notes(&store.read(&other, 0, 10).await.unwrap()), ["small"]);

@@ -6,20 +6,38 @@ use agentflow::{MemoryStore, RunId, RunStatus, SqliteStore, Store, Synchronous};
 use agentflow_testing::{check_store, check_store_reopened};
 use agentflow_tests::journal::notes;
 
+/// The example of the trait's page.
+mod first {
+    include!("../../../agentflow/src/store/first_store.rs");
+
+    #[tokio::test]
+    async fn a_first_store() {
+        use agentflow_testing::StorePart::{Definitions, Messages, Snapshots};
+
+        let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
+        assert_eq!(checked.skipped(), [Snapshots, Definitions, Messages]);
+        // A run is controlled where it is executed, and after its process has ended; from elsewhere the error says so.
+        let store = MapStore::default();
+        let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();
+        assert!(error.to_string().contains("make the request in the process that executes the run"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn the_store_in_memory() {
-    check_store(|| async { MemoryStore::new() }).await;
+    assert_eq!(check_store(|| async { MemoryStore::new() }).await.skipped(), []);
 }
 
 #[tokio::test]
 async fn the_store_in_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let number = AtomicUsize::new(0);
-    check_store(|| async {
+    let checked = check_store(|| async {
         let path = folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
         SqliteStore::builder(path).synchronous(Synchronous::Normal).max_event_bytes(300_000).open().await.unwrap()
     })
     .await;
+    assert_eq!(checked.skipped(), []);
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use agentflow::{
     Agent, Append, Approval, BoxFuture, Branch, Builder, Context, ControlErrorKind, Epoch, Error, Event, EventKind,
-    Handle, MemoryStore, MessageId, Node, NodePolicy, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunRecord,
-    RunStatus, Runtime, Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow,
+    Handle, MemoryStore, Node, NodePolicy, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunList, RunRecord,
+    RunStatus, Runtime, Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow, async_trait,
 };
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
@@ -735,113 +735,68 @@ struct Slow {
 }
 
 impl Slow {
-    fn slowly<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(ProcessStore) -> BoxFuture<'static, T> + Send + 'static,
-    ) -> BoxFuture<'static, T> {
-        let Self { kept, before, after } = self.clone();
-        Box::pin(async move {
-            pass(before).await;
-            let done = act(kept).await;
-            if after > 0 {
-                pass(after).await;
-            }
-            done
-        })
+    async fn slowly<T>(&self, act: impl Future<Output = T> + Send) -> T {
+        pass(self.before).await;
+        let done = act.await;
+        if self.after > 0 {
+            pass(self.after).await;
+        }
+        done
     }
 }
 
-impl Store for Slow {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.create(&run, events))
+#[async_trait]
+impl agentflow::StoreLayer for Slow {
+    fn inner(&self) -> &dyn Store {
+        &self.kept
     }
 
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.open(&run))
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.slowly(self.inner().create(run, events)).await
     }
 
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.close(&run, epoch))
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        self.slowly(self.inner().open(run)).await
     }
 
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.append(&run, epoch, append))
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.slowly(self.inner().close(run, epoch)).await
     }
 
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.amend(&run, after, events))
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.slowly(self.inner().append(run, epoch, append)).await
     }
 
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.read(&run, after, limit))
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.slowly(self.inner().amend(run, after, events)).await
     }
 
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.put_snapshot(run, epoch, snapshot)
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.slowly(self.inner().read(run, after, limit)).await
     }
 
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.snapshot(&run))
+    async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        self.slowly(self.inner().snapshot(run)).await
     }
 
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.record(&run))
+    async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.slowly(self.inner().record(run)).await
     }
 
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.slowly(move |kept| kept.list(filter))
+    async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
+        self.slowly(self.inner().list_with_unreadable(filter)).await
     }
 
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        let hash = hash.to_owned();
-        self.slowly(move |kept| kept.put_definition(&hash, graph))
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        self.slowly(self.inner().put_definition(hash, graph)).await
     }
 
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        let hash = hash.to_owned();
-        self.slowly(move |kept| kept.definition(&hash))
+    async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        self.slowly(self.inner().definition(hash)).await
     }
 
-    fn identity(&self) -> Option<String> {
-        self.kept.identity()
-    }
-
-    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.holder(run)
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.kept.send(run, message)
-    }
-
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        let run = run.clone();
-        self.slowly(move |kept| kept.receive(&run, epoch))
-    }
-
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.kept.inbox()
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.outcome(message)
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.withdraw(message)
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        self.slowly(self.inner().receive(run, epoch)).await
     }
 }
 

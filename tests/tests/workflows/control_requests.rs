@@ -374,7 +374,7 @@ async fn answers_while_the_runs_are_recovered() {
         answer.await.unwrap();
     }
     pass(10).await;
-    for run in store.list(RunFilter::all()).await.unwrap() {
+    for run in store.list(RunFilter::new()).await.unwrap() {
         assert_eq!(run.status, RunStatus::Success, "{}", run.run_id);
     }
 }

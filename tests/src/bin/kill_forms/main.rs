@@ -118,7 +118,7 @@ impl Host {
 
     /// Starts the runs that are not there yet.
     async fn begin(&self) -> Result<()> {
-        let there = self.runtime.runs(RunFilter::all()).await?;
+        let there = self.runtime.runs(RunFilter::new()).await?;
         let is_there = |id: &RunId| there.iter().any(|run| run.run_id == *id);
         for id in ids().into_iter().filter(|id| !is_there(id)) {
             let form = FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
@@ -183,7 +183,7 @@ impl Host {
     }
 
     async fn all_ended(&self) -> Result<bool> {
-        let runs = self.runtime.runs(RunFilter::all()).await?;
+        let runs = self.runtime.runs(RunFilter::new()).await?;
         let ended = runs.iter().filter(|run| matches!(run.status, RunStatus::Success | RunStatus::Cancelled)).count();
         Ok(ended == ids().len())
     }

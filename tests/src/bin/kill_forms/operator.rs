@@ -27,7 +27,7 @@ impl Operator {
     /// Works until its process ends.
     pub(crate) async fn work(mut self) -> Result<std::convert::Infallible> {
         loop {
-            let mut runs = self.runtime.runs(RunFilter::all()).await?;
+            let mut runs = self.runtime.runs(RunFilter::new()).await?;
             self.random.shuffle(&mut runs);
             for run in runs {
                 let ended = matches!(run.status, RunStatus::Success | RunStatus::Cancelled);

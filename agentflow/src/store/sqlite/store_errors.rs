@@ -1,4 +1,4 @@
-//! What SQLite complains about, as a sentence that says what to do. Never repairs anything.
+//! Errors of SQLite as errors of the store: sentences that say what to do. It never repairs anything.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,14 +38,14 @@ pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
 }
 
-/// What the sentences need to know of the store.
+/// Makes the errors of one store, which name its file.
 #[derive(Clone, Debug)]
-pub(super) struct Problems {
+pub(super) struct StoreErrors {
     path: Arc<PathBuf>,
     busy_timeout: Duration,
 }
 
-impl Problems {
+impl StoreErrors {
     pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
         Self { path: Arc::new(path), busy_timeout: settings.busy_timeout }
     }
