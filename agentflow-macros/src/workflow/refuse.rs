@@ -117,12 +117,12 @@ fn bare(expr: &Expr, errors: &mut Errors) {
         Expr::While(repeated) => errors.at(repeated.while_token, LOOP),
         Expr::ForLoop(repeated) => errors.at(repeated.for_token, FOR),
         Expr::If(test) => {
-            errors.at(test.if_token, "this `if` is not bound, so nothing orders it; write `let outcome = if ..;`")
+            errors.at(test.if_token, "this `if` is not bound, so nothing orders it; write `let outcome = if ..;`");
         }
         Expr::Match(cases) => errors
             .at(cases.match_token, "this `match` is not bound, so nothing orders it; write `let outcome = match ..;`"),
         Expr::Assign(assign) => {
-            errors.at(assign, "a value cannot change in a workflow; bind the new value to a `let` of its own")
+            errors.at(assign, "a value cannot change in a workflow; bind the new value to a `let` of its own");
         }
         other if waits => errors.at(
             other,
