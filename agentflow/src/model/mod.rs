@@ -1,7 +1,7 @@
 //! Chat models: the [`Model`] trait, its requests and its answers.
 //!
-//! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. The trait and its data do no I/O and
-//! know no provider: `adapter` does, each provider behind its own cargo feature.
+//! Streaming is the primitive; [`Model::call`] is a stream that is read to its end. The trait and its data do no I/O
+//! and know no provider: `adapter` does, each provider behind its own cargo feature.
 
 mod adapter;
 mod error;
@@ -46,7 +46,7 @@ pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, U
 pub use self::secret::{EnvSecrets, Secret, SecretProvider};
 pub use self::source::ModelSource;
 
-/// What a [`Model`] yields, in order. The stream drops its connection when it is dropped.
+/// The items that a [`Model`] yields, in order. The stream drops its connection when it is dropped.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
 /// A boxed future.
@@ -67,7 +67,7 @@ pub trait Model: Send + Sync {
     /// How this model is brought to answer in a given shape, with or without tools beside it.
     ///
     /// # Errors
-    /// What in the schema the provider cannot express, naming the field; reported when the agent is built.
+    /// When the provider cannot express the schema; the text names the field, and is reported when the agent is built.
     fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
         let _ = (schema, with_tools);
         Ok(OutputMode::Tool)

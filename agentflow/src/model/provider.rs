@@ -1,4 +1,4 @@
-//! What is shown of a provider: where it is, and whether its key is there. It never holds a key.
+//! The description of a provider: where it is, and whether it has a key. It never holds a key.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub struct ModelProvider {
     /// The name before the `/` of a model's name.
     pub name: Arc<str>,
     /// Whether the host registered it, with
-    /// [`RuntimeBuilder::model_provider`](crate::RuntimeBuilder::model_provider). Nothing more is known of such a one.
+    /// [`RuntimeBuilder::model_provider`](crate::RuntimeBuilder::model_provider). The other fields are then empty.
     pub host: bool,
     /// Where it is called, without user, password and query, which may be keys. `None` for a host's own, and when
     /// there is a [`problem`](Self::problem).
@@ -20,7 +20,7 @@ pub struct ModelProvider {
     pub base_url_variable: Option<Arc<str>>,
     /// The names by which its key is asked for; the first one that there is counts.
     pub key_names: Vec<Arc<str>>,
-    /// The name by which its key is found now; `None` when there is none of these names.
+    /// The name by which its key is found now; `None` when none of these names has one.
     pub key_from: Option<Arc<str>>,
     /// Why it cannot be called.
     pub problem: Option<String>,

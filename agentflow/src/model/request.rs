@@ -1,4 +1,4 @@
-//! What one model call sends: the conversation, the tools, the settings. It knows no wire format.
+//! The request of one model call: the conversation, the tools, the settings. It knows no wire format.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::OutputSchema;
 use crate::message::Conversation;
 use crate::tool_definition::ToolManifest;
 
-/// What one call sends. Cloning is cheap: every field is shared.
+/// The request of one call. Cloning is cheap: every field is shared.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelRequest {
@@ -24,8 +24,8 @@ pub struct ModelRequest {
     pub settings: Arc<ModelSettings>,
     /// Whether pieces are wanted as they arrive. Otherwise an adapter may wait for the whole answer.
     pub stream: bool,
-    /// Whether the caller retries a failed call by itself, as a durable run does. An adapter then does not retry, so that
-    /// the two do not multiply.
+    /// Whether the caller retries a failed call by itself, as a durable run does. An adapter then does not retry, so
+    /// that the two do not multiply.
     pub retried_by_caller: bool,
 }
 

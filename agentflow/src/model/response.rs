@@ -1,4 +1,4 @@
-//! What a model answers: the pieces as they arrive, the whole answer, why it ended, what it used. It knows no wire format.
+//! The answer of a model: its pieces as they arrive, the whole, why it ended, its usage. It knows no wire format.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -149,8 +149,8 @@ pub enum StopReason {
     ContentFilter,
     /// The model declined.
     Refusal,
-    /// The provider paused in the middle of a long answer: it continues when it is sent the conversation with this answer
-    /// at its end. An agent does so.
+    /// The provider paused in the middle of a long answer: it continues when it is sent the conversation with this
+    /// answer at its end. An agent does so.
     PauseTurn,
     /// A reason that has no name here, as the provider wrote it.
     Other(String),
@@ -171,8 +171,8 @@ impl StopReason {
     }
 }
 
-/// The most tokens that a call is counted with. No model reaches a billion; a server that reports more is wrong, and must
-/// not make sums overflow.
+/// The most tokens that a call is counted with. No model reaches a billion; a server that reports more is wrong, and
+/// must not make sums overflow.
 #[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(dead_code, reason = "nothing counts"))]
 pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
 

@@ -1,6 +1,6 @@
-//! Puts an answer's pieces together, and hands each on as it comes.
+//! Puts an answer's pieces together, and yields each as it arrives.
 //!
-//! Shared by the adapters. It knows no wire format: which piece belongs to which call is the adapter's to find out.
+//! Shared by the adapters. It knows no wire format: the adapter finds out which piece belongs to which call.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ enum Piece {
     Text(String),
     Reasoning(Reasoning),
     Call(ToolCall),
-    /// What stands for itself: nothing is added to it.
+    /// A part to which nothing is added.
     #[cfg(feature = "gemini")]
     Whole(Part),
 }
@@ -51,8 +51,7 @@ impl Assembly {
         deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
     }
 
-    /// A part that is whole already and that nothing joins. What of it is to be seen as it comes is the adapter's to hand
-    /// on.
+    /// A part that is whole already and that nothing joins. The adapter itself yields the pieces of it.
     #[cfg(feature = "gemini")]
     pub(super) fn part(&mut self, part: Part) {
         self.pieces.push(Piece::Whole(part));
@@ -70,7 +69,7 @@ impl Assembly {
         self.calls.len()
     }
 
-    /// How many parts have begun. What bounds them is the adapter's to ask.
+    /// How many parts have begun. The adapter bounds them.
     pub(super) fn parts(&self) -> usize {
         self.pieces.len()
     }
@@ -83,7 +82,7 @@ impl Assembly {
         }
     }
 
-    /// More of a call. An id or a name that is known already is not said again.
+    /// More of a call. An id or a name that is known already is not yielded again.
     pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
         let Some(call) = self.call_mut(number) else { return };
         let news = |known: &mut String, said: &str| {

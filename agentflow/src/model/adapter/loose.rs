@@ -35,7 +35,7 @@ pub(in crate::model::adapter) fn count_of(value: &Value) -> Option<u64> {
     count(value).ok().flatten()
 }
 
-/// A usage object to keep as it came, unless it is of a size that no usage has: a value takes far more room than its
+/// A usage object to keep unchanged, unless it is of a size that no usage has: a value takes far more room than its
 /// text.
 pub(in crate::model::adapter) fn raw_usage(raw: &str) -> Option<Box<Value>> {
     let value = (raw.len() <= MAX_RAW_USAGE).then(|| serde_json::from_str(raw).ok())?;
@@ -93,7 +93,7 @@ pub(in crate::model::adapter) const MAX_PARTS: usize = 4096;
 
 const TOO_MANY: &str = "a list of more than 4096 items";
 
-/// Reads a list of at most [`MAX_PARTS`] items, for `deserialize_with`; `null` is none.
+/// Reads a list of at most [`MAX_PARTS`] items, for `deserialize_with`; `null` counts as no list.
 pub(in crate::model::adapter) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -146,7 +146,7 @@ pub(in crate::model::adapter) fn bounded(parts: usize) -> Result<(), ModelError>
     }
 }
 
-/// What of an answer cannot be read, and why.
+/// The error for a part of an answer that cannot be read.
 pub(in crate::model::adapter) fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::truncated().with_source(error);
@@ -158,7 +158,7 @@ pub(in crate::model::adapter) fn unread(what: &str, error: serde_json::Error, da
     }
 }
 
-/// What of an answer is not what the wire format says.
+/// The error for a part of an answer that is not of the wire format.
 pub(in crate::model::adapter) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
     let data = String::from_utf8_lossy(data);
     let shown = text::head(data.trim(), 200);

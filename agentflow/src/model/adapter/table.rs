@@ -15,7 +15,7 @@ use crate::model::{Model, ModelError, ModelResponse};
 /// Every provider that agentflow knows, by name.
 pub(crate) static PROVIDERS: [&Provider; 4] = [&ANTHROPIC, &GEMINI, &OPENAI_CHAT, &OPENAI_RESPONSES];
 
-/// What is known of a provider, or rather of one wire format and the server that it was made for.
+/// One wire format, and the server that it was made for.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only adapters call servers"))]
 pub(crate) struct Provider {
     /// The name in a [`ModelRef`](crate::ModelRef) and in [`ModelInfo`](crate::ModelInfo), and the cargo feature of the
@@ -44,12 +44,15 @@ pub(crate) struct Provider {
     pub(crate) adapter: Option<Adapter>,
 }
 
-/// What an adapter does by a provider's name.
+#[cfg(feature = "http")]
+type Open = fn(Arc<str>, ServerBuilder) -> Result<Arc<dyn Model>, ModelError>;
+
+/// The entry points of an adapter.
 #[cfg(feature = "http")]
 #[derive(Clone, Copy)]
 pub(crate) struct Adapter {
     /// Opens a model by its name at a server.
-    pub(crate) open: fn(Arc<str>, ServerBuilder) -> Result<Arc<dyn Model>, ModelError>,
+    pub(crate) open: Open,
     /// Reads a body of server-sent events as an answer, without a server.
     pub(super) decode: fn(&[u8]) -> Result<ModelResponse, ModelError>,
 }
@@ -136,7 +139,7 @@ pub(crate) fn of_model(model: &str) -> Option<&'static Provider> {
     PROVIDERS.into_iter().find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
 }
 
-/// The same as whether there is [`of_model`], for constants.
+/// Whether [`of_model`] finds a provider, for constants.
 pub(crate) const fn says_provider(model: &str) -> bool {
     let mut provider = 0;
     while provider < PROVIDERS.len() {

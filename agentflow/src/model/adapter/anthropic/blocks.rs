@@ -1,7 +1,7 @@
 //! The blocks of one answer, put together from their pieces, and the parts they become.
 //!
 //! Text, thinking and calls of our tools have parts of their own. Every other block (a server's tool call and its
-//! result, redacted thinking, a compaction, whatever comes next) is kept as the text it came as, in its place.
+//! result, redacted thinking, a compaction, whatever comes next) is kept as its unchanged text, in its place.
 
 use std::sync::Arc;
 

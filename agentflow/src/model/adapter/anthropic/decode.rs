@@ -149,7 +149,8 @@ impl MessagesDecoder {
         (*message.model).clone_into(&mut self.model);
     }
 
-    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not one.
+    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not
+    /// one.
     fn count(&mut self, usage: Option<&RawValue>, data: &[u8]) -> Result<(), ModelError> {
         let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return Ok(()) };
         let usage: Option<Map<String, Value>> =
@@ -183,7 +184,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// What has not the shape of an event is skipped when it is of a kind that is newer than this.
+    /// Skips an event of unknown shape when its kind is unknown too.
     fn other(&mut self, error: serde_json::Error, data: &[u8]) -> Result<Flow, ModelError> {
         let delta = match serde_json::from_slice::<OtherEvent<'_>>(data) {
             Ok(other) => match &*other.kind {
@@ -206,7 +207,7 @@ impl MessagesDecoder {
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
     match reason {
         "tool_use" => StopReason::ToolCalls,
-        // Servers other than Anthropic's say these also when they want tools called.
+        // Servers other than Anthropic's also send these when the model calls tools.
         "end_turn" | "stop_sequence" | "" if calls => StopReason::ToolCalls,
         "end_turn" | "stop_sequence" | "" => StopReason::Stop,
         "max_tokens" | "model_context_window_exceeded" => StopReason::Length,

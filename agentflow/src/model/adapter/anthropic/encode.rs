@@ -1,7 +1,7 @@
 //! From the neutral conversation to the bytes of a request.
 //!
-//! Each message becomes blocks, encoded once and kept beside it; a request is their bytes in a row. Messages of one side
-//! that follow each other become one message, so that all results of a turn stand together.
+//! Each message becomes blocks, encoded once and kept beside it; a request is their bytes in a row. Messages of one
+//! side that follow each other become one message, so that all results of a turn stand together.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::message::Role;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, ToolChoice};
 use crate::tool_definition::ToolDefinition;
 
-/// The most tokens of an answer when nobody says otherwise; the format has no default of its own.
+/// The most tokens of an answer when the host sets none; the format has no default of its own.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 /// Fields that only the request itself may set: other values would make the answer unreadable.
@@ -64,7 +64,7 @@ impl Fields<'_> {
     }
 }
 
-/// The system's blocks at the top and the messages. Nothing is said of a message that has no blocks.
+/// The system's blocks at the top and the messages. A message without blocks is left out.
 fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelRequest) {
     let encoded = |role: Role| {
         let of_system = role == Role::System;
@@ -153,7 +153,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
     }
 }
 
-/// The schema of the answer, beside what the host says of the output.
+/// The schema of the answer, beside the host's own `output_config`.
 fn put_output(fields: &mut Fields<'_>, request: &ModelRequest) -> Result<(), ModelError> {
     let own = fields.extra.get("output_config");
     match (&request.output, own) {

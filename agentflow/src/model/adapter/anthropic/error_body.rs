@@ -1,4 +1,4 @@
-//! What an error of the server means.
+//! From the body of a server's error to its meaning.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) fn in_answer(data: &[u8]) -> ModelError {
     problem.finish(ModelError::new(kind, message).with_body(String::from_utf8_lossy(data)))
 }
 
-/// What an error says of itself.
+/// The fields of an error.
 struct Problem {
     message: String,
     code: String,
@@ -52,7 +52,7 @@ impl Problem {
         let too_long = ["prompt is too long", "exceed context limit"];
         match (&*self.code, status) {
             ("overloaded_error", _) => ModelErrorKind::Overloaded,
-            // llama.cpp has a type of its own; Anthropic only says it in the message.
+            // llama.cpp has a type of its own; Anthropic has it only in the message.
             ("exceed_context_size_error", _) => ModelErrorKind::ContextOverflow,
             ("invalid_request_error", None | Some(400 | 413))
                 if too_long.iter().any(|text| self.message.contains(text)) =>

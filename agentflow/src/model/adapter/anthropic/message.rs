@@ -1,7 +1,7 @@
 //! From one message to its blocks on the wire.
 //!
-//! What the service would refuse is left out or said in another way, so that a conversation that came from elsewhere
-//! goes on: empty texts, thinking of other models, ids and names with characters it does not take.
+//! Content that the service would refuse is left out or written in another way, so that a conversation with another
+//! provider can continue: empty texts, thinking of other models, ids and names with characters it does not take.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::blocks::{BLOCK, CITATIONS, SIGNATURE};
 use super::encode::write;
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
 
-/// The blocks of a message, with commas between them; nothing when there is nothing to say.
+/// The blocks of a message, with commas between them; empty when there are none.
 pub(super) fn blocks(message: &Message, model: &str) -> Vec<u8> {
     let mut blocks = Blocks { out: Vec::new() };
     let assistant = message.role() == Role::Assistant;
@@ -106,7 +106,8 @@ fn citations(part: &Part) -> Option<Box<RawValue>> {
     }
 }
 
-/// The arguments as the model wrote them. What is no JSON object is put into one, as Anthropic's manual proposes.
+/// The arguments as the model wrote them. A text that is not a JSON object is put into one, as Anthropic's manual
+/// proposes.
 fn input(call: &ToolCall) -> Cow<'_, RawValue> {
     let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
     match serde_json::from_str::<&RawValue>(text) {
@@ -136,7 +137,7 @@ fn identifier(text: &str) -> Cow<'_, str> {
 fn tool_result(result: &ToolResult) -> Block<'_> {
     let failed = !result.status.is_success();
     let content = match result.text() {
-        // An error must say something.
+        // An error must have a text.
         text if failed && text.trim().is_empty() => Cow::Borrowed(result.status.as_str()),
         text => text,
     };

@@ -1,14 +1,14 @@
 //! The Anthropic Messages wire format, spoken by Anthropic and by the servers that imitate it.
 //!
 //! - Thinking goes back unchanged and in place to the model it came from: its signature is bound to that model. Blocks
-//!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any model
-//!   of this format.
+//!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any
+//!   model of this format.
 //! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra):
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
-//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::StopReason::PauseTurn); to go on, send
-//!   the conversation with it again. An agent does so by itself, as a further step.
+//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::StopReason::PauseTurn); to go on,
+//!   send the conversation with it again. An agent does so by itself, as a further step.
 
 mod blocks;
 mod decode;
@@ -44,8 +44,8 @@ const WITHOUT_SCHEMA: [&str; 7] = [
 
 /// A model reached by the Anthropic Messages wire format.
 ///
-/// - Its server is at the address in the environment variable `ANTHROPIC_BASE_URL`, else at `https://api.anthropic.com`;
-///   an address is written without `/v1`.
+/// - Its server is at the address in the environment variable `ANTHROPIC_BASE_URL`, else at
+///   `https://api.anthropic.com`; an address is written without `/v1`.
 /// - Its key is `ANTHROPIC_API_KEY`, sent as `x-api-key`, and when there is none the token `ANTHROPIC_AUTH_TOKEN`, sent
 ///   as `Authorization: Bearer`.
 /// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Claude models that take one (all since
@@ -53,8 +53,8 @@ const WITHOUT_SCHEMA: [&str; 7] = [
 /// - An answer has at most 16,384 tokens, and a `thinking` budget beside them, unless
 ///   [`ModelSettings::max_tokens`](crate::ModelSettings::max_tokens) is set: the format wants a limit in every call.
 /// - A seed is not sent, since the format has none.
-/// - [`ToolChoice::Required`](crate::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the format does
-///   not allow both.
+/// - [`ToolChoice::Required`](crate::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the format
+///   does not allow both.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///

@@ -1,7 +1,7 @@
 //! From a JSON Schema to the part of JSON Schema that Anthropic's structured output enforces.
 //!
-//! What only narrows a value (lengths, ranges, patterns) moves into the description, where the model reads it. What
-//! would change the shape is an error that names the field.
+//! A keyword that only narrows a value (lengths, ranges, patterns) moves into the description, where the model reads
+//! it. What would change the shape is an error that names the field.
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,7 @@ const SHAPES: [&str; 8] = [
 /// The schema as the service takes it.
 ///
 /// # Errors
-/// What cannot be said, naming the field and what to do.
+/// The error for a schema that cannot be expressed: the field and what to do.
 pub(super) fn strict(schema: &Value) -> Result<Value, String> {
     let definitions = schema.get("$defs").and_then(Value::as_object);
     let mut strict = Strict { definitions, open: Vec::new(), path: Vec::new() }.schema(schema)?;
@@ -75,7 +75,7 @@ impl<'a> Strict<'a> {
         Ok(Value::Object(strict))
     }
 
-    /// What kind of value it is; takes out of `rest` what it has said.
+    /// The type of a value; removes from `rest` what the type covers.
     fn shape(
         &mut self,
         object: &'a Map<String, Value>,
@@ -161,7 +161,7 @@ impl<'a> Strict<'a> {
                 Ok(())
             }
             _ => {
-                // The widths of Rust's numbers say nothing to a model.
+                // The widths of Rust's numbers mean nothing to a model.
                 rest.remove("format");
                 Ok(())
             }

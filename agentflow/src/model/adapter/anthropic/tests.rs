@@ -1,4 +1,4 @@
-//! What a request looks like on the wire, and what becomes of an answer, without a server.
+//! Requests as they are sent, and answers as they are read, without a server.
 
 use std::sync::Arc;
 

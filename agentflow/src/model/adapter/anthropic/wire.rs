@@ -1,7 +1,7 @@
 //! The shapes of answers, read straight out of the received bytes.
 //!
-//! Lenient: unknown fields are skipped, known ones may be absent or `null`. Blocks are kept as the raw text they came
-//! as; what they mean is decided elsewhere.
+//! Lenient: unknown fields are skipped, known ones may be absent or `null`. Blocks are kept as the raw text that they
+//! arrived as; what they mean is decided elsewhere.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_json::value::RawValue;
 
-/// The fields of a block, each as the text it came as.
+/// The fields of a block, each as its unchanged text.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// One event of a stream. The kinds differ in which fields they have; a large one that comes once is left as it came,
@@ -32,7 +32,7 @@ pub(super) struct Event<'a> {
     pub(super) usage: Option<&'a RawValue>,
 }
 
-/// What an event adds to a block, or at the end to the message.
+/// The part that an event adds to a block, or at the end to the message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(rename = "type", borrow, default)]

@@ -31,7 +31,7 @@ pub(crate) struct GeminiDecoder {
 impl Decode for GeminiDecoder {
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
         match event.data.trim_ascii() {
-            // Google says neither; some servers in between do.
+            // Google sends neither; some proxies do.
             b"[DONE]" => return Ok(Flow::End),
             b"" => return Ok(Flow::More),
             _ => {}
@@ -41,7 +41,7 @@ impl Decode for GeminiDecoder {
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
-        // What a streamed answer comes as when the server does not know `alt=sse`.
+        // The form of a streamed answer from a server that does not know `alt=sse`.
         if body.trim_ascii_start().starts_with(b"[") {
             let pieces: Vec<&RawValue> =
                 serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
@@ -85,7 +85,7 @@ impl GeminiDecoder {
         }
     }
 
-    /// Reads one object; says whether it had the candidate that is read, the first.
+    /// Reads one object; returns whether it had the candidate that is read, the first.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
         let piece: Answer<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
         if piece.error.is_some() {
@@ -198,7 +198,7 @@ impl GeminiDecoder {
 
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
     match reason {
-        // Some servers in between say that the model called a function, in words of their own.
+        // Some proxies have finish reasons of their own for a function call.
         "STOP" | "" if calls => StopReason::ToolCalls,
         "STOP" | "" => StopReason::Stop,
         "MAX_TOKENS" | "CONTINUATION" => StopReason::Length,
@@ -278,7 +278,7 @@ mod tests {
             "IMAGE_RECITATION",
         ] {
             assert_eq!(stop(said(), reason), StopReason::ContentFilter, "{reason}");
-            // What is left of an answer may be nothing.
+            // An answer may be empty.
             let bare = json!({"candidates": [{"finishReason": reason, "index": 0}]});
             let response = read(&[bare]).expect("no error").expect("an end");
             assert_eq!((response.stop_reason, response.message.parts()), (StopReason::ContentFilter, &[][..]));

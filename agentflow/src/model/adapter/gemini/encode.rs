@@ -16,7 +16,7 @@ use crate::tool_definition::ToolDefinition;
 /// Fields that only the conversation itself may set.
 const OURS: [&str; 2] = ["contents", "systemInstruction"];
 
-/// What of a host's own fields belongs into `generationConfig`; everything else goes to the top of the request.
+/// The fields of a host's own that belong into `generationConfig`; all others go to the top of the request.
 const GENERATION: &[&str] = &[
     "audioTimestamp",
     "candidateCount",

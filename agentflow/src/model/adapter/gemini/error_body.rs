@@ -1,4 +1,4 @@
-//! What an error of the server means, and which ends of an answer are errors.
+//! From the body of a server's error to its meaning, and which ends of an answer are errors.
 
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ pub(super) fn blocked(reason: &str, message: &str, data: &[u8]) -> ModelError {
         .with_body(String::from_utf8_lossy(data))
 }
 
-/// The end of an answer that is none. The model wrote something that Google could not read; another try mostly helps.
+/// The error for a finish reason that leaves no answer. The model wrote something that Google could not read; another
+/// try mostly helps.
 pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
     let kind = match reason {
         "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => ModelErrorKind::Server,
@@ -49,7 +50,7 @@ pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
     Some(ModelError::new(kind, format!("the answer cannot be used ({reason}){more}")).with_provider_code(reason))
 }
 
-/// What an error says of itself.
+/// The fields of an error.
 #[derive(Debug)]
 struct Problem<'a> {
     message: &'a str,
@@ -113,7 +114,7 @@ impl<'a> Problem<'a> {
         {
             error = error.with_retry_after(wait);
         }
-        // What is used up for today is not there again in the seconds that such an error names.
+        // A quota of the day is not available again after the seconds that such an error names.
         let quotas = self.detail("google.rpc.QuotaFailure").and_then(|failure| failure["violations"].as_array());
         let daily = |quota: &Value| quota["quotaId"].as_str().is_some_and(|id| id.contains("PerDay"));
         if quotas.is_some_and(|quotas| quotas.iter().any(daily)) { error.permanent() } else { error }

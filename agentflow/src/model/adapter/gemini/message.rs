@@ -10,18 +10,18 @@ use serde_json::value::RawValue;
 use super::{MADE_ID, PROVIDER, generation};
 use crate::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
 
-/// What Google has a client send in place of the signature of a call that the model did not make: models from Gemini 3
-/// on refuse a call without one.
+/// The text that Google has a client send in place of the signature of a call that the model did not make: models from
+/// Gemini 3 on refuse a call without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The parts with commas between them; empty when there is nothing to say.
+/// The parts with commas between them; empty when there are none.
 pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
     let mut out = Parts(Vec::new());
     match message.role() {
         Role::Assistant => assistant(&mut out, message, model),
         role => {
             let mut results: Vec<&ToolResult> = message.results().map(Deref::deref).collect();
-            // Without ids of its own the provider tells the results by their order.
+            // Without ids of its own the provider matches results to calls by their order.
             results.sort_by_key(|result| made_number(&result.call_id));
             for result in results {
                 out.put(&WirePart { function_response: Some(response(result)), ..WirePart::default() });
@@ -72,7 +72,7 @@ fn assistant(out: &mut Parts, message: &Message, model: &str) {
     }
 }
 
-/// Writes this model's reasoning as it came; returns the signature of the part after it, if that is what it holds.
+/// Writes this model's reasoning unchanged; returns the signature of the part after it, if that is what it holds.
 fn reasoned<'a>(out: &mut Parts, reasoning: &'a Reasoning) -> Option<&'a str> {
     let opaque = reasoning.opaque.as_deref().unwrap_or(&Value::Null);
     if let Some(part) = opaque.get("part") {

@@ -8,8 +8,8 @@
 //! - Calls that come without an id are given one, which is not sent back; their results go back in the order of the
 //!   calls.
 //! - All instructions of a conversation go to one place before it, since the format has no other.
-//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra). Those of
-//!   `generationConfig`, such as `topK` and `thinkingConfig`, are put there; all others, such as `safetySettings`,
+//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra). Those
+//!   of `generationConfig`, such as `topK` and `thinkingConfig`, are put there; all others, such as `safetySettings`,
 //!   `cachedContent` and `labels`, to the top of the request. `generationConfig` and `toolConfig` given as objects are
 //!   merged into ours and win; `tools`, such as `[{"googleSearch": {}}]`, are offered beside the agent's own.
 
@@ -33,7 +33,7 @@ use crate::model::{ModelError, ModelErrorKind, ModelRequest, OutputMode, SecretP
 
 /// Added to an address that names no version.
 const VERSION: &str = "v1beta/";
-/// How the ids of calls begin that came without one.
+/// The beginning of the ids that are given to calls without one.
 const MADE_ID: &str = "gemini_call_";
 
 /// A model reached by the Gemini generateContent wire format.
@@ -61,8 +61,8 @@ pub struct Gemini(Arc<HttpAdapter<GenerateContent>>);
 http_model!(Gemini, GenerateContent);
 
 impl Gemini {
-    /// Describes a model by the name that its server knows, such as `gemini-2.5-flash` or `tunedModels/mine`. The name is
-    /// part of the address: no segment of it may be empty, `.` or `..`.
+    /// Describes a model by the name that its server knows, such as `gemini-2.5-flash` or `tunedModels/mine`. The name
+    /// is part of the address: no segment of it may be empty, `.` or `..`.
     pub fn builder(model: impl Into<Arc<str>>) -> HttpModelBuilder<Self> {
         HttpModelBuilder::new(model)
     }
@@ -131,7 +131,8 @@ fn output_mode(model: &str, with_tools: bool) -> OutputMode {
     }
 }
 
-/// The number in the name of a Gemini model; `None` for other models. A name that ends in `latest` is one of the newest.
+/// The number in the name of a Gemini model; `None` for other models. A name that ends in `latest` is one of the
+/// newest.
 fn generation(model: &str) -> Option<f32> {
     let name = model.rsplit('/').next()?.strip_prefix("gemini-")?;
     if name.ends_with("-latest") && !name.starts_with(|c: char| c.is_ascii_digit()) {

@@ -1,8 +1,8 @@
 //! From a JSON Schema to the part of it that Gemini takes (`responseJsonSchema`, `parametersJsonSchema`). Pure.
 //!
-//! What only narrows a value further (`maxLength`, say) is put into the description instead, since an answer and a
-//! tool's arguments are checked again by the type they are read into. What cannot be said at all is an error for an
-//! answer; a tool's schema is cut down to what can be said.
+//! A keyword that only narrows a value (`maxLength`, say) is put into the description instead, since an answer and a
+//! tool's arguments are checked again by the type they are read into. A keyword without any such form is an error for
+//! an answer; a tool's schema is reduced to what can be expressed.
 
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ const FORMATS: &[&str] = &["date-time", "date", "time"];
 /// The schema of an answer.
 ///
 /// # Errors
-/// What cannot be expressed, with the path of the field and what to write instead.
+/// The error for a schema that cannot be expressed: the path of the field and what to write instead.
 pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
     for (name, definition) in definitions(&out) {
@@ -88,7 +88,7 @@ fn whole(schema: &Value, strict: bool) -> Result<Value, String> {
 type Path = Vec<String>;
 
 struct Walk {
-    /// Whether what cannot be said is an error.
+    /// Whether a keyword that cannot be expressed is an error.
     strict: bool,
 }
 
@@ -154,7 +154,7 @@ impl Walk {
         }
     }
 
-    /// A schema that says no type.
+    /// A schema without a type.
     fn any(&self, path: &Path, schema: Value) -> Result<Value, String> {
         match self.strict {
             true => Err(refused(path, "takes any JSON", "give it a type")),
@@ -195,7 +195,7 @@ impl Walk {
             };
             out.insert("additionalProperties".to_owned(), additional);
         }
-        // An answer is checked again, so one that fits several of `oneOf` is told apart there.
+        // An answer is checked again, so one that fits several of `oneOf` is refused there.
         for (name, to) in [("prefixItems", "prefixItems"), ("oneOf", "anyOf"), ("anyOf", "anyOf")] {
             let Some(schemas) = given.get(name).and_then(Value::as_array) else { continue };
             let mut children = Vec::new();
@@ -361,7 +361,7 @@ mod tests {
             "additionalProperties": false,
         });
         let mut expected = schema.clone();
-        // The tuple's length is said by its parts.
+        // The parts fix the tuple's length.
         expected["properties"]["pair"].as_object_mut().unwrap().remove("items");
         assert_eq!(answer(&schema), Ok(expected));
     }

@@ -110,7 +110,7 @@ pub(super) struct WireUsage {
     pub(super) thoughts_token_count: Option<u64>,
     #[serde(default, deserialize_with = "count")]
     pub(super) cached_content_token_count: Option<u64>,
-    /// What the results of tools that Google runs had the model read.
+    /// The tokens of results of tools that Google runs.
     #[serde(default, deserialize_with = "count")]
     pub(super) tool_use_prompt_token_count: Option<u64>,
 }

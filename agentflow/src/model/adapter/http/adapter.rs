@@ -36,10 +36,10 @@ pub(crate) trait WireFormat: Sized + Send + Sync + 'static {
     /// The meaning of an answer whose status is not 2xx. Build the error with [`Refusal::error`].
     fn refused(refusal: &Refusal<'_>) -> ModelError;
 
-    /// How the model is brought to answer in a given shape, when the host does not say it.
+    /// How the model is brought to answer in a given shape, when the host has not set it.
     fn output_mode(&self, server: &Server, with_tools: bool) -> OutputMode;
 
-    /// What in a schema the provider cannot express.
+    /// Refuses a schema that the provider cannot express, naming the field.
     fn check_schema(schema: &Value) -> Result<(), String>;
 }
 
@@ -154,7 +154,7 @@ pub(crate) trait FromParts: Sized {
     fn from_adapter(adapter: HttpAdapter<Self::Format>) -> Self;
 }
 
-/// What a builder knows.
+/// The values of a builder.
 struct Parts {
     model: Arc<str>,
     server: ServerBuilder,
@@ -190,8 +190,8 @@ impl<M: HttpModel> HttpModelBuilder<M> {
         Self { parts: Parts { model: model.into(), server, output_mode: None }, model: PhantomData }
     }
 
-    /// Sets the server's address, in the form in which the provider's own clients take it. A query (`?api-version=..`) is
-    /// kept. Default: the provider's environment variable for it, else the provider's own server.
+    /// Sets the server's address, in the form in which the provider's own clients take it. A query (`?api-version=..`)
+    /// is kept. Default: the provider's environment variable for it, else the provider's own server.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.parts.server.base_url = Some(url.into());
         self

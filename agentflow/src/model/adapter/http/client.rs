@@ -28,7 +28,7 @@ struct Kept {
     client: Client,
 }
 
-/// What clients differ in.
+/// The properties in which clients differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     tls: bool,
@@ -80,7 +80,7 @@ fn build(kind: Kind) -> Result<Client, ModelError> {
         .tls_backend_preconfigured(if kind.tls { verified()? } else { unused() })
         .connect_timeout(kind.connect_timeout)
         .user_agent(USER_AGENT)
-        // A redirect would take the key to an address that nobody named.
+        // A redirect would take the key to an address that the host has not named.
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|error| {
@@ -109,7 +109,7 @@ fn verified() -> Result<ClientConfig, ModelError> {
     Ok(CONFIG.get_or_init(|| config).clone())
 }
 
-/// TLS for a client that only makes plain HTTP calls: it trusts nobody and reads no certificates from the disk.
+/// TLS for a client that only makes plain HTTP calls: it trusts no server and reads no certificates from the disk.
 fn unused() -> ClientConfig {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     CONFIG
@@ -157,7 +157,7 @@ mod tests {
     #[tokio::test]
     async fn clients_of_both_kinds_can_be_built_without_a_process_wide_provider() {
         build(kind(false)).expect("plain");
-        // A machine without certificates cannot verify anybody, and then it says so.
+        // A machine without certificates cannot verify a server, and the error says so.
         match verified() {
             Ok(_) => drop(build(kind(true)).expect("TLS")),
             Err(error) => assert!(error.message().contains("certificates"), "{error}"),

@@ -1,8 +1,9 @@
 //! One call over HTTP as a stream: send, wait, try again, read.
 //!
-//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is made again when
-//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer. Once
-//! a piece was handed on it is never made again, and neither is one whose answer broke off: that one may have been paid.
+//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is retried when
+//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer.
+//! Once a piece was yielded it is never retried, and neither is one whose answer broke off: that one may have been
+//! paid.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use crate::{mask, text};
 const MAX_REFUSAL: usize = 64 * 1024;
 /// The most of each text that an error keeps, the body among them.
 const MAX_ERROR_TEXT: usize = 4 * 1024;
-/// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with it;
-/// a connection whose body was not read to the end cannot be used again.
+/// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with
+/// it; a connection whose body was not read to the end cannot be used again.
 const DRAIN: Duration = Duration::from_millis(100);
 const MAX_DRAIN: usize = 1024 * 1024;
 
@@ -59,7 +60,7 @@ struct Exchange<F: WireFormat> {
     retried_by_caller: bool,
     retries: u32,
     handed_on: bool,
-    /// What ends the stream once the pieces before it are handed on.
+    /// The error that ends the stream once the pieces before it are yielded.
     failed: Option<ModelError>,
 }
 
@@ -77,7 +78,7 @@ struct Reading<D> {
     /// The first piece of the body, until it is read.
     first: Option<Bytes>,
     body: Body,
-    /// How many bytes of the body were taken in.
+    /// How many bytes of the body were read.
     taken: u64,
     decoder: D,
 }
@@ -121,7 +122,7 @@ pub(super) fn read_events(body: &[u8], mut decoder: impl Decode) -> Result<Model
 }
 
 impl<F: WireFormat> Exchange<F> {
-    /// The next pieces, as many as there are; what ends the stream comes alone.
+    /// The next pieces, as many as there are; an error comes alone.
     async fn next(&mut self) -> Option<Result<VecDeque<ModelEvent>, ModelError>> {
         loop {
             if !self.deltas.is_empty() {
@@ -176,7 +177,7 @@ impl<F: WireFormat> Exchange<F> {
         if until >= self.deadline.at {
             return Err(error);
         }
-        tracing::debug!(kind = error.kind().as_str(), status = error.status(), ?wait, "the model call is made again");
+        tracing::debug!(kind = error.kind().as_str(), status = error.status(), ?wait, "the model call is retried");
         sleep_until(until).await;
         self.retries += 1;
         Ok(Stage::Send)
@@ -196,14 +197,14 @@ impl<F: WireFormat> Exchange<F> {
                     self.complete(&mut reading)
                 }
                 Err(error) if self.handed_on || !self.deltas.is_empty() => Err(reading.signed(error)),
-                // All that came is an error: what a retry would repeat is nothing.
+                // Nothing but an error arrived, so a retry repeats nothing.
                 Err(error) => self.again(reading.signed(error)).await,
             },
             Ok(None) => {
                 reading.finish(&mut self.deltas)?;
                 self.complete(&mut reading)
             }
-            // The model had said that it was done: its answer is whole, and only the end of the body is missing.
+            // After the provider's sign of the end the answer is whole; only the end of the body is missing.
             Err(error) => self.complete(&mut reading).map_err(|_| error),
         }
     }
@@ -254,7 +255,7 @@ impl<D: Decode> Reading<D> {
         let _ = timeout(DRAIN, rest).await;
     }
 
-    /// Adds what the head of the answer said.
+    /// Adds the status and the request's id from the head of the answer.
     fn signed(&self, error: ModelError) -> ModelError {
         let error = match error.status() {
             None => error.with_status(self.response.status().as_u16()),
@@ -287,7 +288,7 @@ async fn attempt<F: WireFormat>(
     Ok((response, first))
 }
 
-/// Reads a refusal as far as it comes and lets the adapter say what it means.
+/// Reads a refusal as far as it arrives; the wire format makes the error of it.
 async fn refusal<F: WireFormat>(
     settings: &HttpSettings,
     outgoing: &Outgoing,
@@ -307,7 +308,7 @@ async fn refusal<F: WireFormat>(
     F::refused(&Refusal { status, headers, body: &body })
 }
 
-/// How the body is to be read: as it says of itself, else as it was asked for.
+/// How the body is to be read: by its content type, else by whether a stream was asked for.
 fn body_of(response: &Response, stream: bool) -> Result<Body, ModelError> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -340,7 +341,7 @@ fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {
     for secret in hidden {
-        // A very short one is no key and would be found everywhere.
+        // A very short one is not a key and would be found everywhere.
         if secret.expose().len() >= 6
             && let Some(without) = mask::without(&text, secret.expose(), "[hidden]")
         {

@@ -18,7 +18,7 @@ pub(crate) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// An error that carries what this answer says about itself. Without a message of the provider's the body's
+    /// An error that carries the status, id and body of this answer. Without a message of the provider's the body's
     /// beginning is shown.
     pub(crate) fn error(&self, kind: ModelErrorKind, message: Option<String>) -> ModelError {
         let message = message.unwrap_or_else(|| {
@@ -42,7 +42,7 @@ impl Refusal<'_> {
     }
 }
 
-/// The class of a status that is not 2xx, where the provider says nothing more.
+/// The class of a status that is not 2xx, where the provider adds nothing.
 pub(crate) fn kind_of_status(status: u16) -> ModelErrorKind {
     match status {
         300..=399 => ModelErrorKind::InvalidResponse,
@@ -77,7 +77,7 @@ pub(super) fn transport(error: reqwest::Error, host: &str, connect_timeout: Dura
     ModelError::new(ModelErrorKind::Transport, message).with_source(error)
 }
 
-/// The innermost cause; the layers above it only say that something failed.
+/// The innermost cause; the layers above it only report that something failed.
 pub(super) fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

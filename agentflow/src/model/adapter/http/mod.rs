@@ -1,6 +1,7 @@
 //! What the adapters share: one HTTP client, time-outs, retries, server-sent events.
 //!
-//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module knows no provider, and no key leaves it in an error.
+//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module
+//! knows no provider, and no key leaves it in an error.
 
 mod adapter;
 mod client;
@@ -28,7 +29,7 @@ use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
 
 /// Reads one answer. It is cloned before each attempt.
 pub(crate) trait Decode: Clone + Send + Sync + 'static {
-    /// Takes one server-sent event. What it does not know it skips.
+    /// Takes one server-sent event. It skips events that it does not know.
     fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError>;
 
     /// Takes an answer that is one JSON document.
@@ -43,7 +44,7 @@ pub(crate) trait Decode: Clone + Send + Sync + 'static {
 pub(crate) enum Flow {
     /// More may follow.
     More,
-    /// The provider has said that this was the last one.
+    /// This was the last one, by the provider's own sign.
     End,
 }
 
@@ -52,13 +53,13 @@ pub(crate) struct Outgoing {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether a stream was asked for; decides how an answer is read that does not say what it is.
+    /// Whether a stream was asked for; decides how an answer without a content type is read.
     pub(crate) stream: bool,
-    /// What must not be seen in an error, should the server send it back.
+    /// Texts that must not be seen in an error, should the server send them back.
     pub(crate) hidden: Vec<Secret>,
 }
 
-/// The pieces that a decoder hands on.
+/// The pieces that a decoder has read and the stream has not yielded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     wanted: bool,
@@ -66,12 +67,12 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// A queue that keeps pieces only when somebody wants them.
+    /// A queue that keeps pieces only when they are wanted.
     pub(crate) fn new(wanted: bool) -> Self {
         Self { wanted, queue: VecDeque::new() }
     }
 
-    /// Hands on a piece; it is not even made when nobody wants it.
+    /// Adds a piece; it is not even made when pieces are not wanted.
     pub(crate) fn push(&mut self, piece: impl FnOnce() -> ModelEvent) {
         if self.wanted {
             self.queue.push_back(piece());

@@ -1,4 +1,4 @@
-//! When a call is made again, and after how long.
+//! When a call is retried, and after how long.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ fn backoff(settings: &HttpSettings, made: u32, chance: f64) -> Duration {
     doubled.min(settings.retry_cap).mul_f64(1.0 - 0.25 * chance)
 }
 
-/// What the provider asks: milliseconds, seconds (also with a fraction), or a date.
+/// The wait that the provider asks for: milliseconds, seconds (also with a fraction), or a date.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name| text(name)?.parse::<f64>().ok();

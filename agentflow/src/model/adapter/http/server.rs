@@ -124,7 +124,7 @@ fn warn_of_plain_text(url: &Url) {
     }
 }
 
-/// What a host says about a server.
+/// A server as the host describes it.
 pub(crate) struct ServerBuilder {
     provider: &'static Provider,
     pub(crate) base_url: Option<String>,
@@ -194,8 +194,8 @@ fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     Ok(url)
 }
 
-/// What in an address may be a key: the password, also as the header that the client makes of it, and the values of the
-/// query but for the version that some want there.
+/// The parts of an address that may be keys: the password, also as the header that the client makes of it, and the
+/// values of the query but for the version that some want there.
 fn keys_in(url: &Url) -> Vec<Secret> {
     let mut keys = Vec::new();
     if let Some(written) = url.password() {

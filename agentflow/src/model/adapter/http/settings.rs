@@ -40,9 +40,9 @@ impl HttpSettings {
         self
     }
 
-    /// Sets the longest time between two pieces of an answer's body. A keep-alive of the server is such a piece: it shows
-    /// that the connection lives. Default 5 min: OpenAI's own client waits 10 min because it has one figure for this and
-    /// the first byte, and a model may think between two pieces that it shows.
+    /// Sets the longest time between two pieces of an answer's body. A keep-alive of the server is such a piece: it
+    /// shows that the connection lives. Default 5 min: OpenAI's own client waits 10 min because it has one figure for
+    /// this and the first byte, and a model may think between two pieces that it shows.
     #[must_use]
     pub fn idle_timeout(mut self, longest: Duration) -> Self {
         self.idle_timeout = longest;

@@ -2,7 +2,7 @@
 //!
 //! Follows the WHATWG rules (line ends, byte order mark, comments, fields), with one difference: an event that the body
 //! ends in the middle of is offered by [`SseReader::finish`], since some servers leave out the last blank line. It does
-//! no I/O and never waits: an event is handed on as soon as its blank line has arrived.
+//! no I/O and never waits: an event is passed on as soon as its blank line has arrived.
 
 use super::Flow;
 use crate::model::ModelError;
@@ -35,7 +35,7 @@ pub(super) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes the next bytes and calls `each` for every event they complete, until it says that it has seen the end.
+    /// Takes the next bytes and calls `each` for every event they complete, until `each` returns [`Flow::End`].
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -73,7 +73,7 @@ impl SseReader {
         Ok(Flow::More)
     }
 
-    /// The body has ended: whatever event it ended in, as far as it came.
+    /// The body has ended: calls `each` for the event that it ended in, as far as it arrived.
     pub(super) fn finish(
         &mut self,
         mut each: impl FnMut(SseEvent<'_>) -> Result<Flow, ModelError>,

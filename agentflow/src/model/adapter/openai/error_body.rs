@@ -1,4 +1,5 @@
-//! What an error of the server means. The shapes differ; the fields are looked for where the known servers put them.
+//! From the body of a server's error to its meaning. The shapes differ; the fields are looked for where the known
+//! servers put them.
 
 use serde_json::Value;
 
@@ -30,7 +31,7 @@ pub(in crate::model::adapter) fn in_answer(raw: &str) -> ModelError {
     problem.finish(ModelError::new(kind, message).with_body(raw), permanent)
 }
 
-/// What an error says of itself.
+/// The fields of an error.
 #[derive(Debug, Default)]
 struct Problem {
     message: String,
@@ -55,7 +56,7 @@ impl Problem {
             _ => Some(text("message")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("detail")),
         };
         let code = text("code");
-        // The type of an event of the Responses API, which says nothing about the error in it.
+        // The type of an event of the Responses API, which does not describe the error in it.
         let kind = Some(text("type")).filter(|kind| kind != "error").unwrap_or_default();
         Self { message, kind, number: code.parse().ok(), code }
     }
@@ -67,7 +68,7 @@ impl Problem {
         if says("insufficient_quota") {
             return (ModelErrorKind::RateLimited, true);
         }
-        // `exceed_context_size_error` is llama.cpp's; vLLM and others only say it in the message.
+        // `exceed_context_size_error` is llama.cpp's; vLLM and others have it only in the message.
         if says("context_length_exceeded")
             || says("exceed_context_size_error")
             || status == Some(400) && self.message.contains("maximum context length")
@@ -77,7 +78,7 @@ impl Problem {
         if says("content_filter") || says("content_policy_violation") {
             return (ModelErrorKind::ContentFilter, false);
         }
-        // The Responses API says it with status 400.
+        // The Responses API sends it with status 400.
         if says("model_not_found") && status.is_none_or(|status| matches!(status, 400 | 404)) {
             return (ModelErrorKind::NotFound, false);
         }

@@ -3,7 +3,7 @@
 use crate::model::OutputMode;
 use crate::model::adapter::http::Server;
 
-/// How a server is brought to answer in a given shape, when the host does not say it.
+/// How a server is brought to answer in a given shape, when the host has not set it.
 ///
 /// Some servers other than OpenAI's keep the model to the schema from its first token on, so that it can call no tool;
 /// there the answer is a call as well.

@@ -1,8 +1,8 @@
 //! From a JSON Schema to the part of it that OpenAI's strict mode takes. Pure.
 //!
-//! In strict mode every property is required, no object has further ones, and only some keywords are known. What only
-//! narrows a value further (`maxLength`, say) is put into the description instead, since the answer is checked again by
-//! the type it is read into. What cannot be said at all is an error that names the field.
+//! In strict mode every property is required, no object has further ones, and only some keywords are known. A keyword
+//! that only narrows a value (`maxLength`, say) is put into the description instead, since the answer is checked again
+//! by the type it is read into. A keyword without any such form is an error that names the field.
 
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,7 @@ const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "ho
 /// The schema in strict form.
 ///
 /// # Errors
-/// What cannot be expressed, with the path of the field and what to write instead.
+/// The error for a schema that cannot be expressed: the path of the field and what to write instead.
 pub(in crate::model::adapter) fn strict(schema: &Value) -> Result<Strict, String> {
     let mut walk = Walk { nulled: false };
     let mut path = Vec::new();
@@ -180,7 +180,7 @@ impl Walk {
             path.push(name.clone());
             let mut strict = self.schema(property, path)?;
             path.pop();
-            // What has a default is written in any case; a `null` would not do for it.
+            // A field with a default is always written; `null` would not stand for it.
             let has_default = property.get("default").is_some_and(|value| !value.is_null());
             if !required.contains(&name.as_str()) && !has_default && !takes_null(&strict) {
                 strict = nullable(strict);
@@ -236,7 +236,7 @@ impl Walk {
         if schema.get("properties").is_some() {
             return Err(refused(path, "has fields and variants at once", "give the variants a field of their own"));
         }
-        // A type beside the variants says no more than they do.
+        // A type beside the variants adds nothing to them.
         out.remove("type");
         let variants = variants.iter().map(|variant| self.schema(variant, path)).collect::<Result<Vec<_>, _>>()?;
         out.insert("anyOf".to_owned(), variants.into());
@@ -289,7 +289,7 @@ fn values(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     out.insert("enum".to_owned(), values.into());
 }
 
-/// A format of a text that is not known becomes words; the formats of numbers are Rust's and say nothing to a model.
+/// A format of a text that is not known becomes words; the formats of numbers are Rust's and mean nothing to a model.
 fn format(schema: &Map<String, Value>, out: &mut Map<String, Value>) {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
     if !is_type(out, "string") {

@@ -92,7 +92,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Reads one object; says whether it had the choice that is read, the first.
+    /// Reads one object; returns whether it had the choice that is read, the first.
     fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
         let chunk: Chunk<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
         if let Some(error) = chunk.error {
@@ -137,7 +137,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Servers that use several names for it say the same by each.
+    /// Servers that use several names for it send the same in each.
     fn reasoning(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
         self.reasoning_content |= !delta.reasoning_content.is_empty();
         if !delta.reasoning_content.is_empty() || !delta.reasoning.is_empty() {
@@ -214,7 +214,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Which call a piece belongs to. The index decides, unless the piece says that it begins another call: some servers
+    /// Which call a piece belongs to. The index decides, unless the piece begins another call: some servers
     /// leave the index out or give the same one to every call.
     fn number(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
         let slot = match index {
@@ -262,7 +262,7 @@ fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
         "length" => StopReason::Length,
         "content_filter" => StopReason::ContentFilter,
         "tool_calls" | "function_call" => StopReason::ToolCalls,
-        // Ollama says `stop` when it wants tools called.
+        // Ollama sends `stop` when the model calls tools.
         "stop" | "" if calls => StopReason::ToolCalls,
         "stop" | "" if refused => StopReason::Refusal,
         "stop" | "" => StopReason::Stop,

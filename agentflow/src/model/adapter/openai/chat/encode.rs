@@ -124,7 +124,7 @@ fn encoded_message(message: &Message, model: &str) -> Vec<u8> {
     match message.role() {
         Role::Assistant => put(&assistant(message, model)),
         Role::System => put(&WireMessage { content: content(message, false), ..WireMessage::of("system") }),
-        // What a tool message holds beside results can only be said by the user.
+        // A tool message has no place for anything beside results; a user message has.
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
@@ -179,7 +179,7 @@ fn wire_call<'a>(call: &'a ToolCall, model: &str) -> WireCall<'a> {
     }
 }
 
-/// The wire has no place for a status, so a failure says it in its text.
+/// The wire has no place for a status, so the text of a failure names it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     match result.status.is_success() {
         true => result.text(),
@@ -214,7 +214,7 @@ fn wire_media(file: &Media) -> WirePart<'_> {
     };
     match (format, file.url.split_once(";base64,")) {
         (Some(format), Some((_, data))) => WirePart::InputAudio { input_audio: InputAudio { data, format } },
-        // A file by address is no part of OpenAI's format; servers that take one take it here, the others say so.
+        // OpenAI's format has no file by address; servers that take one take it here, the others refuse it.
         _ => WirePart::File { file: File { file_data: &file.url, filename: file.name.as_deref().unwrap_or("file") } },
     }
 }

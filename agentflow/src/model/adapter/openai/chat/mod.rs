@@ -1,7 +1,8 @@
 //! The OpenAI Chat Completions wire format, spoken by OpenAI, llama.cpp, Ollama, vLLM, OpenRouter and many others.
 //!
 //! What differs between them and matters here:
-//! - OpenAI limits an answer by `max_completion_tokens`; every other server is sent `max_tokens`, which all of them know.
+//! - OpenAI limits an answer by `max_completion_tokens`; every other server is sent `max_tokens`, which all of them
+//!   know.
 //! - `reasoning_content` (DeepSeek, llama.cpp, Qwen) and `reasoning_details` (OpenRouter) go back as they came to the
 //!   model they came from, since DeepSeek and OpenRouter refuse or misread a tool loop without them. Reasoning that has
 //!   only a readable form (`reasoning`, Mistral's thinking) is shown and not sent back.
@@ -29,8 +30,8 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// A model reached by the Chat Completions wire format.
 ///
-/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`; an
-///   address mostly ends with `/v1`.
+/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`;
+///   an address mostly ends with `/v1`.
 /// - Its key is `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
 /// - A typed answer is asked for as a strict `response_format` ([`OutputMode::Native`]); beside tools on a server other
 ///   than OpenAI's and Azure's as a tool call, since many then let the model call no tool.

@@ -224,7 +224,7 @@ fn pieces_of_calls_find_their_call() {
         finish("tool_calls"),
     ];
     assert_eq!(calls(&chunks), [a.clone(), b.clone()]);
-    // The same index for every call, told apart by the id.
+    // The same index for every call; the ids differ.
     let chunks = [
         piece(json!(0), json!("a"), json!("look"), json!("{\"x\":1}")),
         piece(json!(0), json!("b"), json!("see"), json!("{")),
@@ -247,7 +247,7 @@ fn pieces_of_calls_find_their_call() {
         finish("stop"),
     ];
     assert_eq!(calls(&chunks), [triple("call_3_0", "look", "{}"), triple("call_3_1", "look", "{}")]);
-    // A name that comes with every piece is said once.
+    // A name that comes with every piece is yielded once.
     let chunks = [
         piece(json!(0), json!("a"), json!("look"), json!("{")),
         piece(json!(0), json!("a"), json!("look"), json!("}")),
@@ -310,7 +310,7 @@ fn usage_is_read_wherever_it_is() {
     assert_eq!(got.raw.as_deref(), Some(&usage));
     let in_choice = json!({"choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]});
     assert_eq!(answer(&[first, in_choice]).usage.input_tokens, 5);
-    // What cannot be read is no reason to lose the answer.
+    // A count that cannot be read must not lose the answer.
     let odd = json!({"choices": [], "usage": {"prompt_tokens": "many"}});
     assert_eq!(answer(&[finish("stop"), odd]).usage.input_tokens, 0);
 }

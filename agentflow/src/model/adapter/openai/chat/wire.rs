@@ -1,7 +1,7 @@
 //! The shapes of answers, read straight out of the received bytes.
 //!
 //! Lenient on purpose: unknown fields are skipped, known ones may be absent or `null`, and where a text is expected a
-//! number or an object is taken as its JSON. What cannot be read at all is an error of the decoder.
+//! number or an object is taken as its JSON. Text that cannot be read at all is an error of the decoder.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub(super) struct Choice<'a> {
     /// Where Moonshot puts it.
     #[serde(borrow, default)]
     pub(super) usage: Option<&'a RawValue>,
-    /// Where OpenRouter puts what an upstream provider says.
+    /// Where OpenRouter puts the upstream provider's error.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }

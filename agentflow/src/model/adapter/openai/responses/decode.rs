@@ -24,7 +24,7 @@ pub(crate) struct ResponsesDecoder {
 
 #[derive(Clone, Debug)]
 struct End {
-    /// Why the answer is not whole; empty when it is, and `incomplete` when the server does not say it.
+    /// Why the answer is not whole; empty when it is, and `incomplete` when the server gives no reason.
     cut: String,
     usage: Option<Box<str>>,
     id: String,
@@ -147,7 +147,7 @@ impl ResponsesDecoder {
             }
             other => other,
         };
-        // Some servers leave the output out of the last event: then what came before stays. Where the two differ the
+        // Some servers leave the output out of the last event: then the earlier items stay. Where the two differ the
         // last event is right.
         let output = read.output.unwrap_or_default();
         bounded(output.len())?;
@@ -163,7 +163,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// Events that only repeat what others say; the first ones repeat the whole request.
+/// Events that only repeat others; the first ones repeat the whole request.
 fn says_nothing_new(name: &[u8]) -> bool {
     matches!(
         name,

@@ -21,7 +21,7 @@ const OURS: [&str; 2] = ["input", "stream"];
 /// Asks for reasoning in a form that can be sent back although nothing is stored.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-/// What the encoded pieces of a conversation depend on; `name` stands for all of it.
+/// The values on which the encoded pieces of a conversation depend; `name` stands for all of it.
 pub(super) struct Format {
     pub(super) name: String,
     pub(super) model: Arc<str>,
@@ -64,7 +64,7 @@ pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, M
     Ok(fields.finish(if request.output.is_some() { &["tools", "text"] } else { &["tools"] }))
 }
 
-/// Whether a model may reason. Those that do not refuse to be asked for encrypted reasoning.
+/// Whether a model may reason. Models that do not reason refuse the request for encrypted reasoning.
 fn reasons(model: &str) -> bool {
     let model = model.strip_prefix("ft:").unwrap_or(model);
     !["gpt-4", "gpt-3", "chatgpt-", "gpt-5-chat"].iter().any(|prefix| model.starts_with(prefix))
@@ -123,7 +123,7 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> R
     Ok(())
 }
 
-/// The shape of the answer, beside whatever the host says of its text.
+/// The shape of the answer, beside the host's own `text`.
 fn text(output: &OutputSchema, extra: Option<&Value>) -> Result<Value, ModelError> {
     let mut text = match extra {
         None => Map::new(),
@@ -188,7 +188,7 @@ fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) 
                 out.message("system", content);
             }
         }
-        // What a tool message holds beside results can only be said by the user.
+        // A tool message has no place for anything beside results; a user message has.
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
@@ -214,7 +214,7 @@ impl Items {
     }
 }
 
-/// The parts of an answer in their order. What another model made is not for this one.
+/// The parts of an answer in their order. Reasoning of another model is left out.
 fn assistant(out: &mut Items, message: &Message, format: &Format) {
     let parts = message.parts();
     let is_answer = |part: &Part| match part {
@@ -243,7 +243,7 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
     }
 }
 
-/// What this model made behind this wire format and wants to see again.
+/// The opaque item that this model made and must get back.
 fn own_opaque<'a>(reasoning: &'a Reasoning, format: &Format) -> Option<&'a Value> {
     let item = reasoning.opaque.as_deref()?;
     let own = reasoning.provider == PROVIDER.name && reasoning.model == *format.model;
@@ -271,7 +271,7 @@ fn wire_call(call: &ToolCall) -> WireItem<'_> {
     WireItem::Call { kind: "function_call", call_id, name, arguments, beside }
 }
 
-/// The wire has no place for a status that a model would see, so a failure says it in its text.
+/// The wire has no place for a status that a model would see, so the text of a failure names it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     match result.status.is_success() {
         true => result.text(),

@@ -1,6 +1,6 @@
 //! The items of an answer while it comes: announced, filled piece by piece, settled.
 //!
-//! Each piece is handed on once. What an item says at its end takes the place of its pieces, and what was not handed on
+//! Each piece is yielded once. What an item says at its end takes the place of its pieces, and what was not handed on
 //! before is handed on then, so that a server may leave out either. Nothing here reads events.
 
 use std::sync::Arc;
@@ -45,11 +45,11 @@ enum Content {
         number: usize,
         call: ToolCall,
     },
-    /// An item that means nothing here; it goes back as it came.
+    /// An item that means nothing here; it goes back unchanged.
     Other(Value),
 }
 
-/// What a piece belongs to.
+/// The part of an item that a piece belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Message,
@@ -142,7 +142,7 @@ impl Items {
             if self.kind(at) == Some(kind) {
                 return Some(at);
             }
-            // A piece that says where it belongs is not another item's.
+            // A piece that names its item does not belong to another.
             if index.is_some() || !id.is_empty() {
                 return None;
             }
@@ -189,7 +189,7 @@ impl Items {
         Content::Call { number: self.calls - 1, call: ToolCall::default() }
     }
 
-    /// Puts what an item says into its slot, or into a new one when the slot is for an item of another kind.
+    /// Puts an item into its slot, or into a new one when the slot is for an item of another kind.
     fn fill(
         &mut self,
         known: Option<usize>,
@@ -293,12 +293,12 @@ fn arguments(index: usize, more: &str, deltas: &mut Deltas) {
     deltas.push(|| ModelEvent::ToolCall(delta()));
 }
 
-/// What is said for the first time.
+/// The part that is not known yet.
 fn news(known: &mut String, said: &str) -> Option<String> {
     (known.is_empty() && !said.is_empty()).then(|| said.clone_into(known)).map(|()| said.to_owned())
 }
 
-/// Takes the whole in place of the pieces; returns what the pieces had not said, if they said the beginning of it.
+/// Takes the whole in place of the pieces; returns the rest that the pieces lack, if they are its beginning.
 fn settle<'a>(known: &mut String, whole: &'a str) -> Option<&'a str> {
     if whole.is_empty() || known == whole {
         return None;
@@ -319,7 +319,7 @@ fn readable(pieces: Option<&RawValue>) -> (String, bool) {
     )
 }
 
-/// What a call's item holds beside the call, for it to go back with: its type unless it is a function's, and fields
+/// The fields of a call's item that go back with it beside the call: its type unless it is a function's, and fields
 /// that mean nothing here. Its id and status stay behind, since nothing is stored that they could name.
 fn beside(raw: &RawValue, custom: bool) -> serde_json::Result<Option<Box<Value>>> {
     let mut item: Map<String, Value> = serde_json::from_str(raw.get())?;

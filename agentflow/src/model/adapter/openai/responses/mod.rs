@@ -5,7 +5,7 @@
 //! - Reasoning goes back unchanged and in place to the model it came from. So do items that mean nothing here, such as
 //!   a web search of the provider's own; their tools are added by `ModelSettings::extra("tools", [..])`.
 //! - A custom tool's call has free text for arguments; its result goes back as a custom tool's.
-//! - There are no stop texts and no seed.
+//! - The format has neither stop texts nor a seed.
 
 mod decode;
 mod encode;
@@ -29,11 +29,11 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// A model reached by the Responses wire format.
 ///
-/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`; an
-///   address mostly ends with `/v1`.
+/// - Its server is at the address in the environment variable `OPENAI_BASE_URL`, else at `https://api.openai.com/v1`;
+///   an address mostly ends with `/v1`.
 /// - Its key is `OPENAI_API_KEY`, sent as `Authorization: Bearer`.
-/// - A typed answer is asked for as a strict `text.format` ([`OutputMode::Native`]); beside tools on a server other than
-///   OpenAI's and Azure's as a tool call, since many then let the model call no tool.
+/// - A typed answer is asked for as a strict `text.format` ([`OutputMode::Native`]); beside tools on a server other
+///   than OpenAI's and Azure's as a tool call, since many then let the model call no tool.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
