@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Conversation, Event, EventKind, StepPath};
+use agentflow::Event;
+use agentflow::event::EventKind;
+use agentflow::message::Conversation;
+use agentflow::path::StepPath;
 
 /// What is wrong with a list of events.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use agentflow::{ModelRequest, ModelSettings, Role, ToolResult, ToolStatus};
+use agentflow::message::{Role, ToolResult, ToolStatus};
+use agentflow::model::{ModelRequest, ModelSettings};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use agentflow::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Role,
+use agentflow::Model;
+use agentflow::message::Role;
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
 };
 use futures_util::Stream;
 

@@ -5,9 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use agentflow::{
-    Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Part, Reasoning, Role, StopReason,
-    ToolCall, ToolCallDelta, Usage,
+use agentflow::Message;
+use agentflow::message::{Part, Reasoning, Role, ToolCall};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallDelta, Usage,
 };
 use serde::Serialize;
 

@@ -12,7 +12,8 @@ mod measure;
 use std::hint::black_box;
 use std::path::Path;
 
-use agentflow::{Event, MemoryStore, RunId, Runtime, SqliteStore, Store, serde_json};
+use agentflow::store::{MemoryStore, SqliteStore, Store};
+use agentflow::{Event, RunId, Runtime, serde_json};
 use cases::workflow::chain;
 use measure::{measured, median};
 use rusqlite::{Connection, params};
@@ -163,7 +164,7 @@ trait KindDefinition {
 impl KindDefinition for Event {
     fn kind_definition(&self) -> String {
         match &self.kind {
-            agentflow::EventKind::RunStarted(started) => {
+            agentflow::event::EventKind::RunStarted(started) => {
                 started.workflow().map(|workflow| workflow.definition.to_string()).unwrap_or_default()
             }
             _ => String::new(),

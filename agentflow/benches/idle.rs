@@ -18,7 +18,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use agentflow::{Approval, Handle, PauseReason, RunFilter, RunId, Runtime, SqliteStore, Store, Workflow};
+use agentflow::event::PauseReason;
+use agentflow::store::{RunFilter, SqliteStore, Store};
+use agentflow::workflow::Handle;
+use agentflow::{Approval, RunId, Runtime, Workflow};
 use cases::workflow::chain;
 use measure::{measured, median};
 

@@ -221,7 +221,8 @@ impl Media {
 /// One turn of a conversation.
 ///
 /// ```
-/// use agentflow::{Message, Role};
+/// use agentflow::Message;
+/// use agentflow::message::Role;
 ///
 /// let question = Message::user("What is 2 + 3?");
 /// assert_eq!(question.role(), Role::User);

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::{
-    HttpSettings, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret,
-    StopReason, TimeoutKind,
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::{
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret, StopReason, TimeoutKind,
 };
+use agentflow::{Message, Model};
 use futures_util::StreamExt;
 use serde_json::Value;
 use support::{Act, Server, chunked, event, response, response_with};
@@ -349,7 +349,7 @@ async fn the_error_body_is_kept_but_not_all_of_it() {
 async fn without_a_key_another_server_is_called_without_one() {
     struct NoSecrets;
     #[async_trait::async_trait]
-    impl agentflow::SecretProvider for NoSecrets {
+    impl agentflow::model::SecretProvider for NoSecrets {
         async fn secret(&self, _: &str) -> Option<Secret> {
             None
         }

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Conversation, HttpSettings, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse,
-    OutputMode, OutputSchema, Secret, ToolCall, ToolResult, ToolStatus,
+use agentflow::message::{Conversation, ToolCall, ToolResult, ToolStatus};
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, OutputMode, OutputSchema, Secret,
 };
+use agentflow::{Message, Model};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::{Act, Server, chunked, event, response};
@@ -252,7 +253,9 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
     if name == "resp-reasoning-completed-empty-stream" {
         assert!(response.text().starts_with("The sky looks blue"), "{what}: {}", response.text());
         assert_eq!(response.stop_reason.as_str(), "stop", "{what}");
-        let Some(agentflow::Part::Reasoning(reasoning)) = response.message.parts().first() else { panic!("{what}") };
+        let Some(agentflow::message::Part::Reasoning(reasoning)) = response.message.parts().first() else {
+            panic!("{what}")
+        };
         assert!(reasoning.opaque.as_ref().is_some_and(|item| item["encrypted_content"].is_string()), "{what}");
         return;
     }
@@ -283,7 +286,7 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
         .parts()
         .iter()
         .filter_map(|part| match part {
-            agentflow::Part::Reasoning(reasoning) => reasoning.opaque.as_ref()?["encrypted_content"].as_str(),
+            agentflow::message::Part::Reasoning(reasoning) => reasoning.opaque.as_ref()?["encrypted_content"].as_str(),
             _ => None,
         })
         .map(str::len)

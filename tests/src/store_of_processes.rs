@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentflow::{
-    Epoch, Event, MemoryStore, RunId, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage, async_trait,
-};
+use agentflow::store::{Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage};
+use agentflow::{Event, RunId, async_trait};
 
 /// The store as one process has it.
 #[derive(Clone, Debug)]

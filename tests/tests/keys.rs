@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Agent, EnvSecrets, HttpSettings, Model, ModelSource, RunHandle, Runtime, Secret, SecretProvider, tool, tools,
-};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{EnvSecrets, HttpSettings, ModelSource, Secret, SecretProvider};
+use agentflow::{Agent, Model, RunHandle, Runtime, tool, tools};
 use agentflow_testing::Cassette;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -364,7 +363,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
                     "its parts",
                     &format!("{:?} {:?} {:?}", error.provider_code(), error.request_id(), error.body()),
                 );
-                shown.debug("a failure", &agentflow::Failure::from(&**error));
+                shown.debug("a failure", &agentflow::error::Failure::from(&**error));
             }
         }
     }
@@ -373,7 +372,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
     cassette.finish();
     shown.push("a cassette's file", &std::fs::read_to_string(&file).unwrap());
     std::fs::remove_file(file).unwrap();
-    ended.map(agentflow::RunResult::into_output)
+    ended.map(agentflow::run::RunResult::into_output)
 }
 
 #[tokio::test]

@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use agentflow::agent::Limits;
+use agentflow::event::EventKind;
 use agentflow::middleware::{Flow, fallback_models, redact, retry};
-use agentflow::openai_chat::OpenAiChat;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, TimeoutKind};
 use agentflow::prelude::*;
-use agentflow::{
-    Error, Event, EventKind, HttpSettings, Limits, MemoryStore, Model, ModelError, ModelErrorKind, ModelRequest, Store,
-    TimeoutKind, Workflow,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Error, Event, Model, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use tokio::time::Instant;
 use tracing::field::Field;
@@ -50,13 +51,16 @@ fn delays(events: &[Event]) -> Vec<u64> {
 }
 
 /// A run with a store: its result, its events, and how long it took.
-async fn durable(builder: agentflow::RuntimeBuilder, agent: Agent) -> (Result<String, String>, Vec<Event>, Duration) {
+async fn durable(
+    builder: agentflow::runtime::RuntimeBuilder,
+    agent: Agent,
+) -> (Result<String, String>, Vec<Event>, Duration) {
     let began = Instant::now();
     let mut handle = agent.runtime(&builder.store(MemoryStore::new()).build()).start("go").unwrap();
     let outcome = handle.result().await;
     let events = handle.recorded();
     check_events(&events).unwrap();
-    let outcome = outcome.map(agentflow::RunResult::into_output).map_err(|error| error.kind().to_owned());
+    let outcome = outcome.map(agentflow::run::RunResult::into_output).map_err(|error| error.kind().to_owned());
     (outcome, events, began.elapsed())
 }
 

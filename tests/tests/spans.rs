@@ -8,7 +8,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{Agent, Context, FnTool, ModelError, ModelErrorKind, ModelSettings, ToolDefinition, Usage};
+use agentflow::model::{ModelError, ModelErrorKind, ModelSettings, Usage};
+use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::{Agent, Context};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};

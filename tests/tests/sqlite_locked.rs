@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, Once};
 use std::time::Duration;
 
-use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::RunId;
+use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use futures_util::FutureExt;
 use rusqlite::Connection;

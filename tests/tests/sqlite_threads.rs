@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 
-use agentflow::{Append, RunId, SqliteStore, Store};
+use agentflow::RunId;
+use agentflow::store::{Append, SqliteStore, Store};
 use agentflow_tests::journal::{noted, started};
 use futures_util::FutureExt;
 use futures_util::future::join_all;

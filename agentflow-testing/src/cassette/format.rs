@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use agentflow::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
+use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -14,7 +14,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentflow::{Model, ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema, Runtime};
+use agentflow::model::{ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema};
+use agentflow::{Model, Runtime};
 
 use self::tape::Shared;
 

@@ -7,10 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::path::StepPath;
+use agentflow::run::Events;
+use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::Value;
-use agentflow::{
-    Error, Event, EventKind, Events, MemoryStore, PauseReason, RunId, Runtime, RuntimeBuilder, StepPath, Store,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Error, Event, RunId, Runtime};
 use futures_util::StreamExt;
 
 use super::store::{CrashStore, Cut};
@@ -240,7 +243,7 @@ impl Driven<'_> {
         let mut problems = Vec::new();
         let mut done = false;
         for node in std::mem::take(&mut self.cut_short) {
-            let path: StepPath = node.parse().map_err(|error: agentflow::StepPathError| error.to_string())?;
+            let path: StepPath = node.parse().map_err(|error: agentflow::path::StepPathError| error.to_string())?;
             let decided = match (self.world.decide)(&path) {
                 Interruption::Retry => self.runtime.retry(self.run, &node, OPERATOR).await,
                 Interruption::Cancel => self.runtime.cancel(self.run, "a step was interrupted").await,

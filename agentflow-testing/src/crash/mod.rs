@@ -15,10 +15,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Event, EventKind, Inputs, IntoInputs, MemoryStore, NodeValue, RunId, RunRequest, RuntimeBuilder, StepPath,
-    Store, Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::path::StepPath;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::value::NodeValue;
+use agentflow::workflow::{Inputs, IntoInputs};
+use agentflow::{Agent, Event, RunId, Workflow};
 
 pub use self::effects::EffectLog;
 pub use self::kill::{KillReport, KillTest};

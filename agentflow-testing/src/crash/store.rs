@@ -7,7 +7,8 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::{Append, Epoch, Event, MemoryStore, MessageId, RunId, Snapshot, Store, StoreError, async_trait};
+use agentflow::store::{Append, Epoch, MemoryStore, MessageId, Snapshot, Store, StoreError};
+use agentflow::{Event, RunId, async_trait};
 use tokio::sync::watch;
 
 /// On which side of a write the process ends.

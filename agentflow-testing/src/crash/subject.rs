@@ -1,9 +1,11 @@
 //! What a crash test runs: a workflow or an agent, begun and resumed in the same words.
 
-use agentflow::{
-    Agent, BoxFuture, Error, Events, Inputs, IntoInputs, NodeValue, Result, RunHandle, RunId, RunRequest, Runtime,
-    Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::model::BoxFuture;
+use agentflow::run::Events;
+use agentflow::value::NodeValue;
+use agentflow::workflow::{Inputs, IntoInputs};
+use agentflow::{Agent, Error, Result, RunHandle, RunId, Runtime, Workflow};
 
 /// Something that can be run, stopped, and resumed.
 pub(super) trait Subject: Send + Sync {

@@ -6,7 +6,8 @@ mod rules;
 use std::sync::Arc;
 
 use agentflow::serde_json::{self, Value, json};
-use agentflow::{Append, Epoch, Event, RunId, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
+use agentflow::store::{Append, Epoch, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
+use agentflow::{Event, RunId};
 
 /// Tests a store against the rules of the [`Store`] trait, for whoever writes one.
 ///
@@ -21,7 +22,7 @@ use agentflow::{Append, Epoch, Event, RunId, RunRecord, Snapshot, Store, StoreEr
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use agentflow::MemoryStore;
+/// use agentflow::store::MemoryStore;
 /// use agentflow_testing::check_store;
 ///
 /// let checked = check_store(|| async { MemoryStore::new() }).await;
@@ -227,7 +228,7 @@ fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Even
 fn started(run: &RunId, name: &str, time: u64) -> Event {
     let workflow = json!({"name": name, "definition": "d1", "input": {"text": "in"}});
     let mut event = event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
-    event.time = agentflow::Timestamp::from_millis(1_700_000_000_000 + time);
+    event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event
 }
 

@@ -1,7 +1,8 @@
 //! The rules of the `Store` trait, one function each, in the order of its methods.
 
+use agentflow::RunId;
 use agentflow::serde_json::json;
-use agentflow::{Append, Epoch, RunFilter, RunId, RunRecord, RunStatus, Snapshot, StoreErrorKind, StoreMessage};
+use agentflow::store::{Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind, StoreMessage};
 use futures_util::future::join_all;
 
 use super::{StorePart, Tested, event, noted, run, started};

@@ -50,7 +50,7 @@ impl AgentDefinition {
         Self { name, instruction, file, line, options }
     }
 
-    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::RuntimeBuilder::agent_model).
+    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::runtime::RuntimeBuilder::agent_model).
     pub fn name(&self) -> &'static str {
         self.name
     }

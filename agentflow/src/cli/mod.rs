@@ -39,7 +39,7 @@
 //!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. A run that another process executes is told through the store. `resume` needs the run's
 //!   workflow to be linked into the program; everything else works with any `agentwf`.
 //!
-//! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
+//! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
 //! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
 //! `models` says from which variable. A host with providers or keys of its own passes its runtime to [`run_with`].
 //!

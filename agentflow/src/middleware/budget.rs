@@ -16,7 +16,7 @@ use crate::model::{ModelResponse, StopReason};
 /// ```
 /// use agentflow::middleware::token_budget;
 /// use agentflow::prelude::*;
-/// use agentflow::Usage;
+/// use agentflow::model::Usage;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// /// Look something up.
@@ -61,7 +61,7 @@ pub enum Scope {
 ///
 /// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,
 /// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of the
-/// request, and an answer of [`max_tokens`](crate::ModelSettings::max_tokens); without that setting, as many tokens as the
+/// request, and an answer of [`max_tokens`](crate::model::ModelSettings::max_tokens); without that setting, as many tokens as the
 /// longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of others waits for
 /// them to end. Then it is made, or refused because of what was really spent; an estimate alone refuses nothing, and a call
 /// that is the only one never waits. Cancelling the run ends the wait. A call inside of another one, by an agent in a hook,

@@ -122,7 +122,7 @@ impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
 /// ```
 /// use agentflow::middleware::{Price, Prices, cost_tracker};
 /// use agentflow::prelude::*;
-/// use agentflow::Usage;
+/// use agentflow::model::Usage;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,6 @@
 //! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
 //!
-//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::RuntimeBuilder::with)) stands around all agents, in the order
+//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents, in the order
 //! in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it. Like the
 //! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
 //! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
@@ -27,7 +27,7 @@
 //! use agentflow::middleware::{retry, token_budget};
 //! use agentflow::prelude::*;
 //! use agentflow_testing::{ScriptedModel, Turn};
-//! use agentflow::ModelErrorKind;
+//! use agentflow::model::ModelErrorKind;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> agentflow::Result<()> {
@@ -106,7 +106,9 @@ impl From<ModelResponse> for Recovery {
 ///
 /// ```
 /// use agentflow::middleware::{Flow, Middleware, ModelStep};
-/// use agentflow::{ModelResponse, async_trait, prelude::*};
+/// use agentflow::async_trait;
+/// use agentflow::model::ModelResponse;
+/// use agentflow::prelude::*;
 /// use agentflow_testing::ScriptedModel;
 ///
 /// /// Answers without a model when the office is closed.

@@ -11,13 +11,13 @@ use super::adapter::table;
 /// `openai-chat/gpt-5-mini` and `openai-chat:gpt-5-mini` name both; a name alone is looked up by its beginning.
 ///
 /// ```
-/// use agentflow::ModelRef;
+/// use agentflow::model::ModelRef;
 ///
 /// let model: ModelRef = "openai/gpt-5-mini".parse()?;
 /// assert_eq!(model.provider(), "openai-chat");
 /// assert_eq!(model.model(), "gpt-5-mini");
 /// assert_eq!("gpt-5-mini".parse::<ModelRef>()?, model);
-/// # Ok::<(), agentflow::ModelRefError>(())
+/// # Ok::<(), agentflow::model::ModelRefError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelRef {

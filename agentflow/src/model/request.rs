@@ -74,7 +74,7 @@ impl ModelRequest {
 /// Settings of a call. A setting that is not set is left to the provider.
 ///
 /// ```
-/// use agentflow::ModelSettings;
+/// use agentflow::model::ModelSettings;
 ///
 /// let settings = ModelSettings::default().temperature(0.0).max_tokens(200).stop("END");
 /// assert_eq!(settings.get_temperature(), Some(0.0));

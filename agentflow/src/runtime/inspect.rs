@@ -39,7 +39,7 @@ pub struct NodeReport {
     /// What a person is asked, when one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// What the question is about, as [`ApprovalRequest::payload`](crate::ApprovalRequest::payload) says.
+    /// What the question is about, as [`ApprovalRequest::payload`](crate::event::ApprovalRequest::payload) says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<Encoded>,
     /// What resuming the run does with it, in a sentence.

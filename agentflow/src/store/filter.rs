@@ -9,7 +9,7 @@ use crate::event::RunId;
 /// Selects the runs of a list. Without conditions it selects all of them.
 ///
 /// ```
-/// use agentflow::{RunFilter, RunStatus};
+/// use agentflow::store::{RunFilter, RunStatus};
 ///
 /// let failed = RunFilter::new().name("nightly").status(RunStatus::Failed).limit(20);
 /// assert_eq!(failed.get_statuses(), [RunStatus::Failed]);

@@ -2,7 +2,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use agentflow::{Append, Epoch, Event, RunFilter, RunId, RunRecord, Store, StoreError, async_trait};
+use agentflow::{Event, RunId, async_trait};
+use agentflow::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError};
 
 #[derive(Debug, Default)]
 struct MapStore(Mutex<BTreeMap<RunId, Journal>>);

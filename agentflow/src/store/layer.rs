@@ -22,7 +22,8 @@ use crate::event::{Event, RunId};
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
-/// use agentflow::{Append, Epoch, MemoryStore, RunId, Runtime, Store, StoreError, async_trait};
+/// use agentflow::{RunId, Runtime, async_trait};
+/// use agentflow::store::{Append, Epoch, MemoryStore, Store, StoreError};
 ///
 /// /// Counts the events that are appended.
 /// #[derive(Debug)]

@@ -49,7 +49,8 @@ const TOKENS: [f64; 14] = [
 /// about tokens has no usage. A run that was cancelled has the error type `cancelled`.
 ///
 /// ```
-/// use agentflow::{MetricsSink, Runtime, opentelemetry};
+/// use agentflow::{Runtime, opentelemetry};
+/// use agentflow::telemetry::MetricsSink;
 ///
 /// // With no provider installed nothing is measured.
 /// let meter = opentelemetry::global::meter("agentflow");

@@ -175,7 +175,7 @@ impl From<Arc<dyn Tool>> for ToolRef {
 #[macro_export]
 macro_rules! tools {
     ($($path:tt)*) => {
-        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new(
+        <[$crate::tool::ToolRef]>::into_vec($crate::__private::Box::new(
             $crate::__private::tool_refs!(($crate) $($path)*)
         ))
     };

@@ -38,7 +38,7 @@ inventory::collect!(Linked);
 /// let registry = Registry::linked()?;
 /// registry.expect(["add"])?;
 /// assert_eq!(registry.get("ad").unwrap_err().to_string(), "there is no tool `ad`; did you mean `add`?");
-/// # Ok::<(), agentflow::RegistryError>(())
+/// # Ok::<(), agentflow::error::RegistryError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
@@ -81,7 +81,7 @@ impl Registry {
             .map_err(Clone::clone)
     }
 
-    /// Adds a tool, such as a [`FnTool`](crate::FnTool).
+    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool).
     ///
     /// # Errors
     /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`],

@@ -7,13 +7,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Conversation, Event, HttpSettings, Message, Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Secret,
-};
+use agentflow::message::Conversation;
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{HttpSettings, ModelError, ModelEvent, ModelRequest, ModelResponse, Secret};
+use agentflow::{Event, Message, Model};
 use futures_util::StreamExt;
 
 /// One of the wire formats.
@@ -216,7 +216,7 @@ impl Line {
             }
         });
         let mut http = HttpSettings::default();
-        http.max_retries = 0;
+        http = http.max_retries(0);
         let key = || Secret::new("key");
         macro_rules! model {
             ($adapter:ident) => {

@@ -8,7 +8,8 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
-use agentflow::{Conversation, Event};
+use agentflow::Event;
+use agentflow::message::Conversation;
 use check::Format;
 use fastrand::Rng;
 

@@ -7,8 +7,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
-use agentflow::{EventKind, NodeStatus, PauseReason, Result, RunId, SqliteStore};
+use agentflow::runtime::NodeStatus;
+use agentflow::store::SqliteStore;
+use agentflow::{Result, RunId};
 use futures_util::StreamExt;
 
 const USAGE: &str = "usage: crash [FILE]

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Append, Context, Epoch, Event, Handle, MemoryStore, Node, NodePolicy, RunId, RunRecord, Runtime, Store, StoreError,
-    StoreErrorKind, Workflow, async_trait, serde_json,
-};
+use agentflow::store::{Append, Epoch, MemoryStore, RunRecord, Store, StoreError, StoreErrorKind};
+use agentflow::workflow::{Handle, Node, NodePolicy};
+use agentflow::{Context, Event, RunId, Runtime, Workflow, async_trait, serde_json};
 
 type Step<T> = Result<T, String>;
 
@@ -86,7 +85,7 @@ fn effect(file: &Path, cx: &Context) -> Step<()> {
 }
 
 fn flow(effects: &Path) -> Workflow<(u32,), u32> {
-    let step = |b: &mut agentflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+    let step = |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
         let file: PathBuf = effects.to_owned();
         b.node(node, (reads,), move |cx, (n,)| {
             let file = file.clone();
@@ -132,7 +131,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(record) if ended(&record) => {
             let events = store.read(&run, 0, usize::MAX).await?;
             let output = events.iter().rev().find_map(|event| match &event.kind {
-                agentflow::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
+                agentflow::event::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
                 _ => None,
             });
             println!("{}", output.ok_or("the run has no output")?);
@@ -157,7 +156,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The operator of this program lets everything run again that was interrupted.
         let waits = store.record(&run).await?.is_some_and(|record| record.pause_reason.is_some());
         for event in handle.recorded().iter().filter(|_| waits) {
-            if matches!(&event.kind, agentflow::EventKind::NodeFailed { error, .. } if error.kind == "interrupted") {
+            if matches!(&event.kind, agentflow::event::EventKind::NodeFailed { error, .. } if error.kind == "interrupted")
+            {
                 // One that was retried already is no longer interrupted.
                 let _ = handle.retry(&event.path.to_string(), "host").await;
             }

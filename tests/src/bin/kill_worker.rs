@@ -9,8 +9,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentflow::event::EventKind;
 use agentflow::prelude::*;
-use agentflow::{Error, EventKind, Result, RunId, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{SqliteStore, Store, StoreErrorKind};
+use agentflow::{Error, Result, RunId};
 use agentflow_testing::{ScriptedModel, Turn};
 use futures_util::StreamExt;
 use serde_json::json;

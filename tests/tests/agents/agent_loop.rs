@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentflow::Callbacks;
+use agentflow::agent::{Limits, RunRequest};
+use agentflow::message::{Conversation, Role, ToolStatus};
 use agentflow::middleware::Middleware;
-use agentflow::{
-    Agent, Context, Conversation, Error, FnTool, Limits, Message, ModelErrorKind, ModelRef, Role, RunRequest,
-    StopReason, Tool, ToolDefinition, ToolFuture, ToolPolicy, ToolStatus, Usage,
-};
+use agentflow::model::{ModelErrorKind, ModelRef, StopReason, Usage};
+use agentflow::tool::{FnTool, ToolDefinition, ToolFuture, ToolPolicy};
+use agentflow::{Agent, Context, Error, Message, Tool};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 use serde_json::{Value, json};
 
@@ -132,7 +133,7 @@ impl Tool for Panics {
 
 #[tokio::test(start_paused = true)]
 async fn every_way_a_call_can_fail_is_a_result_for_the_model() {
-    let tools: Vec<agentflow::ToolRef> = vec![
+    let tools: Vec<agentflow::tool::ToolRef> = vec![
         tool("fails", |_, _| async { Err("out of paper".to_owned()) }).into(),
         tool("slow", |_, _| async {
             tokio::time::sleep(Duration::from_secs(60)).await;

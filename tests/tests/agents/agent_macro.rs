@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use agentflow::{Context, Error, Inject, ModelRef, Runtime, RuntimeBuilder, agent, tool, tools};
+use agentflow::model::ModelRef;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::{Context, Error, Inject, Runtime, agent, tool, tools};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use agentflow::agent::Limits;
+use agentflow::event::EventKind;
+use agentflow::message::{Conversation, Role};
+use agentflow::model::{ModelErrorKind, ModelRequest};
 use agentflow::serde_json::{Value, json};
-use agentflow::{
-    Agent, Conversation, Error, Event, EventKind, FnTool, Limits, ModelErrorKind, ModelRequest, Role, ToolDefinition,
-    ToolPolicy,
-};
+use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy};
+use agentflow::{Agent, Error, Event};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, trace};
 use proptest::prelude::*;
 

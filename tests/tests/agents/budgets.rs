@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use agentflow::agent::Limits;
+use agentflow::event::EventKind;
 use agentflow::middleware::{
     Flow, Middleware, ModelStep, Price, Prices, cost_tracker, fallback_models, rate_limit, retry, token_budget,
 };
+use agentflow::model::{ModelErrorKind, ModelResponse, ModelSettings, Usage};
 use agentflow::prelude::*;
-use agentflow::{
-    Error, EventKind, Limits, ModelErrorKind, ModelResponse, ModelSettings, RunHandle, RuntimeBuilder, Usage, Workflow,
-    async_trait,
-};
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::{Error, RunHandle, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use futures_util::future::join_all;
 
@@ -47,7 +48,7 @@ impl Middleware for Counting {
     async fn on_model_error(
         &self,
         _: &mut ModelStep,
-        _: &agentflow::ModelError,
+        _: &agentflow::model::ModelError,
     ) -> agentflow::Result<Flow<agentflow::middleware::Recovery>> {
         self.0.now.fetch_sub(1, Ordering::SeqCst);
         Ok(Flow::Continue)
@@ -77,7 +78,7 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
             async move {
                 let ended = (0..agents).map(async |at| {
                     let outcome = make(at).run_in(&cx, task.clone()).await;
-                    outcome.map_or_else(|error| error.kind().to_owned(), agentflow::RunResult::into_output)
+                    outcome.map_or_else(|error| error.kind().to_owned(), agentflow::run::RunResult::into_output)
                 });
                 Ok::<_, Error>(join_all(ended).await)
             }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Context, Conversation, Error, Event, EventKind, FnTool, Message, Model, ModelEvent, ModelInfo, ModelRequest,
-    ModelResponse, ModelStream, Part, Role, RunRequest, Runtime, ToolCall, ToolStatus,
-};
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::message::{Conversation, Part, Role, ToolCall, ToolStatus};
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+use agentflow::tool::FnTool;
+use agentflow::{Agent, Context, Error, Event, Message, Model, Runtime};
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::time::Instant;
 

@@ -3,8 +3,14 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use agentflow::{Agent, Context, Conversation, Event, EventKind, FnTool, JsonlSink, MemoryStore, ModelDelta};
-use agentflow::{ModelErrorKind, Role, Store, Usage};
+use agentflow::event::{EventKind, JsonlSink, ModelDelta};
+use agentflow::message::Conversation;
+use agentflow::message::Role;
+use agentflow::model::{ModelErrorKind, Usage};
+use agentflow::store::MemoryStore;
+use agentflow::store::Store;
+use agentflow::tool::FnTool;
+use agentflow::{Agent, Context, Event};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -203,7 +209,7 @@ async fn no_line_of_an_event_draws() {
     let model = ScriptedModel::new([
         Turn::call(hostile, json!({ hostile: hostile })).reasoning(hostile),
         Turn::text(hostile),
-        Turn::error(agentflow::ModelError::new(ModelErrorKind::Auth, hostile)),
+        Turn::error(agentflow::model::ModelError::new(ModelErrorKind::Auth, hostile)),
     ]);
     let agent = Agent::new(model).runtime(&runtime).name(hostile).tools([double()]);
     let mut events = agent.run(hostile).await.unwrap().events().to_vec();

@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow::agent::Limits;
+use agentflow::event::{AgentCompleted, EventKind};
+use agentflow::message::{Conversation, ToolResult, ToolStatus};
 use agentflow::middleware::{
     AgentStep, CacheStore, Cost, Flow, Middleware, ModelStep, Price, Prices, Recovery, RunInfo, Scope, ToolStep, cache,
     circuit_breaker, cost_tracker, fallback_models, rate_limit, redact, retry, token_budget,
 };
+use agentflow::model::{ModelError, ModelErrorKind, ModelResponse, Usage};
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
-use agentflow::{
-    AgentCompleted, Callbacks, Conversation, Error, Event, EventKind, Limits, MemoryStore, ModelError, ModelErrorKind,
-    ModelResponse, RunId, Store, ToolResult, ToolStatus, Usage, Workflow, async_trait,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Callbacks, Error, Event, RunId, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 
 /// Look something up.
@@ -106,7 +108,7 @@ impl Middleware for Spy {
     }
 }
 
-fn events_of<O>(result: &agentflow::RunResult<O>) -> Vec<Event> {
+fn events_of<O>(result: &agentflow::run::RunResult<O>) -> Vec<Event> {
     let events = result.events();
     check_events(&events).unwrap();
     assert_eq!(Conversation::from_events(&events), *result.conversation());
@@ -346,12 +348,12 @@ fn calls_in(events: &[Event]) -> usize {
 /// Runs to the end, then from every prefix of the journal, and checks that no run made more calls than allowed.
 async fn holds_over_a_crash(
     make: impl Fn(&Runtime, &Arc<AtomicU32>) -> Agent,
-    builder: impl Fn() -> agentflow::RuntimeBuilder,
+    builder: impl Fn() -> agentflow::runtime::RuntimeBuilder,
     most: u32,
     expected: Result<&str, &str>,
 ) {
     let calls = Arc::new(AtomicU32::new(0));
-    let outcome = |result: agentflow::Result<agentflow::RunResult>| match result {
+    let outcome = |result: agentflow::Result<agentflow::run::RunResult>| match result {
         Ok(result) => Ok(result.output().clone()),
         Err(error) => Err(error.kind().to_owned()),
     };
@@ -441,7 +443,7 @@ fn three_agents(calls: &Arc<AtomicU32>) -> Workflow<(String,), String> {
 
 #[tokio::test]
 async fn all_agents_of_a_run_count_together() {
-    let run = async |builder: agentflow::RuntimeBuilder, crash_after: Option<usize>| {
+    let run = async |builder: agentflow::runtime::RuntimeBuilder, crash_after: Option<usize>| {
         let calls = Arc::new(AtomicU32::new(0));
         let workflow = three_agents(&calls);
         let store = MemoryStore::new();
@@ -526,15 +528,15 @@ async fn a_cache_answers_until_its_time_is_over_and_costs_nothing() {
     struct Kept(Arc<Mutex<BTreeMap<String, String>>>);
     #[async_trait]
     impl CacheStore for Kept {
-        async fn get(&self, key: &str) -> Result<Option<String>, agentflow::StoreError> {
+        async fn get(&self, key: &str) -> Result<Option<String>, agentflow::store::StoreError> {
             Ok(self.0.lock().unwrap().get(key).cloned())
         }
         async fn put(
             &self,
             key: &str,
             text: String,
-            _: Option<agentflow::Timestamp>,
-        ) -> Result<(), agentflow::StoreError> {
+            _: Option<agentflow::time::Timestamp>,
+        ) -> Result<(), agentflow::store::StoreError> {
             self.0.lock().unwrap().insert(key.to_owned(), text);
             Ok(())
         }
@@ -709,7 +711,7 @@ async fn a_circuit_opens_lets_one_through_and_closes() {
 #[tokio::test]
 async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
     const KEY: &str = "plainly-a-\"key\"-5f1d9c7e2b";
-    let runs = |runtime: agentflow::RuntimeBuilder| {
+    let runs = |runtime: agentflow::runtime::RuntimeBuilder| {
         let turns = [
             Turn::call("look_up", json!({"what": KEY})).id("c1").expect_text(KEY),
             Turn::text(format!("Mail ada@example.org about {KEY}"))
@@ -722,7 +724,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
     let store = MemoryStore::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     struct Sink(Arc<Mutex<Vec<Event>>>);
-    impl agentflow::EventSink for Sink {
+    impl agentflow::event::EventSink for Sink {
         fn emit(&self, event: &Event) {
             self.0.lock().unwrap().push(event.clone());
         }
@@ -811,12 +813,12 @@ async fn what_was_spent_survives_a_snapshot() {
     let agent = Agent::new(talker(1, &calls)).tools(tools![look_up]);
     let workflow = Workflow::build("many", ["tasks"], |b, (tasks,)| {
         let each = agent.clone();
-        let done = b.map(agentflow::Node::new("each"), tasks, (), move |cx, task: String, ()| {
+        let done = b.map(Node::new("each"), tasks, (), move |cx, task: String, ()| {
             let agent = each.clone();
             async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         });
         let again = agent.clone();
-        let done = b.map(agentflow::Node::new("again"), done, (), move |cx, task: String, ()| {
+        let done = b.map(Node::new("again"), done, (), move |cx, task: String, ()| {
             let agent = again.clone();
             async move { Ok::<_, Error>(agent.run_in(&cx, task).await?.into_output()) }
         });

@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use agentflow::event::{EventKind, EventSink};
+use agentflow::message::{Part, ToolCall};
 use agentflow::middleware::Middleware;
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, StopReason};
 use agentflow::prelude::*;
-use agentflow::{
-    Error, Event, EventKind, EventSink, FnTool, Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream,
-    Part, Result, RuntimeBuilder, StopReason, ToolCall, ToolDefinition,
-};
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::{Error, Event, Model, Result};
 use agentflow_testing::{check_events, test_runtime};
 use serde_json::{Value, json};
 
@@ -42,7 +44,7 @@ impl Model for Caller {
         let tool = request.tools.definitions().first().map(|tool| tool.name.to_string()).unwrap_or_default();
         let call = ToolCall::new(format!("call_{asked}"), tool, r#"{"question": "again"}"#);
         let mut response =
-            ModelResponse::new(Message::new(agentflow::Role::Assistant, [Part::ToolCall(Arc::new(call))]));
+            ModelResponse::new(Message::new(agentflow::message::Role::Assistant, [Part::ToolCall(Arc::new(call))]));
         response.stop_reason = StopReason::ToolCalls;
         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
     }
@@ -156,9 +158,8 @@ fn what_a_tool_hands_to_another_task() {
         Box::pin(async move { answer.await.unwrap() })
     });
     // The tool's task is not polled by the agent around it, so each level asks until too many of its calls have failed.
-    let error = on_worker(async move {
-        agent.limits(agentflow::Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err()
-    });
+    let error =
+        on_worker(async move { agent.limits(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err() });
     assert!(matches!(error, Error::ToolFailures { .. }), "{error}");
     assert!(error.to_string().contains("1 tool calls failed in a row"), "{error}");
 }

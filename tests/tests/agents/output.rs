@@ -1,11 +1,12 @@
 //! Typed answers: asked for in the provider's way or by a tool, checked, and asked for again.
 
+use agentflow::agent::Limits;
+use agentflow::message::{Conversation, ToolStatus};
+use agentflow::model::{ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, ToolChoice};
 use agentflow::schemars::{self, JsonSchema};
 use agentflow::serde::{self, Deserialize};
-use agentflow::{
-    Agent, Context, Conversation, Error, FnTool, Limits, Model, ModelInfo, ModelRequest, ModelStream, OutputMode,
-    OutputSchema, ToolChoice, ToolStatus,
-};
+use agentflow::tool::FnTool;
+use agentflow::{Agent, Context, Error, Model};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events};
 use serde_json::json;
 

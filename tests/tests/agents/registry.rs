@@ -1,7 +1,10 @@
 //! The registry: tools by name, and what it says when one is twice or not there.
 
+use agentflow::error::RegistryError;
+use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::serde_json::json;
-use agentflow::{Context, FnTool, Registry, RegistryError, ToolCall, ToolDefinition, ToolPolicy, ToolStatus};
+use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy};
+use agentflow::{Context, Registry};
 
 fn named(name: &str) -> FnTool {
     FnTool::new(name.to_owned(), "Does nothing.", |_: Context, (): ()| async { Ok::<_, String>(1) })

@@ -3,11 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use agentflow::agent::Limits;
+use agentflow::event::{EventKind, ModelDelta};
+use agentflow::message::{Conversation, ToolStatus};
+use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelSettings, StopReason, Usage};
 use agentflow::serde_json::{Value, json};
-use agentflow::{
-    Agent, Conversation, Error, Event, EventKind, FnTool, Limits, Message, Model, ModelDelta, ModelError,
-    ModelErrorKind, ModelEvent, ModelRequest, ModelSettings, StopReason, ToolDefinition, ToolStatus, Usage,
-};
+use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::{Agent, Error, Event, Message, Model};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace};
 use futures_util::StreamExt;
 
@@ -425,7 +427,10 @@ async fn events_that_are_not_well_formed_are_found() {
         (broken(&|events| drop(events.pop())), "the run has 0 ends"),
         (broken(&|events| events.push(events.last().unwrap().clone())), "comes after the end of the run"),
         (broken(&|events| events[3].seq = 9), "comes after event 3"),
-        (broken(&|events| events[3].time = agentflow::Timestamp::from_millis(1)), "is earlier than the event before"),
+        (
+            broken(&|events| events[3].time = agentflow::time::Timestamp::from_millis(1)),
+            "is earlier than the event before",
+        ),
         (broken(&|events| events[3].path = "node/tool#1.add".parse().unwrap()), "its parent `node` is not there"),
         (broken(&|events| events.clear()), "there are no events"),
     ] {

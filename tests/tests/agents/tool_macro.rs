@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Context, Effects, FnTool, Inject, Registry, Resources, Tool, ToolDefinition, ToolError, ToolRef, ToolStatus,
-};
+use agentflow::message::ToolStatus;
+use agentflow::resource::Resources;
+use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolRef};
+use agentflow::{Agent, Context, Inject, Registry, Tool};
 use agentflow::{tool, tools, workflow};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};

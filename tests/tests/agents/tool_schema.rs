@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use agentflow::{Context, Tool, ToolError, ToolStatus, tool};
+use agentflow::message::ToolStatus;
+use agentflow::tool::ToolError;
+use agentflow::{Context, Tool, tool};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use schemars::JsonSchema;

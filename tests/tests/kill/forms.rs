@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use agentflow::{Event, RunFilter, RunRecord, SqliteStore, Store};
+use agentflow::Event;
+use agentflow::store::{RunFilter, RunRecord, SqliteStore, Store};
 use agentflow_tests::kill::{Look, WordFile};
 
 use super::invariants::{Problem, of_run};

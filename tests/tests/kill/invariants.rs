@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Event, EventKind, PauseReason, RunRecord, RunStatus, StepPath};
+use agentflow::Event;
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::path::StepPath;
+use agentflow::store::{RunRecord, RunStatus};
 use agentflow_testing::check_events;
 use agentflow_tests::kill::Word;
 
@@ -203,7 +206,8 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
 /// The checks themselves must be able to fail.
 mod breaches {
     use agentflow::serde_json::{Value, json};
-    use agentflow::{Event, RunId, RunRecord};
+    use agentflow::store::RunRecord;
+    use agentflow::{Event, RunId};
     use agentflow_tests::journal::{event, started};
     use agentflow_tests::kill::Word;
 

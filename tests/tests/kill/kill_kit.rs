@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use agentflow::{Event, EventKind, serde_json};
+use agentflow::event::EventKind;
+use agentflow::{Event, serde_json};
 use agentflow_testing::{KillTest, check_events};
 
 fn counts(lines: impl Iterator<Item = String>) -> BTreeMap<String, usize> {

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use agentflow::{Event, EventKind, RunId, SqliteStore, Store};
+use agentflow::event::EventKind;
+use agentflow::store::{SqliteStore, Store};
+use agentflow::{Event, RunId};
 use agentflow_testing::{KillTest, check_events};
 
 /// How many processes have to be killed; some moments come after the end of a process.

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Event, Model, ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Part, Reasoning, Usage,
-    tool, tools,
-};
+use agentflow::message::{Part, Reasoning};
+use agentflow::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Usage};
+use agentflow::{Agent, Event, Model, tool, tools};
 use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::test_as_process;
 use futures_util::future::join_all;
@@ -135,9 +134,7 @@ async fn settings_tools_and_schemas_are_matched() {
         (Box::new(|agent: Agent| agent.instruct("Be quick.")), "+ {\"system\": \"Be quick.\"}"),
         (
             Box::new(|agent: Agent| {
-                agent.tools([agentflow::FnTool::new("sub", "", |_: agentflow::Context, (): ()| async {
-                    Ok::<_, String>(1)
-                })])
+                agent.tools([FnTool::new("sub", "", |_: agentflow::Context, (): ()| async { Ok::<_, String>(1) })])
             }),
             "+ tool {\n+   \"description\": \"\",\n+   \"name\": \"sub\"",
         ),
@@ -435,7 +432,7 @@ fn said() -> impl Strategy<Value = Said> {
     let kind = prop_oneof![
         Just(ModelErrorKind::RateLimited),
         Just(ModelErrorKind::BadRequest),
-        Just(ModelErrorKind::Timeout(agentflow::TimeoutKind::Idle)),
+        Just(ModelErrorKind::Timeout(agentflow::model::TimeoutKind::Idle)),
     ];
     prop_oneof![
         3 => (proptest::collection::vec(text, 1..40), 0..1000_u64).prop_map(|(pieces, tokens)| Said::Text(pieces, tokens)),

@@ -8,11 +8,13 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{Agent, EventKind, Model, ModelDelta, ModelEvent, ModelRequest, Secret};
+use agentflow::event::{EventKind, ModelDelta};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{ModelEvent, ModelRequest, Secret};
+use agentflow::{Agent, Model};
 use futures_util::StreamExt;
 
 /// How long a test waits for what must come at once. It only decides how long a failure takes.

@@ -8,15 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
+use agentflow::event::EventKind;
+use agentflow::message::Conversation;
 use agentflow::middleware::{Price, Prices, Scope, cost_tracker, token_budget};
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Agent, Conversation, EventKind, HttpSettings, MemoryStore, Message, Model, ModelError, ModelErrorKind,
-    ModelRequest, ModelResponse, Runtime, Secret, Store, Usage, tool, tools,
-};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, ModelResponse, Secret, Usage};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Agent, Message, Model, Runtime, tool, tools};
 use agentflow_testing::{ScriptedModel, Turn};
 use agentflow_tests::test_as_process;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use agentflow::openai_chat::OpenAiChat;
+use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::{Context, Runtime, agent};
 use agentflow_tests::LlamaServer;
 use schemars::JsonSchema;

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Conversation, Message, Model, ModelRequest, Part, Secret, ToolDefinition, ToolManifest, ToolResult, ToolStatus,
-};
+use agentflow::message::{Conversation, Part, ToolResult, ToolStatus};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{ModelRequest, Secret};
+use agentflow::tool::{ToolDefinition, ToolManifest};
+use agentflow::{Message, Model};
 use agentflow_tests::{Replay, WireCase, sdk_types, wire_cases};
 use serde_json::{Value, json};
 

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::{Conversation, Message, Model, ModelErrorKind, ModelRequest, Secret, ToolResult, ToolStatus};
+use agentflow::message::{Conversation, ToolResult, ToolStatus};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::{ModelErrorKind, ModelRequest, Secret};
+use agentflow::{Message, Model};
 use agentflow_tests::{Agentwf, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{Model, ModelRequest, OutputMode, OutputSchema, ToolDefinition};
+use agentflow::Model;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{ModelRequest, OutputMode, OutputSchema};
+use agentflow::tool::ToolDefinition;
 use agentflow_tests::{Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -238,7 +240,8 @@ async fn a_typed_answer_is_asked_for_as_it_was_recorded() {
             .map(|tool| ToolDefinition::new(tool["name"].as_str().unwrap(), "", tool["parameters"].clone()))
             .collect();
         assert_eq!(model.output_mode(&schema, !tools.is_empty()), Ok(native), "{}", case.id);
-        let mut request = ModelRequest::new("Answer.").tools(tools.into_iter().collect::<agentflow::ToolManifest>());
+        let mut request =
+            ModelRequest::new("Answer.").tools(tools.into_iter().collect::<agentflow::tool::ToolManifest>());
         request.stream = turn.streamed;
         request.output = Some(Arc::new(schema));
         let response = model.call(request).await.unwrap();

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use agentflow::{Append, RunFilter, RunId, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::RunId;
+use agentflow::store::{Append, RunFilter, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::{skipped, test_as_process};
 use futures_util::future::join;
@@ -159,7 +160,8 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
             says(error, StoreErrorKind::Damaged, &[words]);
             assert_eq!(store.list(filter.limit(1)).await.unwrap(), found.runs);
         }
-        let ended = store.list_with_unreadable(RunFilter::new().status(agentflow::RunStatus::Success)).await.unwrap();
+        let ended =
+            store.list_with_unreadable(RunFilter::new().status(agentflow::store::RunStatus::Success)).await.unwrap();
         assert!(ended.runs.is_empty());
         assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
     }

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Barrier;
 
-use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::RunId;
+use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::test_as_process;
 

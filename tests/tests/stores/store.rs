@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::{MemoryStore, RunId, RunStatus, SqliteStore, Store, Synchronous};
+use agentflow::RunId;
+use agentflow::store::{MemoryStore, RunStatus, SqliteStore, Store, Synchronous};
 use agentflow_testing::{check_store, check_store_reopened};
 use agentflow_tests::journal::notes;
 

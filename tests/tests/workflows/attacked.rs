@@ -6,11 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Append, Approval, BoxFuture, Branch, Builder, Context, ControlErrorKind, Epoch, Error, Event, EventKind,
-    Handle, MemoryStore, Node, NodePolicy, NodeReport, PauseReason, RunFilter, RunHandle, RunId, RunList, RunRecord,
-    RunStatus, Runtime, Snapshot, StopPolicy, Store, StoreError, StoreErrorKind, StoreMessage, Workflow, async_trait,
+use agentflow::error::ControlErrorKind;
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::model::BoxFuture;
+use agentflow::runtime::NodeReport;
+use agentflow::store::{
+    Append, Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
+    StoreMessage,
 };
+use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, StopPolicy};
+use agentflow::{Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
 

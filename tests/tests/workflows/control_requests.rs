@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use agentflow::agent::RunRequest;
+use agentflow::error::ControlErrorKind;
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::serde_json::json;
-use agentflow::{
-    Agent, Approval, Context, ControlErrorKind, Error, Event, EventKind, FnTool, Handle, MemoryStore, Node, NodePolicy,
-    OnError, PauseReason, RunFilter, RunHandle, RunId, RunRequest, RunStatus, Runtime, StopPolicy, Store,
-    StoreErrorKind, ToolPolicy, Workflow,
-};
+use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store, StoreErrorKind};
+use agentflow::tool::{FnTool, ToolPolicy};
+use agentflow::workflow::{Handle, Node, NodePolicy, OnError, StopPolicy};
+use agentflow::{Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
 
@@ -615,7 +617,7 @@ async fn a_pause_holds_what_begins_later() {
             }
         });
         let asked = b.node(Node::new("asked"), (n,), move |cx: Context, (_,): (u32,)| {
-            let waiter = waiter.clone().limits(agentflow::Limits::default().timeout(Duration::from_secs(60)));
+            let waiter = waiter.clone().limits(agentflow::agent::Limits::default().timeout(Duration::from_secs(60)));
             async move {
                 pass(5).await;
                 Ok::<_, Error>(waiter.run_in(&cx, "go").await?.output().clone())
@@ -757,7 +759,7 @@ async fn a_request_that_an_agent_refuses_is_never_granted_by_what_it_records_mea
     let runtime = Runtime::builder().store(store.clone()).build();
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
-    let limits = agentflow::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
+    let limits = agentflow::agent::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
     let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
     let mut run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
     while store.record(&id()).await.unwrap().is_none() {

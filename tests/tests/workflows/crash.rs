@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use agentflow::agent::RunRequest;
 use agentflow::serde_json::json;
-use agentflow::{
-    Agent, Approval, Branch, Builder, Effects, FnTool, Handle, MemoryStore, Node, NodePolicy, OnError, RetryPolicy,
-    RunId, RunRequest, Runtime, StopPolicy, Store, ToolPolicy, ToolRef, Workflow,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::tool::{Effects, FnTool, ToolPolicy, ToolRef};
+use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, OnError, RetryPolicy, StopPolicy};
+use agentflow::{Agent, Approval, RunId, Runtime, Workflow};
 use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn, check_events};
 
 type Step<T> = Result<T, String>;
@@ -68,7 +69,7 @@ async fn an_operator_may_cancel_instead() {
         step(b, &effects, Node::new("pay").policy(once()), 5, n)
     })
     .unwrap();
-    let cancel = |_: &agentflow::StepPath| Interruption::Cancel;
+    let cancel = |_: &agentflow::path::StepPath| Interruption::Cancel;
     let report = CrashTest::new(&flow, || 1).effects(&effects).interrupted(cancel).run().await;
     assert!(report.cancelled() > 0, "{report}");
     assert_eq!(report.step("pay").unwrap().began(), 1, "{report}");
@@ -360,7 +361,7 @@ async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
             b.value("sum", (bad, nested), |(x, y)| Step::Ok(x.len() as u32 + y))
         })
         .unwrap();
-        let cancel = |_: &agentflow::StepPath| Interruption::Cancel;
+        let cancel = |_: &agentflow::path::StepPath| Interruption::Cancel;
         CrashTest::new(&flow, || 1).fails().may_differ_when_interrupted().interrupted(cancel).twice().run().await;
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{Builder, Error, Event, Handle, MemoryStore, Node, RunId, Runtime, Store, Workflow};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::workflow::{Builder, Handle, Node};
+use agentflow::{Error, Event, RunId, Runtime, Workflow};
 use agentflow_testing::{TestClock, check_events, test_runtime};
 
 type Step<T> = Result<T, String>;

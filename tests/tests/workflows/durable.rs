@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Branch, Context, Event, EventKind, Handle, MemoryStore, Node, NodePolicy, RunStatus, Runtime, Store, Workflow,
-};
+use agentflow::event::EventKind;
+use agentflow::store::{MemoryStore, RunStatus, Store};
+use agentflow::workflow::{Branch, Handle, Node, NodePolicy};
+use agentflow::{Context, Event, Runtime, Workflow};
 use agentflow_testing::{check_events, test_runtime};
 
 /// How often the body of each step ran, over all processes.
@@ -27,7 +28,7 @@ impl Ran {
 fn everything(ran: &Ran) -> Workflow<(Vec<u32>,), String> {
     let ran = ran.clone();
     Workflow::build("everything", ["xs"], |b, (xs,)| {
-        let step = |b: &mut agentflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+        let step = |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
             let ran = ran.clone();
             b.node(node, (reads,), move |cx, (n,)| {
                 ran.note(&cx);

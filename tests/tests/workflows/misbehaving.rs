@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use agentflow::event::EventSink;
 use agentflow::serde_json::json;
-use agentflow::{
-    Agent, Clock, Error, Event, EventSink, FnTool, Handle, MemoryStore, Node, NodePolicy, RetryPolicy, RunHandle,
-    RunId, RunStatus, Runtime, Store, Timestamp, ToolPolicy, Workflow,
-};
+use agentflow::store::{MemoryStore, RunStatus, Store};
+use agentflow::time::{Clock, Timestamp};
+use agentflow::tool::{FnTool, ToolPolicy};
+use agentflow::workflow::{Handle, Node, NodePolicy, RetryPolicy};
+use agentflow::{Agent, Error, Event, RunHandle, RunId, Runtime, Workflow};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
 
@@ -259,7 +261,7 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
 
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
-    let limits = agentflow::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
+    let limits = agentflow::agent::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
     let agent = Agent::new(model).tools([next]).limits(limits.timeout(Duration::from_millis(50)));
     assert_eq!(agent.run("go").await.unwrap_err().kind(), "timeout");
 }
@@ -277,7 +279,7 @@ async fn what_a_tool_says_of_its_failure_is_bounded() {
         .events()
         .iter()
         .filter_map(|event| match &event.kind {
-            agentflow::EventKind::ToolFailed { result, .. } => Some(result.output.len()),
+            agentflow::event::EventKind::ToolFailed { result, .. } => Some(result.output.len()),
             _ => None,
         })
         .collect();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use agentflow::{
-    Approval, ControlErrorKind, Error, Event, EventKind, Handle, MemoryStore, Node, NodePolicy, OnError, PauseReason,
-    RunHandle, RunId, RunStatus, Runtime, StopPolicy, Store, StoreErrorKind, Workflow,
-};
+use agentflow::error::ControlErrorKind;
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::store::{MemoryStore, RunStatus, Store, StoreErrorKind};
+use agentflow::workflow::{Handle, Node, NodePolicy, OnError, StopPolicy};
+use agentflow::{Approval, Error, Event, RunHandle, RunId, Runtime, Workflow};
 use agentflow_testing::{TestClock, check_events, test_runtime};
 
 type Step<T> = Result<T, String>;
@@ -370,7 +371,7 @@ fn broken(stop: StopPolicy) -> Broken {
     let (switch, counts) = (Arc::clone(&works), Arc::clone(&ran));
     let flow = Workflow::<(), u32>::build("broken", [], move |b, ()| {
         b.stop_policy(stop);
-        let sibling = |b: &mut agentflow::Builder, at: usize, name: &str, seconds: u64| -> Handle<u32> {
+        let sibling = |b: &mut agentflow::workflow::Builder, at: usize, name: &str, seconds: u64| -> Handle<u32> {
             let counts = Arc::clone(&counts);
             b.node(name, (), move |_, ()| {
                 let counts = Arc::clone(&counts);

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agentflow::{Approval, Branch, Error, Node, NodePolicy, OnError, Runtime, StopPolicy, Workflow};
-use agentflow::{Event, EventSink};
+use agentflow::Event;
+use agentflow::event::EventSink;
+use agentflow::workflow::{Branch, Node, NodePolicy, OnError, StopPolicy};
+use agentflow::{Approval, Error, Runtime, Workflow};
 use agentflow_testing::{assert_trace, check_events, test_runtime, trace};
 use std::sync::Mutex;
 
@@ -158,7 +160,7 @@ async fn a_failure_stops_the_others() {
         let done = Arc::clone(&done);
         Workflow::<(), u32>::build("fails", [], move |b, ()| {
             b.stop_policy(stop);
-            let bad: agentflow::Handle<u32> =
+            let bad: agentflow::workflow::Handle<u32> =
                 b.node(Node::new("bad").on_error(on_error), (), |_, ()| async { Err("broken".to_owned()) });
             let other = b.node("other", (), move |_, ()| {
                 let done = Arc::clone(&done);
@@ -232,7 +234,7 @@ async fn a_failed_step_is_tried_again_and_slow_ones_are_stopped() {
 #[test]
 fn what_cannot_be_built() {
     let twice = Workflow::<(), u32>::build("twice", [], |b, ()| {
-        let _a: agentflow::Handle<u32> = b.node("a", (), |_, ()| async { Ok::<_, String>(1) });
+        let _a: agentflow::workflow::Handle<u32> = b.node("a", (), |_, ()| async { Ok::<_, String>(1) });
         b.node("a", (), |_, ()| async { Ok::<_, String>(1) })
     });
     assert!(matches!(twice, Err(Error::Build { .. })));
@@ -244,7 +246,7 @@ fn what_cannot_be_built() {
 }
 
 /// Runs a workflow whose one step gives this.
-async fn given<T: agentflow::NodeValue + Clone + Sync>(output: T) -> String {
+async fn given<T: agentflow::value::NodeValue + Clone + Sync>(output: T) -> String {
     let flow = Workflow::<(), T>::build("gives", [], |b, ()| {
         let first = b.node("first", (), move |_, ()| {
             let output = output.clone();
@@ -273,12 +275,12 @@ async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
     assert_eq!(given(((), Some(0.5))).await, "kept");
 }
 
-fn one(b: &mut agentflow::Builder, name: &str) -> agentflow::Handle<u32> {
+fn one(b: &mut agentflow::workflow::Builder, name: &str) -> agentflow::workflow::Handle<u32> {
     b.node(name, (), |_, ()| async { Ok::<_, String>(1) })
 }
 
 /// Why a workflow of some nodes cannot be built; empty when it can.
-fn problem(nodes: impl FnOnce(&mut agentflow::Builder) -> agentflow::Handle<u32>) -> String {
+fn problem(nodes: impl FnOnce(&mut agentflow::workflow::Builder) -> agentflow::workflow::Handle<u32>) -> String {
     let built = Workflow::<(), u32>::build("named", [], |b, ()| nodes(b));
     built.err().map_or_else(String::new, |error| error.to_string())
 }
@@ -292,14 +294,14 @@ fn no_node_is_named_like_a_step_within_another() {
         let second = if first == "x" { "x/y" } else { "x" };
         assert_eq!(problem(|b| [one(b, first), one(b, second)][0]), below);
     }
-    let race = |b: &mut agentflow::Builder| {
+    let race = |b: &mut agentflow::workflow::Builder| {
         let branch = Branch::new("y", (), |_, ()| async { Ok::<_, String>(1) });
         b.race("x", [branch])
     };
     assert_eq!(problem(|b| [race(b), one(b, "x/y")][0]), below);
     assert_eq!(problem(|b| [race(b), one(b, "x/other")][0]), below.replace("x/y", "x/other"));
     // Beside a router, not in an arm of it.
-    let routed = |b: &mut agentflow::Builder, arms: [&'static str; 2], inner: &str| {
+    let routed = |b: &mut agentflow::workflow::Builder, arms: [&'static str; 2], inner: &str| {
         let router = b.route("x", arms, (), |()| Ok::<_, String>(0));
         let ends = [0, 1].map(|arm| b.arm(router, arm, |b| one(b, inner)));
         b.join(router, ends)

@@ -5,10 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow::event::{EventKind, EventSink};
 use agentflow::prelude::*;
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{Error, Event, EventKind, EventSink, Graph, MemoryStore, NodeKind, OnError, Result, StopPolicy, Store};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::workflow::{Graph, NodeKind, OnError, StopPolicy};
+use agentflow::{Error, Event, Result};
 use agentflow_testing::{check_events, test_runtime, trace};
 
 #[derive(Clone, Default)]
@@ -366,7 +369,7 @@ async fn slow(n: u32) -> Result<u32> {
 }
 
 async fn broken(_n: u32) -> Result<u32> {
-    Err(Error::from(agentflow::ModelError::new(agentflow::ModelErrorKind::BadRequest, "no")))
+    Err(Error::from(agentflow::model::ModelError::new(agentflow::model::ModelErrorKind::BadRequest, "no")))
 }
 
 /// Every form.

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Builder, Error, Event, EventSink, Handle, MemoryStore, Node, NodePolicy, OnError, RetryPolicy, RunRecord, Runtime,
-    StopPolicy, Store, StoreErrorKind, Workflow,
-};
+use agentflow::event::EventSink;
+use agentflow::store::{MemoryStore, RunRecord, Store, StoreErrorKind};
+use agentflow::workflow::{Builder, Handle, Node, NodePolicy, OnError, RetryPolicy, StopPolicy};
+use agentflow::{Error, Event, Runtime, Workflow};
 use agentflow_testing::{check_events, test_runtime, trace};
 use proptest::prelude::*;
 

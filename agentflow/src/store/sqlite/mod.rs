@@ -61,10 +61,10 @@ use crate::event::{Event, RunId};
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), agentflow::StoreError> {
+/// # async fn main() -> Result<(), agentflow::store::StoreError> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("runs.db");
-/// use agentflow::{RunFilter, SqliteStore, Store};
+/// use agentflow::store::{RunFilter, SqliteStore, Store};
 ///
 /// let store = SqliteStore::open(path).await?;
 /// assert!(store.list(RunFilter::unfinished()).await?.is_empty());

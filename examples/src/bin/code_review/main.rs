@@ -10,8 +10,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
-use agentflow::{Event, EventKind, PauseReason, Result, RunFilter, RunHandle, SqliteStore};
+use agentflow::store::{RunFilter, SqliteStore};
+use agentflow::{Event, Result, RunHandle};
 use futures_util::StreamExt;
 
 use crate::flow::{PullRequest, Verdict, review};

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::agent::RunRequest;
 use agentflow::serde_json::{Value, json};
-use agentflow::{
-    Agent, Approval, Branch, Builder, Context, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy,
-    RunRequest, ToolDefinition, ToolPolicy, ToolRef, Workflow,
-};
+use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
+use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, OnError, RetryPolicy};
+use agentflow::{Agent, Approval, Context, Workflow};
 use agentflow_testing::{ScriptedModel, Turn};
 
 type Step<T> = Result<T, String>;

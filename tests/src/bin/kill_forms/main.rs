@@ -10,10 +10,10 @@ mod operator;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, ControlErrorKind, Error, Result, RunFilter, RunId, RunRequest, RunStatus, Runtime, SqliteStore,
-    StoreErrorKind, Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::error::ControlErrorKind;
+use agentflow::store::{RunFilter, RunStatus, SqliteStore, StoreErrorKind};
+use agentflow::{Agent, Error, Result, RunId, Runtime, Workflow};
 use agentflow_tests::kill::WordFile;
 use flows::EffectFile;
 use operator::{Mood, Operator};
@@ -107,7 +107,7 @@ impl Host {
         let of = [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
         let flows = of.map(|flow| flow(&file));
         let builder = Runtime::builder().store(open(folder).await?);
-        let runtime = flows.iter().fold(builder, agentflow::RuntimeBuilder::workflow).build();
+        let runtime = flows.iter().fold(builder, agentflow::runtime::RuntimeBuilder::workflow).build();
         let solo = flows::chief(&file).name("solo").runtime(&runtime);
         Ok(Self { runtime, flows, solo, words: words.clone() })
     }

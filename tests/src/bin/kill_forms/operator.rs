@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use agentflow::serde_json::json;
-use agentflow::{Approval, Error, Result, RunFilter, RunId, RunStatus, Runtime, StoreErrorKind};
+use agentflow::store::{RunFilter, RunStatus, StoreErrorKind};
+use agentflow::{Approval, Error, Result, RunId, Runtime};
 use agentflow_tests::kill::{Look, WordFile};
 
 /// What an operator may do beside what is needed.

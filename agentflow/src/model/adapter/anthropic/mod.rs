@@ -3,11 +3,11 @@
 //! - Thinking goes back unchanged and in place to the model it came from: its signature is bound to that model. Blocks
 //!   that the service runs or keeps itself (server tools and their results, compactions, citations) go back to any
 //!   model of this format.
-//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra):
+//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::model::ModelSettings::extra):
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
-//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::StopReason::PauseTurn); to go on,
+//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to go on,
 //!   send the conversation with it again. An agent does so by itself, as a further step.
 
 mod blocks;
@@ -51,19 +51,19 @@ const WITHOUT_SCHEMA: [&str; 7] = [
 /// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Claude models that take one (all since
 ///   Opus 4.1 and Sonnet 4.5), and as a tool call from older ones and those of other names.
 /// - An answer has at most 16,384 tokens, and a `thinking` budget beside them, unless
-///   [`ModelSettings::max_tokens`](crate::ModelSettings::max_tokens) is set: the format wants a limit in every call.
+///   [`ModelSettings::max_tokens`](crate::model::ModelSettings::max_tokens) is set: the format wants a limit in every call.
 /// - A seed is not sent, since the format has none.
-/// - [`ToolChoice::Required`](crate::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the format
+/// - [`ToolChoice::Required`](crate::model::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the format
 ///   does not allow both.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
 /// ```
-/// use agentflow::anthropic::Anthropic;
+/// use agentflow::model::anthropic::Anthropic;
 ///
 /// let model = Anthropic::builder("claude-sonnet-4-5").build()?;
 /// # let _ = model;
-/// # Ok::<(), agentflow::ModelError>(())
+/// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
 pub struct Anthropic(Arc<HttpAdapter<Messages>>);

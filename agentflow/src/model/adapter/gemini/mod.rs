@@ -8,7 +8,7 @@
 //! - Calls that come without an id are given one, which is not sent back; their results go back in the order of the
 //!   calls.
 //! - All instructions of a conversation go to one place before it, since the format has no other.
-//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::ModelSettings::extra). Those
+//! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::model::ModelSettings::extra). Those
 //!   of `generationConfig`, such as `topK` and `thinkingConfig`, are put there; all others, such as `safetySettings`,
 //!   `cachedContent` and `labels`, to the top of the request. `generationConfig` and `toolConfig` given as objects are
 //!   merged into ours and win; `tools`, such as `[{"googleSearch": {}}]`, are offered beside the agent's own.
@@ -49,11 +49,11 @@ const MADE_ID: &str = "gemini_call_";
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
 /// ```
-/// use agentflow::gemini::Gemini;
+/// use agentflow::model::gemini::Gemini;
 ///
 /// let model = Gemini::builder("gemini-2.5-flash").build()?;
 /// # let _ = model;
-/// # Ok::<(), agentflow::ModelError>(())
+/// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
 pub struct Gemini(Arc<HttpAdapter<GenerateContent>>);

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use agentflow::HttpSettings;
+/// use agentflow::model::HttpSettings;
 ///
 /// let http = HttpSettings::default().max_retries(0).idle_timeout(Duration::from_secs(30));
 /// # let _ = http;
@@ -94,7 +94,7 @@ impl HttpSettings {
 
     /// Sets the most bytes of one answer's body as it arrives over the wire, streamed or not. Default 64 MiB: more than
     /// the longest answers take, whose every token is an event of some 300 bytes. A longer one ends with
-    /// [`ModelErrorKind::AnswerTooLarge`](crate::ModelErrorKind), and what arrived of it is dropped.
+    /// [`ModelErrorKind::AnswerTooLarge`](crate::model::ModelErrorKind), and what arrived of it is dropped.
     ///
     /// Two limits are fixed: one event of a stream has at most 16 MiB, an answer at most 4,096 parts.
     #[must_use]

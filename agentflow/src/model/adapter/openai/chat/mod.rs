@@ -39,11 +39,11 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
 /// ```
-/// use agentflow::openai_chat::OpenAiChat;
+/// use agentflow::model::openai_chat::OpenAiChat;
 ///
 /// let model = OpenAiChat::builder("qwen3-8b").base_url("http://127.0.0.1:8080/v1").build()?;
 /// # let _ = model;
-/// # Ok::<(), agentflow::ModelError>(())
+/// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
 pub struct OpenAiChat(Arc<HttpAdapter<Chat>>);

@@ -38,11 +38,11 @@ use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
 /// ```
-/// use agentflow::openai_responses::OpenAiResponses;
+/// use agentflow::model::openai_responses::OpenAiResponses;
 ///
 /// let model = OpenAiResponses::builder("gpt-5-mini").base_url("http://127.0.0.1:8080/v1").build()?;
 /// # let _ = model;
-/// # Ok::<(), agentflow::ModelError>(())
+/// # Ok::<(), agentflow::model::ModelError>(())
 /// ```
 #[derive(Clone)]
 pub struct OpenAiResponses(Arc<HttpAdapter<Responses>>);
