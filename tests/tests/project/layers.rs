@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 26] = [
+const ROOMS: [&str; 27] = [
     // The vocabulary.
     "text",
     "mask",
@@ -20,6 +20,7 @@ const ROOMS: [&str; 26] = [
     "failure",
     "message",
     "tool_definition",
+    "linked",
     // What a model says, what happened, where it is kept.
     "model",
     "event",
