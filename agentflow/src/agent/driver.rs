@@ -4,25 +4,24 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use tracing::Instrument;
 
 use super::deadline::within;
+use super::hooks::{Hooks, hooks_of};
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
 use super::request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms};
-use crate::message::{Message, Part, ToolCall, ToolStatus};
-use crate::middleware::Middleware;
-use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunStarted, RunTerms};
+use crate::message::ToolStatus;
+use crate::model::{BoxFuture, ModelError, ModelErrorKind};
 use crate::path::StepPath;
 use crate::run::{Events, RunEnd, RunShared};
 use crate::telemetry;
@@ -45,11 +44,8 @@ pub(super) struct Run {
     open: bool,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
-    /// What stands around the agent, the outermost first.
-    pub(super) hooks: Option<Hooks>,
+    pub(super) hooks: Hooks,
 }
-
-pub(super) type Hooks = Arc<[Arc<dyn Middleware>]>;
 
 impl Run {
     /// A run of its own.
@@ -105,8 +101,7 @@ impl Run {
         if base.is_root() {
             shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
         }
-        let hooks = super::hooked::hooks_of(plan, &shared);
-        let hooked = hooks.is_some();
+        let hooks = hooks_of(plan, &shared);
         let mut run = Self {
             plan: Arc::clone(plan),
             shared,
@@ -138,7 +133,7 @@ impl Run {
         let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         started.terms = terms;
         run.pending = Some(Box::new(started));
-        if !hooked {
+        if run.hooks.is_empty() {
             run.record_start();
         }
         run
@@ -205,7 +200,7 @@ impl Run {
                 }
             };
             let ended = self.end(result).await;
-            if self.hooks.is_some() {
+            if !self.hooks.is_empty() {
                 Box::pin(self.after_run(&ended)).await;
             }
             telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
@@ -242,7 +237,7 @@ impl Run {
 
     async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
-        if self.hooks.is_some()
+        if !self.hooks.is_empty()
             && let Some(ended) = Box::pin(self.before_agent()).await?
         {
             return Ok(ended);
@@ -257,13 +252,6 @@ impl Run {
                 self.shared.until_held(false).await;
             }
             match command {
-                // What hooks need is boxed, so that a run without any does not hold the room of it.
-                Command::CallModel { path } if self.hooks.is_some() => {
-                    model_error = Box::pin(self.call_model_hooked(&path)).await?.err();
-                }
-                Command::CallTools(tools) if self.hooks.is_some() => {
-                    Box::pin(self.call_tools_hooked(tools)).await?;
-                }
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
                 Command::CallTools(tools) => self.call_tools(tools).await?,
                 Command::RejectOutput { path, problem } => {
@@ -271,9 +259,9 @@ impl Run {
                 }
                 Command::EndStep { step } => self.record(self.base.clone(), EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
-                    let completed = match &self.hooks {
-                        None => completed,
-                        Some(hooks) => Box::pin(self.after_agent(hooks.len(), completed)).await?,
+                    let completed = match self.hooks.len() {
+                        0 => completed,
+                        hooks => Box::pin(self.after_agent(hooks, completed)).await?,
                     };
                     return Ok(self.completed(completed));
                 }
@@ -318,100 +306,6 @@ impl Run {
 
     pub(super) async fn commit(&self) -> Result<()> {
         Ok(self.shared.log.commit().await?)
-    }
-
-    /// One model call with all its attempts; the outcome of each is recorded.
-    async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
-        loop {
-            self.check_calls()?;
-            let ModelInfo { provider, model } = self.plan.model.info().clone();
-            self.record(path.clone(), EventKind::ModelStarted { provider, model });
-            self.commit().await?;
-            let request = self.model_request();
-            let error = match self.ask_model(path, &self.plan.model, request).await {
-                Ok(response) => {
-                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
-                    return Ok(Ok(()));
-                }
-                Err(error) => error,
-            };
-            let Some(after) = self.patience(&error) else {
-                self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
-                return Ok(Err(error.into()));
-            };
-            // Boxed, so that a run that waits for its model does not hold the room of another wait.
-            if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
-                return Ok(Ok(()));
-            }
-        }
-    }
-
-    /// Whether spans hold contents. They do not where something is taken out of events.
-    pub(super) fn traces_content(&self) -> bool {
-        self.plan.host.trace_content && self.shared.host.redactor.is_none()
-    }
-
-    /// Whether the run as a whole may make another model call. One that a crash cut short is not another one.
-    pub(super) fn check_calls(&self) -> Result<()> {
-        let calls = self.shared.max_llm_calls.load(Ordering::Relaxed);
-        match !self.machine.is_calling() && self.shared.log.model_calls() >= calls {
-            true => Err(Error::LlmCallLimit { calls }),
-            false => Ok(()),
-        }
-    }
-
-    pub(super) fn model_request(&self) -> ModelRequest {
-        ModelRequest {
-            messages: self.machine.request().clone(),
-            tools: self.plan.manifest.clone(),
-            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
-            settings: Arc::clone(&self.plan.settings),
-            stream: self.shared.log.wants_deltas(),
-            retried_by_caller: self.is_patient(),
-        }
-    }
-
-    /// Asks a model, in a span of its own.
-    pub(super) async fn ask_model(
-        &self,
-        path: &StepPath,
-        model: &Arc<dyn Model>,
-        request: ModelRequest,
-    ) -> Result<ModelResponse, ModelError> {
-        let content = self.traces_content();
-        let span = telemetry::chat_span(model.info(), &self.shared.id, &request, content);
-        let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
-        telemetry::record_chat(&span, outcome.as_ref(), content);
-        outcome
-    }
-
-    async fn read_model(
-        &self,
-        path: &StepPath,
-        model: &Arc<dyn Model>,
-        request: ModelRequest,
-    ) -> Result<ModelResponse, ModelError> {
-        let log = &self.shared.log;
-        let mut asked = request.stream.then(|| self.shared.now());
-        // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
-        // pushing to it copies nothing.
-        let mut stream = model.stream(request);
-        while let Some(event) = stream.next().await {
-            if let Some(asked) = asked.take() {
-                telemetry::record_first_piece(self.shared.now().since(asked));
-            }
-            let delta = match event? {
-                ModelEvent::Completed(response) => {
-                    return Ok(with_call_ids(*response, self.machine.turn()));
-                }
-                _ if !log.wants_deltas() => continue,
-                ModelEvent::Text(text) => ModelDelta::Text(text),
-                ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
-                ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
-            };
-            log.delta(self.shared.now(), path, delta);
-        }
-        Err(ModelError::truncated())
     }
 
     /// Gives every step that was going on its end.
@@ -473,23 +367,4 @@ impl Drop for Run {
 fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
     let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     RunTerms { max_steps, timeout_ms, scopes }
-}
-
-/// An answer whose tool calls all have an id and none has another's: results are told apart by it.
-pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let mut ids = HashSet::new();
-    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
-    if unique {
-        return response;
-    }
-    let mut calls = 0;
-    let parts = response.message.parts().iter().map(|part| match part {
-        Part::ToolCall(call) => {
-            calls += 1;
-            Part::ToolCall(Arc::new(ToolCall { id: format!("call_{turn}_{calls}"), ..ToolCall::clone(call) }))
-        }
-        other => other.clone(),
-    });
-    let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
-    ModelResponse { message: Arc::new(message), ..response }
 }

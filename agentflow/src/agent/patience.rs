@@ -23,8 +23,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 impl Run {
     /// Whether the run retries failed calls by itself: it is durable, and no middleware decides about that.
     pub(super) fn is_patient(&self) -> bool {
-        let hooks = self.hooks.as_deref().unwrap_or_default();
-        self.shared.log.is_durable() && !hooks.iter().any(|hook| hook.retries_model_calls())
+        self.shared.log.is_durable() && !self.hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
     /// How long the run waits before it retries a failed call; `None` when it does not.
