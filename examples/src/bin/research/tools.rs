@@ -89,7 +89,7 @@ fn read_lines(
 }
 
 /// All of them.
-pub(crate) fn all() -> Vec<agentflow::ToolRef> {
+pub(crate) fn all() -> Vec<ToolRef> {
     tools![list_documents, search, read_lines]
 }
 
