@@ -5,12 +5,13 @@
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::deadline::within;
 use super::hooks::{Hooks, hooks_of};
@@ -19,32 +20,76 @@ use super::plan::Plan;
 use super::request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunStarted, RunTerms};
+use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};
 use crate::message::ToolStatus;
 use crate::model::{BoxFuture, ModelError, ModelErrorKind};
 use crate::path::StepPath;
-use crate::run::{Events, RunEnd, RunShared};
+use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
-///
-/// It is a run of its own, or a step of another run: then it records below that step, in that run's journal.
 pub(super) struct Run {
+    pub(super) segment: Segment<OfAgent>,
     pub(super) plan: Arc<Plan>,
-    pub(super) shared: Arc<RunShared>,
-    /// Where it records; the root for a run of its own.
-    pub(super) base: StepPath,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
     timeout: Duration,
     /// How much of the time limit is used up, by earlier processes.
     spent: Duration,
-    open: bool,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
     pub(super) hooks: Hooks,
+}
+
+/// The records in which an agent begins and ends.
+pub(super) enum OfAgent {}
+
+impl SegmentKind for OfAgent {
+    type Started = AgentStarted;
+    type Completed = Arc<AgentCompleted>;
+
+    fn body(started: AgentStarted) -> RunBody {
+        RunBody::Agent(started)
+    }
+
+    fn run_completed(completed: Arc<AgentCompleted>) -> RunCompleted {
+        RunCompleted::Agent(completed)
+    }
+
+    fn started(started: AgentStarted) -> EventKind {
+        EventKind::AgentStarted(Arc::new(started))
+    }
+
+    fn completed(completed: Arc<AgentCompleted>) -> EventKind {
+        EventKind::AgentCompleted(completed)
+    }
+
+    fn failed(error: Arc<Failure>) -> EventKind {
+        EventKind::AgentFailed { error }
+    }
+}
+
+impl InSegment for Run {
+    type Kind = OfAgent;
+
+    fn segment(&mut self) -> &mut Segment<OfAgent> {
+        &mut self.segment
+    }
+
+    fn name(&self) -> &str {
+        &self.plan.name
+    }
+
+    fn record_own(&mut self, kind: EventKind) {
+        self.record(self.segment.base.clone(), kind);
+    }
+
+    fn close_steps_cancelled(&mut self, _: &Arc<str>) {
+        self.record_start();
+        self.close_steps("the run was cancelled");
+    }
 }
 
 impl Run {
@@ -80,8 +125,10 @@ impl Run {
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
         let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
-        let recorded = if shared.log.is_restored() { shared.log.records_below(&base) } else { Vec::new() };
-        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| *path == base));
+        let segment = Segment::new(shared, base);
+        let (shared, base) = (&segment.shared, &segment.base);
+        let recorded = segment.recorded();
+        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
         let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
         let mut limits = plan.limits.clone();
@@ -93,27 +140,16 @@ impl Run {
         };
         let timeout = limits.timeout;
         let spent = match began {
-            Some(_) => shared.log.time_spent(&base, shared.now()),
+            Some(_) => shared.log.time_spent(base, shared.now()),
             None => Duration::ZERO,
         };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
         let machine = AgentMachine::new(base.clone(), limits, output);
-        if base.is_root() {
+        if segment.is_run() {
             shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
         }
-        let hooks = hooks_of(plan, &shared);
-        let mut run = Self {
-            plan: Arc::clone(plan),
-            shared,
-            base,
-            scopes,
-            machine,
-            timeout,
-            spent,
-            open: true,
-            pending: None,
-            hooks,
-        };
+        let hooks = hooks_of(plan, shared);
+        let mut run = Self { segment, plan: Arc::clone(plan), scopes, machine, timeout, spent, pending: None, hooks };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
@@ -123,8 +159,8 @@ impl Run {
             }
             return run;
         }
-        if run.base.is_root() {
-            run.shared.host.remember(&run.shared);
+        if run.segment.is_run() {
+            run.segment.shared.host.remember(&run.segment.shared);
         }
         let input = match &plan.instructions {
             Some(instructions) => conversation.without_leading(instructions),
@@ -142,15 +178,12 @@ impl Run {
     /// Records that the agent begins, unless that is recorded already.
     pub(super) fn record_start(&mut self) {
         let Some(started) = self.pending.take() else { return };
-        let kind = match self.base.is_root() {
-            true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Agent(*started)))),
-            false => EventKind::AgentStarted(Arc::new(*started)),
-        };
-        self.record(self.base.clone(), kind);
+        let kind = self.segment.begins(*started);
+        self.record_own(kind);
     }
 
     pub(super) fn shared(&self) -> Arc<RunShared> {
-        Arc::clone(&self.shared)
+        Arc::clone(&self.segment.shared)
     }
 
     pub(super) fn events(&self) -> Events {
@@ -159,33 +192,16 @@ impl Run {
 
     /// Runs to the end, whatever it is.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
-        let span = telemetry::agent_span(&self.plan.name, &self.shared.id, self.plan.model.info());
-        let shared = self.shared();
+        let span = telemetry::agent_span(&self.plan.name, &self.segment.shared.id, self.plan.model.info());
         let limit = self.timeout;
-        let left = limit.saturating_sub(self.spent);
-        let is_step = !self.base.is_root();
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
-            let ended = {
-                let driven = async {
-                    match is_step {
-                        true => within(&shared, left, Box::pin(self.drive())).await,
-                        false => tokio::time::timeout(left, self.drive()).await.ok(),
-                    }
-                };
-                let driven = async {
-                    tokio::select! {
-                        biased;
-                        () = shared.cancellation.cancelled() => None,
-                        ended = driven.instrument(span.clone()) => Some(ended),
-                    }
-                };
-                // A tool can panic as it is dropped.
-                AssertUnwindSafe(driven).catch_unwind().await
-            };
+            // A tool can panic as it is dropped.
+            let ended = AssertUnwindSafe(self.drive_within_limit(&span)).catch_unwind().await;
             let ended = ended.unwrap_or_else(|panic| {
                 let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
-                (!shared.cancellation.is_cancelled()).then_some(Some(Err(Error::Lost { reason })))
+                let cancelled = self.segment.shared.cancellation.is_cancelled();
+                (!cancelled).then_some(Some(Err(Error::Lost { reason })))
             });
             let result = match ended {
                 Some(Some(result)) => result,
@@ -194,44 +210,51 @@ impl Run {
                     Err(Error::Timeout { limit })
                 }
                 None => {
-                    let reason = self.shared.cancel_reason();
-                    self.close_cancelled(&reason);
+                    let reason = self.segment.shared.cancel_reason();
+                    self.record_cancelled(&reason);
                     Err(Error::Cancelled { reason })
                 }
             };
             let ended = self.end(result).await;
-            if !self.hooks.is_empty() {
-                Box::pin(self.after_run(&ended)).await;
+            if let Some(around) = self.around_run() {
+                Box::pin(around.after(ended.as_ref().map(drop))).await;
             }
             telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
             ended
         }
     }
 
+    /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit is
+    /// reached before.
+    async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
+        let shared = self.shared();
+        let left = self.timeout.saturating_sub(self.spent);
+        let is_run = self.segment.is_run();
+        // Pinned where it is made: a future that is moved into another one has room in both.
+        let driven = pin!(
+            async {
+                match is_run {
+                    true => tokio::time::timeout(left, self.drive()).await.ok(),
+                    false => within(&shared, left, Box::pin(self.drive())).await,
+                }
+            }
+            .instrument(span.clone())
+        );
+        unless_cancelled(&shared, driven).await
+    }
+
     /// Records a failure, and sees to it that the end is kept.
     async fn end(&mut self, result: Result<RunEnd>) -> Result<RunEnd> {
-        if let Err(error) = &result
-            && self.open
-            && !matches!(error, Error::Store(_))
-        {
-            self.close_steps("the run failed");
-            if self.base.is_root() {
-                telemetry::log_failed_run(&self.shared, &self.plan.name, error);
+        match &result {
+            // The journal ends where the store failed.
+            Ok(_) | Err(Error::Store(_)) => self.segment.settle(),
+            Err(error) if self.segment.is_open() => {
+                self.close_steps("the run failed");
+                self.record_failed(error);
             }
-            let error = Arc::new(Failure::from(error));
-            self.record(
-                self.base.clone(),
-                match self.base.is_root() {
-                    true => EventKind::RunFailed { error },
-                    false => EventKind::AgentFailed { error },
-                },
-            );
+            Err(_) => {}
         }
-        self.open = false;
-        self.commit().await?;
-        if self.base.is_root() {
-            self.shared.log.release().await?;
-        }
+        self.segment.keep().await?;
         result
     }
 
@@ -246,10 +269,10 @@ impl Run {
             // A model and tools that are always ready leave room for a cancellation and the time limit.
             tokio::task::coop::consume_budget().await;
             let command = self.machine.command();
-            if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
+            if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
                 self.commit().await?;
-                self.shared.until_held(false).await;
+                self.segment.shared.until_held(false).await;
             }
             match command {
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
@@ -257,7 +280,7 @@ impl Run {
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem });
                 }
-                Command::EndStep { step } => self.record(self.base.clone(), EventKind::RunStep { step }),
+                Command::EndStep { step } => self.record_own(EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
                     let completed = match self.hooks.len() {
                         0 => completed,
@@ -270,7 +293,7 @@ impl Run {
                 }
                 Command::Finish(Outcome::Failed(error)) => return Err(error),
                 Command::Finish(Outcome::Ended(ended)) => {
-                    self.open = false;
+                    self.segment.settle();
                     return match ended {
                         Some(Ok(completed)) => Ok(self.run_end(completed)),
                         Some(Err(failure)) => Err(Error::Recorded(failure)),
@@ -283,16 +306,11 @@ impl Run {
 
     /// Records the answer.
     pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
-        let kind = match self.base.is_root() {
-            true => EventKind::RunCompleted(Arc::new(RunCompleted::Agent(Arc::clone(&completed)))),
-            false => EventKind::AgentCompleted(Arc::clone(&completed)),
-        };
-        self.record(self.base.clone(), kind);
+        self.record_completed(Arc::clone(&completed));
         self.run_end(completed)
     }
 
-    fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
-        self.open = false;
+    fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
         RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
     }
 
@@ -301,11 +319,11 @@ impl Run {
             self.record_start();
         }
         self.machine.apply(&path, &kind);
-        self.shared.record(path, kind);
+        self.segment.shared.record(path, kind);
     }
 
     pub(super) async fn commit(&self) -> Result<()> {
-        Ok(self.shared.log.commit().await?)
+        Ok(self.segment.shared.log.commit().await?)
     }
 
     /// Gives every step that was going on its end.
@@ -319,48 +337,17 @@ impl Run {
                 OpenStep::Tool { path, call } => {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
-                    self.shared.close_below(&path, reason);
+                    self.segment.shared.close_below(&path, reason);
                     self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
                 }
             }
-        }
-    }
-
-    fn close_cancelled(&mut self, reason: &Arc<str>) {
-        if self.open {
-            self.record_start();
-            self.close_steps("the run was cancelled");
-            self.record(
-                self.base.clone(),
-                match self.base.is_root() {
-                    true => EventKind::RunCancelled { reason: Arc::clone(reason) },
-                    false => {
-                        let error = Error::Cancelled { reason: Arc::clone(reason) };
-                        EventKind::AgentFailed { error: Arc::new(Failure::from(&error)) }
-                    }
-                },
-            );
-            self.open = false;
         }
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.open && self.base.is_root() {
-            // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
-            self.shared.cancel("the run's future was dropped");
-        }
-        if self.open {
-            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
-                true => self.shared.cancel_reason(),
-                false => "the step was dropped".into(),
-            };
-            self.close_cancelled(&reason);
-        }
-        if self.base.is_root() {
-            self.shared.close();
-        }
+        self.dropped();
     }
 }
 

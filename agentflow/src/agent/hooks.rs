@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::event::AgentCompleted;
 use crate::message::Role;
-use crate::middleware::{self, AgentStep, Flow, Middleware, RunInfo};
+use crate::middleware::{self, AgentStep, AroundRun, Flow, Middleware};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::run::{RunEnd, RunShared};
@@ -31,8 +31,10 @@ pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> Hooks {
 }
 
 impl Run {
-    fn run_info(&self) -> RunInfo {
-        RunInfo::new(Arc::clone(&self.plan.name), self.shared())
+    /// The hooks around the run, when it is one of its own and there are any.
+    pub(super) fn around_run(&self) -> Option<AroundRun> {
+        let is_run = self.segment.is_run() && !self.hooks.is_empty();
+        is_run.then(|| AroundRun::of(&self.plan.name, &self.segment.shared)).flatten()
     }
 
     pub(super) fn step_context(&self, path: &StepPath) -> Context {
@@ -41,18 +43,15 @@ impl Run {
 
     /// The hooks before the run and the agent. The end, when one of them answered.
     pub(super) async fn before_agent(&mut self) -> Result<Option<RunEnd>> {
-        if self.base.is_root() {
-            let info = self.run_info();
-            for hook in middleware::of_host(&self.shared.host).iter() {
-                hook.before_run(&info).await?;
-            }
+        if let Some(around) = self.around_run() {
+            around.before().await?;
         }
         // The journal of an agent that is resumed has what it began with.
         let Some(started) = &self.pending else { return Ok(None) };
         let mut step = AgentStep {
             conversation: started.request(),
             agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&self.base),
+            cx: self.step_context(&self.segment.base),
         };
         let hooks = Arc::clone(&self.hooks);
         for (depth, hook) in hooks.iter().enumerate() {
@@ -91,21 +90,11 @@ impl Run {
         let step = AgentStep {
             conversation: self.machine.request().clone(),
             agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&self.base),
+            cx: self.step_context(&self.segment.base),
         };
         for hook in self.hooks[..depth].iter().rev() {
             hook.after_agent(&step, Arc::make_mut(&mut completed)).await?;
         }
         Ok(completed)
-    }
-
-    /// The hooks after the run.
-    pub(super) async fn after_run(&self, ended: &Result<RunEnd>) {
-        if self.base.is_root() {
-            let info = self.run_info();
-            for hook in middleware::of_host(&self.shared.host).iter().rev() {
-                hook.after_run(&info, ended.as_ref().map(drop)).await;
-            }
-        }
     }
 }

@@ -206,15 +206,15 @@ impl Run {
     /// Shows an answer that no model gave as one piece, to those who read pieces.
     fn show(&self, path: &StepPath, response: &ModelResponse) {
         let text = response.text();
-        if self.shared.log.wants_deltas() && !text.is_empty() {
-            self.shared.log.delta(self.shared.now(), path, ModelDelta::Text(text.into_owned()));
+        if self.segment.shared.log.wants_deltas() && !text.is_empty() {
+            self.segment.shared.log.delta(self.segment.shared.now(), path, ModelDelta::Text(text.into_owned()));
         }
     }
 
     /// Whether the run as a whole may make another model call. One that a crash interrupted is not another one.
     fn check_calls(&self) -> Result<()> {
-        let calls = self.shared.max_llm_calls.load(Ordering::Relaxed);
-        match !self.machine.is_calling() && self.shared.log.model_calls() >= calls {
+        let calls = self.segment.shared.max_llm_calls.load(Ordering::Relaxed);
+        match !self.machine.is_calling() && self.segment.shared.log.model_calls() >= calls {
             true => Err(Error::LlmCallLimit { calls }),
             false => Ok(()),
         }
@@ -226,7 +226,7 @@ impl Run {
             tools: self.plan.manifest.clone(),
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
-            stream: self.shared.log.wants_deltas(),
+            stream: self.segment.shared.log.wants_deltas(),
             retried_by_caller: self.is_patient(),
         }
     }
@@ -239,8 +239,8 @@ impl Run {
         request: ModelRequest,
     ) -> Result<ModelResponse, ModelError> {
         // Spans hold no contents where something is removed from events.
-        let content = self.plan.host.trace_content && self.shared.host.redactor.is_none();
-        let span = telemetry::chat_span(model.info(), &self.shared.id, &request, content);
+        let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
+        let span = telemetry::chat_span(model.info(), &self.segment.shared.id, &request, content);
         let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
         telemetry::record_chat(&span, outcome.as_ref(), content);
         outcome
@@ -252,14 +252,14 @@ impl Run {
         model: &Arc<dyn Model>,
         request: ModelRequest,
     ) -> Result<ModelResponse, ModelError> {
-        let log = &self.shared.log;
-        let mut asked = request.stream.then(|| self.shared.now());
+        let log = &self.segment.shared.log;
+        let mut asked = request.stream.then(|| self.segment.shared.now());
         // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
         // pushing to it copies nothing.
         let mut stream = model.stream(request);
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {
-                telemetry::record_first_piece(self.shared.now().since(asked));
+                telemetry::record_first_piece(self.segment.shared.now().since(asked));
             }
             let delta = match event? {
                 ModelEvent::Completed(response) => {
@@ -270,7 +270,7 @@ impl Run {
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
                 ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
             };
-            log.delta(self.shared.now(), path, delta);
+            log.delta(self.segment.shared.now(), path, delta);
         }
         Err(ModelError::truncated())
     }
@@ -281,7 +281,7 @@ fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
 }
 
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
-fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
+pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
     let mut ids = HashSet::new();
     let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
     if unique {

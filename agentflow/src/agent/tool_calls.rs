@@ -98,7 +98,7 @@ impl Run {
                 self.record(tool.path.clone(), started);
             }
             let result = Arc::new(result);
-            self.shared.close_below(&tool.path, "the tool was interrupted");
+            self.segment.shared.close_below(&tool.path, "the tool was interrupted");
             self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
@@ -124,14 +124,14 @@ impl Run {
     /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
     fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
         let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
-        self.shared.close_below(&path, "the tool has ended");
+        self.segment.shared.close_below(&path, "the tool has ended");
         let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
-        if too_deep { Err(Error::NestingLimit { depth: self.shared.host.max_nesting }) } else { Ok(()) }
+        if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }
     }
 }
 

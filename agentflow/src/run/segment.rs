@@ -73,6 +73,11 @@ impl<K: SegmentKind> Segment<K> {
         }
     }
 
+    /// Whether its end is still to be recorded.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// It has no end to record: it had one before, or nothing of it can be kept.
     pub(crate) fn settle(&mut self) {
         self.open = false;
@@ -112,7 +117,7 @@ pub(crate) trait InSegment {
     fn close_steps_cancelled(&mut self, reason: &Arc<str>);
 
     /// Records that it ended well.
-    fn complete(&mut self, completed: <Self::Kind as SegmentKind>::Completed) {
+    fn record_completed(&mut self, completed: <Self::Kind as SegmentKind>::Completed) {
         let segment = self.segment();
         segment.open = false;
         let kind = match segment.is_run() {
@@ -123,7 +128,7 @@ pub(crate) trait InSegment {
     }
 
     /// Records that it failed. The log of the program says so of a run.
-    fn fail(&mut self, error: &Error) {
+    fn record_failed(&mut self, error: &Error) {
         let segment = self.segment();
         segment.open = false;
         let is_run = segment.is_run();
@@ -139,7 +144,7 @@ pub(crate) trait InSegment {
     }
 
     /// Records that it was cancelled, unless it has ended: what is open in it first.
-    fn close_cancelled(&mut self, reason: &Arc<str>) {
+    fn record_cancelled(&mut self, reason: &Arc<str>) {
         let segment = self.segment();
         if !segment.open {
             return;
@@ -168,7 +173,7 @@ pub(crate) trait InSegment {
             true => segment.shared.cancel_reason(),
             false => "the step was dropped".into(),
         };
-        self.close_cancelled(&reason);
+        self.record_cancelled(&reason);
     }
 }
 
