@@ -16,6 +16,7 @@ use agentflow::model::{ModelError, ModelErrorKind, ModelResponse, Usage};
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, json};
 use agentflow::store::{MemoryStore, Store};
+use agentflow::workflow::Node;
 use agentflow::{Callbacks, Error, Event, RunId, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, assert_trace, check_events, test_runtime};
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use agentflow::agent::Limits;
 use agentflow::event::{EventKind, EventSink};
 use agentflow::message::{Part, ToolCall};
 use agentflow::middleware::Middleware;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agentflow::message::{Part, Reasoning};
 use agentflow::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Usage};
+use agentflow::tool::FnTool;
 use agentflow::{Agent, Event, Model, tool, tools};
 use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::test_as_process;

@@ -2,6 +2,7 @@
 
 use agentflow::prelude::*;
 use agentflow::serde::Serialize;
+use agentflow::tool::ToolRef;
 
 use crate::library::{Hit, Library};
 
