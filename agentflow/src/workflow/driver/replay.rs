@@ -15,10 +15,10 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let nodes: HashMap<&str, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
-        let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        let base = if self.segment.is_run() { String::new() } else { format!("{}/", self.segment.base) };
         for (time, path, kind) in recorded {
             self.settle();
-            if *path == self.base {
+            if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
                     EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
