@@ -44,7 +44,7 @@ impl Tree {
                 self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
             }
             EventKind::NodeFailed { error, .. } => {
-                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(&error.kind), short(&error.message)));
+                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(error.kind.as_str()), short(&error.message)));
             }
             EventKind::NodeRetrying { error, delay_ms, .. } => {
                 let why = short(&error.message);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
@@ -211,7 +211,7 @@ impl RunState {
     }
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
-        let error = Arc::new(Failure::new("cancelled", message));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         let ends = self.open.iter().rev().flat_map(|(path, open)| {
             let error = Arc::clone(&error);
             let kind = match open {
@@ -299,7 +299,7 @@ impl RunState {
     /// What the run waits for beside an operator's word to continue.
     pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
         let interrupted =
-            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == "interrupted");
+            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
             Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
             // It may have been answered since.
@@ -357,7 +357,7 @@ impl NodeState {
             Self::Stopped => "cancelled",
             Self::Answered | Self::Done => "done",
             Self::Skipped => "skipped",
-            Self::Failed(failure) if failure.kind == "interrupted" => "interrupted",
+            Self::Failed(failure) if failure.kind == FailureKind::Interrupted => "interrupted",
             Self::Failed(_) => "failed",
             Self::Reset => "about to run again",
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Runtime;
-use crate::error::Result;
+use crate::error::{FailureKind, Result};
 use crate::event::RunId;
 use crate::run::{NodeInfo, NodeState, RunState, read_events};
 use crate::store::{RunRecord, StoreError};
@@ -149,8 +149,10 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
         NodeState::Answered | NodeState::Done => (NodeStatus::Success, "is not run again"),
         NodeState::Stopped => (NodeStatus::Cancelled, "is not run: what it belongs to has ended"),
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
-        NodeState::Failed(error) => match error.kind.as_str() {
-            "interrupted" => (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect"),
+        NodeState::Failed(error) => match error.kind {
+            FailureKind::Interrupted => {
+                (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect")
+            }
             _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),
         },

@@ -78,7 +78,7 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
 
 /// Adds why a workflow failed.
 pub(crate) fn record_failure(span: &Span, error: &Error) {
-    record_error(span, error.kind());
+    record_error(span, error.kind().as_str());
 }
 
 /// Says in the log that a run of its own has failed. Whatever is taken out of events is taken out here too.
@@ -87,7 +87,7 @@ pub(crate) fn log_failed_run(shared: &RunShared, name: &str, error: &Error) {
     let redactor = shared.host.redactor.as_ref();
     let sentence = redactor.map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
     // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
-    tracing::info!(run = shared.id.as_str(), name = ?name, error.type = error.kind(), error = ?sentence, "a run failed");
+    tracing::info!(run = shared.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
 }
 
 /// The span of a model call. An adapter adds the server to it.

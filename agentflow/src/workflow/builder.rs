@@ -14,6 +14,7 @@ use super::names;
 use super::policy::{NodePolicy, OnError, StopPolicy};
 use super::spec::{Body, Branch as SpecBranch, NodeIndex, NodeKind, NodeSpec, Outputs, Spec, StepFuture};
 use crate::context::Context;
+use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 use crate::tool::{Effects, ToolPolicy};
@@ -317,7 +318,10 @@ impl Builder {
         let pick: super::spec::Pure = Arc::new(move |outputs| {
             let at = pick(load(&reads, outputs)?).map_err(StepError::of)?;
             let Some(arm) = names.get(at) else {
-                return Err(StepError::new("value", format!("the router has {} arms and chose {at}", names.len())));
+                return Err(StepError::new(
+                    FailureKind::Value,
+                    format!("the router has {} arms and chose {at}", names.len()),
+                ));
             };
             #[derive(serde::Serialize)]
             struct Chosen<'a> {

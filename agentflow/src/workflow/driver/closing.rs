@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::WorkflowRun;
 use super::task::Task;
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
-use crate::workflow::machine::{CANCELLED, Unit, stopped};
+use crate::workflow::machine::{Unit, stopped};
 
 impl WorkflowRun {
     /// Drops what a unit does, so that what is below it has its end first, and records its own.
@@ -15,7 +15,7 @@ impl WorkflowRun {
             task.drop_work();
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, stopped(reason, self.has_begun_once(unit))));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_begun_once(unit))));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
@@ -36,7 +36,7 @@ impl WorkflowRun {
         self.tasks.clear();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
-            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, format!("the run was cancelled: {reason}")));
             self.shared.close_below(&self.path(unit), &error.message);
             self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
