@@ -7,8 +7,8 @@ use std::time::Duration;
 use agentflow::middleware::token_budget;
 use agentflow::prelude::*;
 use agentflow::{
-    Approval, Error, EventKind, FailureClass, FailureKind, ModelError, ModelErrorKind, Node, NodePolicy, RetryPolicy,
-    RuntimeBuilder, StepFailure, ToolError, Usage, Workflow,
+    Approval, Error, EventKind, FailureClass, FailureKind, MemoryStore, ModelError, ModelErrorKind, Node, NodePolicy,
+    RetryPolicy, RuntimeBuilder, StepFailure, ToolError, Usage, Workflow,
 };
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 
@@ -153,7 +153,7 @@ async fn who_has_denied_is_not_asked_again() {
         })
     })
     .unwrap();
-    let runtime = test_runtime().build();
+    let runtime = test_runtime().store(MemoryStore::new()).build();
     let mut handle = runtime.start(flow, ()).await.unwrap();
     let run = handle.run_id().clone();
     while !handle.recorded().iter().any(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {

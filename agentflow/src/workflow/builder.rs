@@ -360,7 +360,7 @@ impl Builder {
 
     /// The output of whichever arm is taken.
     pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
-        let name = format!("{}{}", self.nodes[router.node as usize].path, names::END);
+        let name = format!("{}/{}", self.nodes[router.node as usize].path, names::END);
         let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
         let outer = std::mem::take(&mut self.prefix);
         let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);

@@ -214,7 +214,7 @@ impl WorkflowRun {
         let Some(child) = unit.child else { return path };
         match &spec.node(unit.node).body {
             Body::Race(branches) | Body::Fallback(branches) => path.child(&branches[child as usize].name),
-            _ => StepPath::of_names(format!("{}[{child}]", path.names()).into()),
+            _ => path.with_item(child),
         }
     }
 
