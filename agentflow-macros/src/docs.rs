@@ -1,4 +1,4 @@
-//! Documentation comments as descriptions.
+//! Turns documentation comments into descriptions; it does not look for placeholders.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -50,7 +50,7 @@ pub(crate) fn doc(attr: &Attribute) -> Option<&Expr> {
     }
 }
 
-/// Without the one space that stands behind `///` in every line, or the stars of `/** */`.
+/// Removes the space after `///` from every line, or the stars of `/** */`.
 pub(crate) fn unindented(text: &str) -> String {
     let line = |line: &str| line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned();
     if !text.contains('\n') {

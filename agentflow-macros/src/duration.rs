@@ -1,19 +1,21 @@
-//! Durations as `"5s"`: a whole number and a unit.
+//! Durations as `"5s"`: a whole number and a unit. It has no fractions and no sums.
 
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// The milliseconds, or what to do about it.
+/// The milliseconds, or the message for what is wrong.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let factor = UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor);
     match (number.parse::<u64>(), factor) {
-        (Ok(0), Some(_)) => Err("a duration of zero leaves no time; leave the option out for no limit".to_owned()),
+        (Ok(0), Some(_)) => {
+            Err("a duration of zero leaves no time; write a longer one, or remove the option for no limit".to_owned())
+        }
         (Ok(number), Some(factor)) => {
-            number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too long for a duration"))
+            number.checked_mul(factor).ok_or_else(|| format!("the duration `{text}` is too long; write a shorter one"))
         }
         _ => Err(format!(
-            "`{text}` is not a duration; write a whole number and a unit of ms, s, m, h or d, such as \"500ms\" or \"5s\""
+            "`{text}` is not a duration; write a whole number and a unit (ms, s, m, h or d), such as \"500ms\" or \"5s\""
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The sink of mistakes: everything is collected and told at once, each mistake at the user's own token.
+//! Collects the mistakes in one item, so that all of them are reported at once, each at the user's own token.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -41,7 +41,7 @@ impl ToTokens for Errors {
     }
 }
 
-/// The name that may have been meant: at most a third of it differs.
+/// The known name that was probably meant: at most a third of its letters differ. The only such helper of this crate.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (wrong.chars().count() / 3).max(1);
     names

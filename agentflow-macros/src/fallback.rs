@@ -1,5 +1,5 @@
-//! What is written when there are mistakes: the user's item, all mistakes, and a stub of what others may name, so that
-//! one mistake does not become three.
+//! What is written instead of the expansion when there are mistakes: the user's item and a stub of the struct that other
+//! code names, so that one mistake is not reported three times. Nothing here ever runs.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
@@ -40,8 +40,8 @@ pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> T
     }
 }
 
-/// The struct of the function's name as a workflow that is never run, since the program does not compile. Where its types
-/// are known it has them, so that those who use it are not told that they are to be guessed.
+/// The struct of the function's name as a workflow that is never run, since the program does not compile. It has the types
+/// of the workflow where they are known, so that its uses need no type annotations.
 pub(crate) fn workflow_stub(
     krate: &syn::Path,
     vis: &Visibility,
@@ -67,9 +67,9 @@ pub(crate) fn workflow_stub(
     }
 }
 
-/// A workflow's function that is refused. When its body holds what only the macro understands, or what the compiler would
-/// complain about once more, the compiler gets it without the body, and the body stands beside it where nothing compiles
-/// it: no token of the user's is lost.
+/// A refused workflow's function. When its body uses forms that only the macro understands, or would be reported a second
+/// time, the compiler gets the function without its body; the body is kept under `#[cfg(any())]`, so that editors still
+/// see every token.
 pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
     let quiet = quote!(#[allow(unused_variables, unused_mut, unused_must_use, clippy::unused_async)]);
     if is_rust && !is_ours(function.body.clone()) {

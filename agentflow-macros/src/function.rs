@@ -1,6 +1,5 @@
-//! What all attributes share: a function read with its body unread, and questions about its types and names.
-//!
-//! The body stays tokens: nobody here reads it, and it may be half-typed.
+//! A function whose body is not parsed, and questions about its types and names; shared by all attributes. The body may be
+//! half-typed, so it stays tokens here.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,9 +8,9 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, FnArg, Signature, Token, Type, Visibility};
 
 use crate::errors::Errors;
-use crate::workflow::scope;
+use crate::scope;
 
-/// A function with its body unread.
+/// A function whose body is not parsed.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
@@ -24,13 +23,13 @@ pub(crate) struct Function {
 impl ToTokens for Function {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { attrs, vis, signature, body, semicolon } = self;
-        // That a body is missing is told by us, or is as it should be; the compiler need not say it.
+        // We report a missing body where one is needed, so the compiler gets one that it accepts.
         let body = if semicolon.is_some() { quote!({ loop {} }) } else { body.clone() };
         tokens.extend(quote!(#(#attrs)* #vis #signature #body));
     }
 }
 
-/// Reads the item; `expected` is what to say of one that is no function.
+/// Reads the item; `expected` is the message for one that is not a function.
 pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Function> {
     let parse = |input: ParseStream<'_>| {
         let attrs = input.call(Attribute::parse_outer)?;
@@ -45,7 +44,7 @@ pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Functio
     parse.parse2(item)
 }
 
-/// What stands there instead of a function, or what is wrong with its signature.
+/// The error for an item that is not a function, or whose signature is wrong.
 fn not_a_function(input: ParseStream<'_>, expected: &str) -> syn::Error {
     let start = input.fork();
     while !input.is_empty() && !input.peek(Token![fn]) && !input.peek(syn::token::Brace) && !input.peek(Token![;]) {
@@ -84,7 +83,7 @@ pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
     (first, tokens.last().unwrap_or(first))
 }
 
-/// A group without delimiters, as `macro_rules!` makes them, stands for what is in it.
+/// Unwraps a group without delimiters, as `macro_rules!` makes them.
 fn inside(token: TokenTree) -> TokenStream {
     match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => group.stream(),
@@ -102,7 +101,7 @@ pub(crate) fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// Whether every provider takes this as a name.
+/// Whether every provider accepts this name; `also` are the characters allowed beside letters and digits.
 pub(crate) fn is_name(name: &str, also: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
 }
@@ -112,12 +111,12 @@ pub(crate) fn mutable_context(context: &FnArg, errors: &mut Errors) {
         && let Type::Reference(reference) = bare(&context.ty)
         && let Some(token) = &reference.mutability
     {
-        errors.at(token, "the context is shared; take `&Context`");
+        errors.at(token, "the context is shared, not exclusive; write `&Context`");
     }
 }
 
-/// Tells of a body that reads `cx` where no parameter is called so; whether it does. Everything about a run comes with its
-/// context, and the compiler would only say that there is no such name.
+/// Reports a body that reads `cx` when no parameter has that name; returns whether it does. The compiler would only say
+/// that the name is unknown, not how to get the context.
 pub(crate) fn context_not_taken(function: &Function, what: &str, errors: &mut Errors) -> bool {
     let is = |ident: &Ident| ident == CONTEXT;
     let taken = function.signature.inputs.iter().any(|input| holds(input.to_token_stream(), &is));
@@ -126,14 +125,11 @@ pub(crate) fn context_not_taken(function: &Function, what: &str, errors: &mut Er
     }
     let body = syn::parse2::<syn::Block>(function.body.clone());
     let Some(at) = body.ok().and_then(|body| scope::surely_reads(&body, CONTEXT)) else { return false };
-    errors.at_span(
-        at,
-        format!("`cx` is the context of a run, and this {what} does not take it; write `cx: &Context` as its first parameter"),
-    );
+    errors.at_span(at, format!("`cx` is not a parameter of this {what}; add `cx: &Context` as the first parameter"));
     true
 }
 
-/// What the context is called in all that we write.
+/// The context's name in all documentation and examples.
 const CONTEXT: &str = "cx";
 
 fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
@@ -144,8 +140,8 @@ fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
     })
 }
 
-/// Whether it is certain without the compiler what the type is: no context, and no `Result`. An alias may have any other
-/// name.
+/// Whether the type is certainly neither a context nor a `Result`, as far as that can be said without the compiler: any
+/// other name may be an alias.
 pub(crate) fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 18] = [
         "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",

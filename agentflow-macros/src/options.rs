@@ -1,6 +1,5 @@
-//! The options of the attributes: one table for the parser, the errors and the documentation.
-//!
-//! The parser goes from comma to comma, so that a mistake in one option does not hide one in the next.
+//! The options of the attributes: one table for the parser, the errors and the documentation. The parser reads from comma to
+//! comma, so that a mistake in one option does not hide one in the next. What a value means is left to each attribute.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -12,7 +11,7 @@ use syn::{Expr, Lit, LitInt, LitStr, Path, Token};
 use crate::errors::{Errors, nearest};
 
 /// What an option is called and how it is written.
-pub(crate) struct Spec {
+pub(crate) struct OptionSpec {
     pub(crate) name: &'static str,
     form: Form,
     /// As a user writes it.
@@ -25,10 +24,10 @@ pub(crate) struct Spec {
 }
 
 /// The options of one attribute at one place.
-pub(crate) struct Table {
+pub(crate) struct OptionTable {
     /// As a user writes it, such as `#[tool]`.
     attribute: &'static str,
-    specs: &'static [Spec],
+    specs: &'static [OptionSpec],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,107 +43,126 @@ enum Form {
     Names,
     /// `name` alone or `name = expression`.
     MaybeExpr,
+    /// An expression that each attribute reads as one of its words.
     Expr,
 }
 
-/// `#[tool(..)]` on a function.
-pub(crate) const TOOL: Table = Table { attribute: "#[tool]", specs: FUNCTION };
+impl Form {
+    /// The type of the value, for the documentation.
+    #[cfg(test)]
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Text => "string",
+            Self::Number => "whole number",
+            Self::Decimal => "number",
+            Self::Path => "path",
+            Self::Paths => "list of paths",
+            Self::Names => "words or strings",
+            Self::MaybeExpr => "expression, or flag",
+            Self::Expr => "word",
+        }
+    }
+}
 
-const FUNCTION: &[Spec] = &[
-    Spec {
+/// `#[tool(..)]` on a function.
+pub(crate) const TOOL: OptionTable = OptionTable { attribute: "#[tool]", specs: FUNCTION };
+
+const FUNCTION: &[OptionSpec] = &[
+    OptionSpec {
         name: "name",
         form: Form::Text,
         example: "name = \"find_order\"",
         default: "the function's name",
         meaning: "the name the model calls it by: 1 to 64 letters, digits, `_` and `-`",
     },
-    Spec {
+    OptionSpec {
         name: "description",
         form: Form::Text,
         example: "description = \"Find an order.\"",
         default: "the function's `///`",
         meaning: "what it does, for the model",
     },
-    Spec {
+    OptionSpec {
         name: "timeout",
         form: Form::Text,
         example: "timeout = \"5s\"",
         default: "the run's own limit",
-        meaning: "the longest a call may take, in ms, s, m, h or d; for `async fn` and `blocking`",
+        meaning: "the longest time for a call, in ms, s, m, h or d; for `async fn` and `blocking`",
     },
-    Spec {
+    OptionSpec {
         name: "retry",
         form: Form::Number,
         example: "retry = 3",
         default: "0",
-        meaning: "how often a workflow may make a failed call again; an agent leaves that to its model",
+        meaning: "how often a workflow retries a failed call; in an agent the model decides",
     },
-    Spec {
+    OptionSpec {
         name: "idempotent",
         form: Form::Flag,
         example: "idempotent",
         default: "off",
-        meaning: "calling it twice with the same idempotency key is the same as calling it once",
+        meaning: "two calls with the same idempotency key have the effect of one",
     },
-    Spec {
+    OptionSpec {
         name: "effects",
         form: Form::Text,
         example: "effects = \"read\"",
         default: "\"write\"",
-        meaning: "what it does to the world: \"none\", \"read\" or \"write\"; decides what happens after a crash",
+        meaning: "its effect on the world: \"none\", \"read\" or \"write\"; decides whether an interrupted call is repeated",
     },
-    Spec {
+    OptionSpec {
         name: "approve",
         form: Form::Flag,
         example: "approve",
         default: "off",
         meaning: "a person must agree before it runs: the run needs the grant `approve:NAME`",
     },
-    Spec {
+    OptionSpec {
         name: "scopes",
         form: Form::Names,
         example: "scopes(read, \"billing:write\")",
         default: "none",
-        meaning: "what a run must have been granted to call it",
+        meaning: "the scopes that a run needs to call it",
     },
-    Spec {
+    OptionSpec {
         name: "blocking",
         form: Form::Flag,
         example: "blocking",
         default: "off",
-        meaning: "a `fn` that waits or computes for long runs on threads for that, not on the async ones",
+        meaning: "runs a `fn` on a thread for blocking work instead of an async one",
     },
-    Spec {
+    OptionSpec {
         name: "max_output",
         form: Form::Number,
         example: "max_output = 1024",
         default: "65536",
-        meaning: "the most bytes of output; a larger answer becomes an error that the model sees",
+        meaning: "the largest output in bytes; a larger one becomes an error for the model",
     },
     CRATE,
 ];
 
 /// The option that every attribute has on a function.
-const CRATE: Spec = Spec {
+const CRATE: OptionSpec = OptionSpec {
     name: "crate",
     form: Form::Path,
     example: "crate = my_agentflow",
     default: "`::agentflow`",
-    meaning: "where this library is, if the dependency was renamed",
+    meaning: "the path of this library, if the dependency is renamed",
 };
 
 /// `#[tool(..)]` on a parameter.
-pub(crate) const TOOL_PARAMETER: Table = Table { attribute: "#[tool]", specs: PARAMETER };
+pub(crate) const TOOL_PARAMETER: OptionTable = OptionTable { attribute: "#[tool]", specs: PARAMETER };
 
-const PARAMETER: &[Spec] = &[
-    Spec {
+const PARAMETER: &[OptionSpec] = &[
+    OptionSpec {
         name: "default",
         form: Form::MaybeExpr,
         example: "default = 10",
         default: "the argument is required",
-        meaning: "the value when the model gives none; `default` alone is `Default::default()`",
+        meaning: "the value if the model gives none; `default` alone is `Default::default()`",
     },
-    Spec {
+    OptionSpec {
         name: "rename",
         form: Form::Text,
         example: "rename = \"type\"",
@@ -154,146 +172,146 @@ const PARAMETER: &[Spec] = &[
 ];
 
 /// `#[agent(..)]` on a function.
-pub(crate) const AGENT: Table = Table { attribute: "#[agent]", specs: AGENT_FUNCTION };
+pub(crate) const AGENT: OptionTable = OptionTable { attribute: "#[agent]", specs: AGENT_FUNCTION };
 
-const AGENT_FUNCTION: &[Spec] = &[
-    Spec {
+const AGENT_FUNCTION: &[OptionSpec] = &[
+    OptionSpec {
         name: "model",
         form: Form::Text,
         example: "model = \"anthropic/claude-sonnet-4-5\"",
         default: "the runtime's",
-        meaning: "the model, as `provider/model`; a runtime may have another one for it",
+        meaning: "the model, as `provider/model`; a runtime may replace it",
     },
-    Spec {
+    OptionSpec {
         name: "tools",
         form: Form::Paths,
         example: "tools = [search, orders::find]",
         default: "none",
         meaning: "the `#[tool]` functions that the model may call, by their paths",
     },
-    Spec {
+    OptionSpec {
         name: "temperature",
         form: Form::Decimal,
         example: "temperature = 0.2",
         default: "the provider's",
-        meaning: "how much the model leaves to chance, from 0 up",
+        meaning: "the sampling temperature, 0 or more",
     },
-    Spec {
+    OptionSpec {
         name: "max_tokens",
         form: Form::Number,
         example: "max_tokens = 1000",
         default: "the provider's",
-        meaning: "the most tokens of each of the model's answers",
+        meaning: "the largest number of tokens in one answer",
     },
-    Spec {
+    OptionSpec {
         name: "max_steps",
         form: Form::Number,
         example: "max_steps = 5",
         default: "20",
-        meaning: "the most turns: a model call with the tool calls that it asks for",
+        meaning: "the largest number of turns, each a model call and its tool calls",
     },
-    Spec {
+    OptionSpec {
         name: "output_retries",
         form: Form::Number,
         example: "output_retries = 1",
         default: "2",
-        meaning: "how often the model is asked again whose answer does not fit the return type",
+        meaning: "how often the model is asked again when its answer does not fit the return type",
     },
-    Spec {
+    OptionSpec {
         name: "name",
         form: Form::Text,
         example: "name = \"risk_judge\"",
         default: "the function's name",
-        meaning: "the name in events, and for the runtime to give it a model: 1 to 64 letters, digits, `_` and `-`",
+        meaning: "the name in events and in a runtime's settings: 1 to 64 letters, digits, `_` and `-`",
     },
     CRATE,
 ];
 
 /// `#[workflow(..)]` on a function.
-pub(crate) const WORKFLOW: Table = Table { attribute: "#[workflow]", specs: WORKFLOW_FUNCTION };
+pub(crate) const WORKFLOW: OptionTable = OptionTable { attribute: "#[workflow]", specs: WORKFLOW_FUNCTION };
 
-const WORKFLOW_FUNCTION: &[Spec] = &[
-    Spec {
+const WORKFLOW_FUNCTION: &[OptionSpec] = &[
+    OptionSpec {
         name: "name",
         form: Form::Text,
         example: "name = \"code_review\"",
         default: "the function's name",
-        meaning: "the name in runs and listings; a stored run is taken up by it",
+        meaning: "the name in runs and listings, by which a stored run is resumed",
     },
-    Spec {
+    OptionSpec {
         name: "concurrency",
         form: Form::Number,
         example: "concurrency = 4",
         default: "16",
-        meaning: "the most steps that run at once",
+        meaning: "the largest number of steps that run at once",
     },
-    Spec {
+    OptionSpec {
         name: "stop",
         form: Form::Expr,
         example: "stop = best_effort",
         default: "`fail_fast`",
-        meaning: "what the other nodes do when one has failed: `fail_fast` cancels them, `best_effort` lets those end that do not need it",
+        meaning: "what happens to the other nodes when one fails: `fail_fast` cancels them, `best_effort` completes those that do not need it",
     },
     CRATE,
 ];
 
 /// `#[node(..)]` on a `let` of a workflow.
-pub(crate) const NODE: Table = Table { attribute: "#[node]", specs: NODE_LET };
+pub(crate) const NODE: OptionTable = OptionTable { attribute: "#[node]", specs: NODE_LET };
 
-const NODE_LET: &[Spec] = &[
-    Spec {
+const NODE_LET: &[OptionSpec] = &[
+    OptionSpec {
         name: "id",
         form: Form::Text,
         example: "id = \"lint\"",
         default: "the name it is bound to",
-        meaning: "the node's name: what a stored run is taken up by",
+        meaning: "the node's name, by which a stored run is resumed",
     },
-    Spec {
+    OptionSpec {
         name: "retry",
         form: Form::Number,
         example: "retry = 3",
         default: "0, or what the tool says",
-        meaning: "how often it is tried again after a failure, with growing pauses",
+        meaning: "how often it is retried after a failure, with growing pauses",
     },
-    Spec {
+    OptionSpec {
         name: "timeout",
         form: Form::Text,
         example: "timeout = \"30s\"",
         default: "none, or what the tool says",
-        meaning: "the longest an attempt may take, in ms, s, m, h or d; of a gate, how long the answer is waited for",
+        meaning: "the longest time for an attempt, in ms, s, m, h or d; for a gate, the longest wait for the answer",
     },
-    Spec {
+    OptionSpec {
         name: "on_error",
         form: Form::Expr,
         example: "on_error = skip",
         default: "`fail`",
-        meaning: "what its failure means: `fail` fails the run, `skip` skips what reads it, `route(other(x))` runs another step in its place",
+        meaning: "what its failure does: `fail` fails the run, `skip` skips the nodes that read it, `route(other(x))` runs another step instead",
     },
-    Spec {
+    OptionSpec {
         name: "approve",
         form: Form::MaybeExpr,
         example: "approve = \"send it?\"",
         default: "off, or what the tool says",
         meaning: "a person must agree before it begins; `approve` alone asks with the node's name",
     },
-    Spec {
+    OptionSpec {
         name: "concurrency",
         form: Form::Number,
         example: "concurrency = 2",
         default: "the workflow's",
-        meaning: "the most items of a `map!`, or branches of a `race!`, at once",
+        meaning: "the largest number of items of a `map!`, or branches of a `race!`, at once",
     },
-    Spec {
+    OptionSpec {
         name: "repeatable",
         form: Form::Expr,
         example: "repeatable = false",
         default: "`true`, or what the tool says",
-        meaning: "whether it may run again when its process ended in the middle of it",
+        meaning: "whether it may run again after its process ended during it",
     },
 ];
 
 /// One option as it was given.
-pub(crate) struct Given {
+pub(crate) struct GivenOption {
     pub(crate) name: Ident,
     pub(crate) value: Value,
 }
@@ -310,20 +328,20 @@ pub(crate) enum Value {
 }
 
 /// The options that are well-formed; everything else went to `errors`.
-pub(crate) fn parse(tokens: TokenStream, table: &Table, errors: &mut Errors) -> Vec<Given> {
-    let mut all: Vec<Given> = Vec::new();
+pub(crate) fn parse(tokens: TokenStream, table: &OptionTable, errors: &mut Errors) -> Vec<GivenOption> {
+    let mut all: Vec<GivenOption> = Vec::new();
     let everything = |input: ParseStream<'_>| {
         while !input.is_empty() {
             match option(input, table, errors) {
                 Ok(Some(given)) if all.iter().any(|other| other.name == given.name) => {
-                    errors.at(&given.name, format!("`{}` is given twice; keep one of them", given.name));
+                    errors.at(&given.name, format!("`{}` is given twice; remove one", given.name));
                 }
                 Ok(given) => all.extend(given),
                 Err(error) => errors.push(error),
             }
             let rest = until_comma(input)?;
             if !rest.is_empty() && errors.is_empty() {
-                errors.at(rest, "expected `,` and the next option");
+                errors.at(rest, "expected `,` before the next option");
             }
             input.parse::<Option<Token![,]>>()?;
         }
@@ -343,11 +361,11 @@ fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     Ok(rest)
 }
 
-fn option(input: ParseStream<'_>, table: &Table, errors: &mut Errors) -> syn::Result<Option<Given>> {
+fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> syn::Result<Option<GivenOption>> {
     let Ok(name) = input.call(Ident::parse_any) else {
         let wrong = until_comma(input)?;
-        let message = format!("expected the name of an option: {}", names(table.specs));
-        // Two commas in a row leave nothing to point at but the comma.
+        let message = format!("expected an option: one of {}", names(table.specs));
+        // Between two commas there is only the comma to point at.
         return Err(match wrong.is_empty() {
             true => input.error(message),
             false => syn::Error::new_spanned(wrong, message),
@@ -356,24 +374,24 @@ fn option(input: ParseStream<'_>, table: &Table, errors: &mut Errors) -> syn::Re
     let Some(spec) = table.specs.iter().find(|spec| name == spec.name) else {
         let hint = match nearest(&name.to_string(), table.specs.iter().map(|spec| spec.name)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names(table.specs)),
+            None => format!("the options are {}", names(table.specs)),
         };
         errors.at(&name, format!("`{}` has no option `{name}` here; {hint}", table.attribute));
         until_comma(input)?;
         return Ok(None);
     };
     let value = value(input, spec, &name)?;
-    Ok(Some(Given { name, value }))
+    Ok(Some(GivenOption { name, value }))
 }
 
-fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value> {
+fn value(input: ParseStream<'_>, spec: &OptionSpec, name: &Ident) -> syn::Result<Value> {
     let ends = input.is_empty() || input.peek(Token![,]);
     if spec.form == Form::Flag {
         return match ends {
             true => Ok(Value::Flag),
             false => Err(syn::Error::new_spanned(
                 until_comma(input)?,
-                format!("`{name}` takes no value; write it alone or leave it out"),
+                format!("`{name}` takes no value; write `{name}` alone, or remove it"),
             )),
         };
     }
@@ -384,7 +402,7 @@ fn value(input: ParseStream<'_>, spec: &Spec, name: &Ident) -> syn::Result<Value
         return match input.parse::<Group>() {
             Ok(group) if group.stream().is_empty() => Err(syn::Error::new_spanned(
                 group,
-                "name at least one scope, as in `scopes(read)`, or leave the option out",
+                "name at least one scope, as in `scopes(read)`, or remove the option",
             )),
             Ok(group) if group.delimiter() == Delimiter::Parenthesis => {
                 Ok(Value::Names(name_list.parse2(group.stream())?))
@@ -429,12 +447,12 @@ fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
     Ok(paths.parse2(group.stream())?.into_iter().collect())
 }
 
-/// The literal without its suffix, if it is in the range.
+/// The literal without its suffix, if it is in the range of `u32`.
 pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     match number.base10_parse::<u32>() {
         Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
         Err(_) => {
-            errors.at(number, "this is not a number from 0 to 4294967295");
+            errors.at(number, "this number is not in the range from 0 to 4294967295; write one that is");
             None
         }
     }
@@ -448,7 +466,7 @@ fn name_list(input: ParseStream<'_>) -> syn::Result<Vec<LitStr>> {
         }
         match input.call(Ident::parse_any) {
             Ok(name) => Ok(LitStr::new(&name.unraw().to_string(), name.span())),
-            Err(_) => Err(input.error("a scope is a name or a string, as in `scopes(read, \"billing:write\")`")),
+            Err(_) => Err(input.error("a scope is a word or a text, as in `scopes(read, \"billing:write\")`")),
         }
     };
     let all = Punctuated::<_, Token![,]>::parse_terminated_with(input, one)?;
@@ -459,24 +477,27 @@ fn or_name(tokens: TokenStream, name: &Ident) -> TokenStream {
     if tokens.is_empty() { name.to_token_stream() } else { tokens }
 }
 
-fn written(spec: &Spec, at: impl ToTokens) -> syn::Error {
-    syn::Error::new_spanned(at, format!("`{}` is written as in `{}`", spec.name, spec.example))
+fn written(spec: &OptionSpec, at: impl ToTokens) -> syn::Error {
+    syn::Error::new_spanned(at, format!("`{}` is not written like this; write `{}`", spec.name, spec.example))
 }
 
-fn with_example(error: syn::Error, spec: &Spec) -> syn::Error {
-    syn::Error::new(error.span(), format!("{error}; `{}` is written as in `{}`", spec.name, spec.example))
+fn with_example(error: syn::Error, spec: &OptionSpec) -> syn::Error {
+    syn::Error::new(error.span(), format!("{error}; write `{}`", spec.example))
 }
 
-fn names(specs: &[Spec]) -> String {
+fn names(specs: &[OptionSpec]) -> String {
     specs.iter().map(|spec| format!("`{}`", spec.name)).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AGENT_FUNCTION, FUNCTION, NODE_LET, PARAMETER, Spec, WORKFLOW_FUNCTION};
+    use super::{AGENT_FUNCTION, FUNCTION, NODE_LET, OptionSpec, PARAMETER, WORKFLOW_FUNCTION};
 
-    fn rows(table: &[Spec]) -> String {
-        table.iter().map(|spec| format!("| `{}` | {} | {} |\n", spec.example, spec.default, spec.meaning)).collect()
+    fn rows(table: &[OptionSpec]) -> String {
+        let row = |spec: &OptionSpec| {
+            format!("| `{}` | {} | {} | {} |\n", spec.example, spec.form.name(), spec.default, spec.meaning)
+        };
+        table.iter().map(row).collect()
     }
 
     #[test]

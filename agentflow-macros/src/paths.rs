@@ -1,4 +1,4 @@
-//! Paths to tools, as they stand in `tools![..]` and `#[agent(tools = [..])]`.
+//! Paths to tools, in `tools![..]` and in `#[agent(tools = [..])]`. Whether a path names a tool is left to the compiler.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -9,7 +9,7 @@ use syn::{Path, PathArguments, Token};
 use crate::errors::Errors;
 use crate::function::ends;
 
-/// `tools![..]` behind its own crate: `($crate) path, path` becomes a list of `ToolRef`s.
+/// Expands `tools![..]`: `($crate) path, path` becomes a list of `ToolRef`s.
 pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     let mut input = input.into_iter();
     let Some(TokenTree::Group(krate)) = input.next() else { return quote!([]) };
@@ -17,7 +17,7 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let mut errors = Errors::default();
     let paths = Punctuated::<Path, Token![,]>::parse_terminated.parse2(input.collect()).map_err(|error| {
-        syn::Error::new(error.span(), "a tool is named by its path, as in `tools![search, shop::price]`")
+        syn::Error::new(error.span(), "`tools!` takes paths of tools, as in `tools![search, shop::price]`")
     });
     let tools: Vec<_> = match paths {
         Ok(paths) => paths.iter().map(|path| linked(path, &private, &mut errors)).collect(),
@@ -32,14 +32,14 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     }
 }
 
-/// The tool behind a path: an expression.
+/// An expression that is the tool of a path.
 ///
-/// A path to a function that is no tool names no type, and the compiler says so in words that help nobody. An import takes
-/// whatever a path names: of a tool its struct, and of any other function no type, so that the one of `plain` is seen,
-/// which says what is to be done.
+/// `<path as PathTool>` would be a poor error for a plain function: the path names no type. Therefore the path is imported
+/// as `PlainFunction`. A tool's import brings its struct. A plain function's import brings no type, so that the name means
+/// `__private::plain::PlainFunction`, whose missing `PathTool` has our message.
 pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) -> TokenStream {
     if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
-        errors.at(&segment.arguments, "a tool is not generic; name the function alone");
+        errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
     }
     let span = ends(path).0;
     quote_spanned! {span=> {

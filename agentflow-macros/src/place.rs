@@ -1,25 +1,25 @@
-//! Where a function stands. An attribute is not told whether that is an `impl`, where its struct cannot be; the compiler
-//! would complain about each thing that is written beside the function, in words that name none of them.
+//! Finds out whether a function is in an `impl` or a `trait`, by reading its file. An attribute does not learn that from
+//! its tokens, and the struct it writes beside the function cannot be there: without this check the compiler would report
+//! each item of the expansion. It refuses nothing that it is not sure of.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
 use crate::errors::Errors;
 use crate::function::Function;
 
-/// Tells of a function without `self` that stands in an `impl` or a `trait`; whether it does.
+/// Reports a function without `self` that is in an `impl` or a `trait`; returns whether it is.
 pub(crate) fn refuse_associated(function: &Function, what: &str, errors: &mut Errors) -> bool {
     let name = &function.signature.ident;
-    // One with `self` is refused for that.
+    // A function with `self` is refused for its `self`.
     let associated =
         function.signature.receiver().is_none() && source(name).is_some_and(|text| is_associated(&text, name));
     if associated {
-        errors
-            .at(name, format!("{what} is a free function, and this one belongs to a type; move it out of the `impl`"));
+        errors.at(name, format!("{what} is a free function, and this one is in an `impl`; move it out"));
     }
     associated
 }
 
-/// The file that a function is written in, when it is indented there: one that is not stands in no `impl`.
+/// The file of a function, when the function is indented in it: one that is not indented is not in an `impl`.
 fn source(name: &Ident) -> Option<TokenStream> {
     if !proc_macro::is_available() {
         return None;
@@ -27,7 +27,7 @@ fn source(name: &Ident) -> Option<TokenStream> {
     let span = name.span().unwrap();
     let text = std::fs::read_to_string(span.local_file()?).ok()?;
     let line = text.lines().nth(span.line().checked_sub(1)?)?;
-    // What a macro has put together is not there as it is.
+    // A function made by another macro is not in the file.
     let is_written = line.starts_with([' ', '\t']) && line.contains(&format!("fn {name}"));
     is_written.then(|| text.parse().ok()).flatten()
 }
@@ -47,7 +47,7 @@ struct Found {
 
 impl Found {
     fn look(&mut self, tokens: TokenStream, name: &Ident, associated: bool) {
-        // What the item that is being read begins with.
+        // The kind of the item that is being read.
         let mut item = Item::Other;
         let mut after_fn = false;
         for token in tokens {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_in_an_impl_or_a_trait() {
+    fn only_functions_in_an_impl_or_a_trait() {
         for file in [
             "impl Desk { #[tool] fn add(a: u32) -> u32 { a } }",
             "mod desk { impl<T: Into<u8>> Desk<T> where T: Copy { pub async fn add() {} } }",

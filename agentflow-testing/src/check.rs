@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Conversation, Event, EventKind, StepPath};
+use agentflow::Event;
+use agentflow::event::EventKind;
+use agentflow::message::Conversation;
+use agentflow::path::StepPath;
 
 /// What is wrong with a list of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ impl std::error::Error for EventProblems {}
 /// - every tool call in the conversation has exactly one result, and the journal survives JSON.
 ///
 /// # Errors
-/// All that is wrong. A run that is still going on is wrong too: it has no end.
+/// All that is wrong. A run that is still running is wrong too: it has no end.
 pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     let mut runs: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in events {
@@ -135,7 +138,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             Some((_, "completed" | "failed" | "cancelled")) => {
                 (!open.remove(&step)).then_some("it ends without a start")
             }
-            Some((_, "delta")) => (!open.contains(&step)).then_some("a delta of a step that is not going on"),
+            Some((_, "delta")) => (!open.contains(&step)).then_some("a delta of a step that is not running"),
             _ => None,
         };
         if let Some(wrong) = wrong {

@@ -5,7 +5,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use agentflow::{ModelRequest, ModelSettings, Role, ToolResult, ToolStatus};
+use agentflow::message::{Role, ToolResult, ToolStatus};
+use agentflow::model::{ModelRequest, ModelSettings};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,7 +51,7 @@ impl Turn {
     ///
     /// ```
     /// # use agentflow_testing::Turn;
-    /// let turn = Turn::text("4").check(|request| assert_eq!(request.settings.temperature, Some(0.0)));
+    /// let turn = Turn::text("4").check(|request| assert_eq!(request.settings.get_temperature(), Some(0.0)));
     /// # let _ = turn;
     /// ```
     pub fn check(self, check: impl FnOnce(&ModelRequest) + Send + 'static) -> Self {

@@ -17,7 +17,7 @@ pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
 pub use crate::crash::{Again, CrashReport, CrashTest, EffectLog, Interruption, KillReport, KillTest, StepReport};
 pub use crate::model::ScriptedModel;
-pub use crate::store::{check_store, check_store_reopened};
+pub use crate::store::{StoreCheck, StorePart, check_store, check_store_reopened};
 pub use crate::time::{TestClock, sequential_ids, test_runtime};
 pub use crate::trace::{TraceLines, assert_trace, trace};
 pub use crate::turn::Turn;

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use agentflow::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Role,
+use agentflow::Model;
+use agentflow::message::Role;
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
 };
 use futures_util::Stream;
 
@@ -186,7 +188,7 @@ impl ScriptedModel {
         self.shared.in_flight.load(Ordering::Relaxed)
     }
 
-    /// What was not as scripted so far. Turns that are left are not among it: the script may still go on.
+    /// What was not as scripted so far. Turns that are left are not among it: the script may still continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.state().failures.clone()
     }

@@ -4,7 +4,9 @@
 //! the public promise.
 
 use agentflow::__private::OneLine;
-use agentflow::{Message, ModelRequest, Part, Role};
+use agentflow::Message;
+use agentflow::message::{Part, Role};
+use agentflow::model::ModelRequest;
 
 /// The most lines of a conversation that a failure shows.
 const SHOWN: usize = 12;

@@ -6,10 +6,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use agentflow::{Clock, RunId, Runtime, RuntimeBuilder, Timestamp};
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::time::{Clock, Timestamp};
+use agentflow::{RunId, Runtime};
 use tokio::time::Instant;
 
-/// A clock that begins at a fixed moment and goes on with tokio's time.
+/// A clock that begins at a fixed moment and continues with tokio's time.
 ///
 /// In a test under `#[tokio::test(start_paused = true)]` time moves only when every task waits for it, and then at once
 /// to the next moment somebody waits for: a time-out of an hour costs nothing and every timestamp is the same in every
@@ -20,7 +22,7 @@ use tokio::time::Instant;
 /// # async fn main() {
 /// use std::time::Duration;
 ///
-/// use agentflow::Clock;
+/// use agentflow::time::Clock;
 /// use agentflow_testing::TestClock;
 ///
 /// let clock = TestClock::new();
@@ -70,7 +72,7 @@ impl fmt::Debug for TestClock {
 }
 
 /// Run ids in order: `run-1`, `run-2`, ... for `sequential_ids("run")`. For
-/// [`RuntimeBuilder::run_ids`](agentflow::RuntimeBuilder::run_ids).
+/// [`RuntimeBuilder::run_ids`](agentflow::runtime::RuntimeBuilder::run_ids).
 pub fn sequential_ids(prefix: impl Into<String>) -> impl Fn() -> RunId + Send + Sync + 'static {
     let (prefix, last) = (prefix.into(), AtomicU64::new(0));
     move || RunId::new(format!("{prefix}-{}", last.fetch_add(1, Ordering::Relaxed) + 1))

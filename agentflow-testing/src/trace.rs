@@ -2,7 +2,8 @@
 //!
 //! Only what a reader asks about is in the lines. That the rest is in order is [`check_events`]' business.
 
-use agentflow::{AgentStarted, Event, EventKind, RunBody, RunCompleted};
+use agentflow::Event;
+use agentflow::event::{AgentStarted, EventKind, RunBody, RunCompleted};
 
 use crate::check::check_events;
 use crate::diff::diff;

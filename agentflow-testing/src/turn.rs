@@ -5,9 +5,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use agentflow::{
-    Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Part, Reasoning, Role, StopReason,
-    ToolCall, ToolCallDelta, Usage,
+use agentflow::Message;
+use agentflow::message::{Part, Reasoning, Role, ToolCall};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallDelta, Usage,
 };
 use serde::Serialize;
 
@@ -266,12 +267,10 @@ impl Turn {
                 Said::Reasoning(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Reasoning)),
                 Said::Call { id, name, arguments } => {
                     events.extend(arguments.iter().enumerate().map(|(at, piece)| {
-                        ModelEvent::ToolCall(ToolCallDelta {
-                            index,
-                            id: id.clone().filter(|_| at == 0),
-                            name: (at == 0).then(|| name.clone()),
-                            arguments: piece.clone(),
-                        })
+                        let mut delta = ToolCallDelta::new(index, piece);
+                        delta.id = id.clone().filter(|_| at == 0);
+                        delta.name = (at == 0).then(|| name.clone());
+                        ModelEvent::ToolCall(delta)
                     }));
                     index += 1;
                 }
@@ -325,9 +324,7 @@ impl Said {
         }
         match self {
             Self::Text(pieces) => Part::Text { text: joined(pieces) },
-            Self::Reasoning(pieces) => {
-                Part::Reasoning(Reasoning { text: joined(pieces), provider: "script".to_owned(), ..Default::default() })
-            }
+            Self::Reasoning(pieces) => Part::Reasoning(Reasoning::new(joined(pieces), "script")),
             Self::Call { id, name, arguments } => {
                 Part::ToolCall(ToolCall::new(id.unwrap_or_default(), name, joined(arguments)).into())
             }

@@ -1,5 +1,5 @@
 //! Workflows over `SqliteStore`: a chain of 1,000 steps beside the same commits by hand over rusqlite; 128 runs at the same
-//! time beside one; taking up a run of 10,000 events beside reading them.
+//! time beside one; resuming a run of 10,000 events beside reading them.
 //!
 //! `cargo bench -p agentflow-sdk --features sqlite --bench durable`; Linux only, since it reads `/proc`. By hand and by
 //! agentflow take turns, so that what else the disk does falls on both; of the rounds the medians count.
@@ -12,7 +12,8 @@ mod measure;
 use std::hint::black_box;
 use std::path::Path;
 
-use agentflow::{Event, MemoryStore, RunId, Runtime, SqliteStore, Store, serde_json};
+use agentflow::store::{MemoryStore, SqliteStore, Store};
+use agentflow::{Event, RunId, Runtime, serde_json};
 use cases::workflow::chain;
 use measure::{measured, median};
 use rusqlite::{Connection, params};
@@ -135,7 +136,7 @@ async fn taking_up(folder: &Path) {
         let reading =
             measured(async { black_box(store.read(&id, 0, usize::MAX).await.expect("it is read").len()) }).await;
         let taking_up = measured(async {
-            let run = runtime.resume_as(&id, &workflow).await.expect("it is taken up");
+            let run = runtime.resume_as(&id, &workflow).await.expect("it is resumed");
             black_box(run.run_id().as_str().len());
             run.abandon();
         })
@@ -146,7 +147,7 @@ async fn taking_up(folder: &Path) {
         samples[at + 1].push(taking_up.1 / 1e3);
     }
     let [reading, taken_up, reading_again, from_snapshot] = samples.map(median);
-    row(&format!("take up a run of {} events, CPU, ms", events.len()), reading, taken_up, "<= 2");
+    row(&format!("resume a run of {} events, CPU, ms", events.len()), reading, taken_up, "<= 2");
     row(
         &format!("the same from a snapshot of {}, CPU, ms", snapshot.events.len()),
         reading_again,
@@ -163,7 +164,7 @@ trait KindDefinition {
 impl KindDefinition for Event {
     fn kind_definition(&self) -> String {
         match &self.kind {
-            agentflow::EventKind::RunStarted(started) => {
+            agentflow::event::EventKind::RunStarted(started) => {
                 started.workflow().map(|workflow| workflow.definition.to_string()).unwrap_or_default()
             }
             _ => String::new(),

@@ -18,7 +18,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use agentflow::{Approval, Handle, PauseReason, RunFilter, RunId, Runtime, SqliteStore, Store, Workflow};
+use agentflow::event::PauseReason;
+use agentflow::store::{RunFilter, SqliteStore, Store};
+use agentflow::workflow::Handle;
+use agentflow::{Approval, RunId, Runtime, Workflow};
 use cases::workflow::chain;
 use measure::{measured, median};
 
@@ -84,7 +87,7 @@ async fn wait(runs: usize, file: &Path) {
     idle("started here").await;
 }
 
-/// Takes up what the process before has left.
+/// Resumes what the process before has left.
 async fn recover(runs: usize, file: &Path) {
     let store = SqliteStore::open(file).await.expect("it opens");
     let (began, cpu) = (Instant::now(), processor_time());
@@ -166,7 +169,7 @@ async fn runtime(file: &Path) -> Runtime {
 fn asking() -> Workflow<(u64,), u64> {
     let built = Workflow::build("asking", ["n"], |b, (n,)| {
         let next = b.node("next", (n,), |_cx, (n,)| async move { Ok::<_, String>(n + 1) });
-        let word: Handle<Approval> = b.gate("word", (next,), |(n,)| Ok::<_, String>(("go on?".to_owned(), n)));
+        let word: Handle<Approval> = b.gate("word", (next,), |(n,)| Ok::<_, String>(("continue?".to_owned(), n)));
         b.value("last", (next, word), |(n, _)| Ok::<_, String>(n))
     });
     built.expect("a workflow")

@@ -10,7 +10,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentflow::{Agent, Model, ModelInfo, ModelRequest, ModelStream, Runtime};
+use agentflow::model::{ModelInfo, ModelRequest, ModelStream};
+use agentflow::{Agent, Model, Runtime};
 use cases::step;
 
 const RUNS: u32 = 10_000;

@@ -11,7 +11,8 @@ use std::hint::black_box;
 use std::path::Path;
 
 use agentflow::serde_json::{self, json};
-use agentflow::{Append, Event, RunId, Snapshot, SqliteStore, Store, Synchronous};
+use agentflow::store::{Append, Snapshot, SqliteStore, Store, Synchronous};
+use agentflow::{Event, RunId};
 use measure::{measured, median};
 use rusqlite::{Connection, params};
 

@@ -1,4 +1,4 @@
-//! What a body is given: who it is, what it may use, when to stop.
+//! What a body is given: who it is, what it may use, when to stop. It runs nothing itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,30 @@ use crate::resource::{Inject, ResourceKey, Resources};
 use crate::run::{Around, Host, RunShared};
 use crate::time::Timestamp;
 
-/// What a tool's body is given. Cloning is cheap; a clone may outlive the call, but the run does not wait for it.
+/// What the body of a tool, an agent or a workflow step is given: its run and place, its resources, its clock.
 ///
-/// A tool takes it as its first parameter, `cx: &Context`. In a unit test [`Context::detached`] stands in.
+/// Take it as the first parameter, `cx: &Context`; the model never sees it. Cloning is cheap. A clone may outlive the
+/// call, but the run does not wait for it.
+///
+/// In a program's own code a context comes from [`Runtime::context`](crate::Runtime::context), in a unit test from
+/// [`Context::detached`].
+///
+/// ```
+/// use agentflow::prelude::*;
+///
+/// /// Charge a customer.
+/// #[tool(idempotent)]
+/// async fn charge(cx: &Context, cents: u64) -> String {
+///     // The same key however often this step is started again: the bank charges once.
+///     format!("charged {cents} under {}", cx.idempotency_key())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cx = Context::detached();
+/// assert!(charge(&cx, 500).await.starts_with("charged 500 under "));
+/// # }
+/// ```
 #[derive(Clone)]
 #[doc(alias = "ToolContext")]
 #[doc(alias = "RunContext")]
@@ -22,7 +43,7 @@ pub struct Context {
     path: StepPath,
     attempt: u32,
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
-    /// that a crash cut short has the same as the one that takes its work up.
+    /// that a crash interrupted has the same as the one that continues its work.
     scope: u32,
     /// How many agents and workflows stand around it.
     depth: u32,
@@ -101,7 +122,7 @@ impl Context {
         self.attempt
     }
 
-    /// The run this belongs to.
+    /// The run that this belongs to; outside of any run, an id of this context alone.
     pub fn run_id(&self) -> &RunId {
         &self.run.id
     }

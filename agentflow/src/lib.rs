@@ -1,29 +1,29 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod agent;
+pub mod agent;
 mod context;
-mod error;
-mod event;
+pub mod error;
+pub mod event;
 mod failure;
 mod mask;
-mod message;
+pub mod message;
 pub mod middleware;
-mod model;
-mod path;
-mod resource;
-mod run;
-mod runtime;
-mod store;
+pub mod model;
+pub mod path;
+pub mod resource;
+pub mod run;
+pub mod runtime;
+pub mod store;
 mod strict;
-mod telemetry;
+pub mod telemetry;
 mod text;
-mod time;
-mod tool;
+pub mod time;
+pub mod tool;
 mod tool_definition;
-mod value;
+pub mod value;
 mod wire;
-mod workflow;
+pub mod workflow;
 
 #[doc(hidden)]
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -60,8 +60,6 @@ pub use crate::event::{
     WorkflowStarted,
 };
 pub use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
-#[cfg(feature = "http")]
-pub use crate::model::HttpSettings;
 #[cfg(feature = "anthropic")]
 pub use crate::model::anthropic;
 #[cfg(feature = "gemini")]
@@ -75,13 +73,15 @@ pub use crate::model::{
     ModelRefError, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, OutputMode, OutputSchema,
     Secret, SecretProvider, StopReason, TimeoutKind, ToolCallDelta, ToolChoice, Usage,
 };
+#[cfg(feature = "http")]
+pub use crate::model::{HttpModel, HttpModelBuilder, HttpSettings};
 pub use crate::path::{StepPath, StepPathError};
 pub use crate::resource::{Inject, ResourceKey, Resources};
 pub use crate::run::{Approval, Events, RunHandle, RunResult, RunStream};
 pub use crate::runtime::{NodeReport, NodeStatus, Recovered, RunReport, Runtime, RuntimeBuilder};
 pub use crate::store::{
     Answered, Append, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
-    StoreError, StoreErrorKind, StoreMessage,
+    StoreError, StoreErrorKind, StoreLayer, StoreMessage,
 };
 #[cfg(feature = "sqlite")]
 pub use crate::store::{SqliteStore, SqliteStoreBuilder, Synchronous};

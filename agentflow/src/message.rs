@@ -42,7 +42,7 @@ pub enum Part {
     Reasoning(Reasoning),
     /// The model asks for a tool.
     ToolCall(Arc<ToolCall>),
-    /// What a tool call came to.
+    /// The outcome of a tool call.
     ToolResult(Arc<ToolResult>),
     /// An image, a document or another file.
     Media(Media),
@@ -50,6 +50,7 @@ pub enum Part {
 
 /// A model's reasoning, with whatever its provider needs to recognise it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Reasoning {
     /// The readable text; empty when the provider keeps it to itself.
     pub text: String,
@@ -63,8 +64,23 @@ pub struct Reasoning {
     pub opaque: Option<Box<serde_json::Value>>,
 }
 
-/// A model's wish to have a tool called.
+impl Reasoning {
+    /// Readable reasoning of a wire format's model.
+    pub fn new(text: impl Into<String>, provider: impl Into<String>) -> Self {
+        Self { text: text.into(), provider: provider.into(), ..Self::default() }
+    }
+
+    /// Adds what its provider needs to recognise it again.
+    #[must_use]
+    pub fn opaque(mut self, opaque: serde_json::Value) -> Self {
+        self.opaque = Some(Box::new(opaque));
+        self
+    }
+}
+
+/// A model's request to call a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The provider's id of the call, or one the adapter made when the provider gave none.
     pub id: String,
@@ -145,6 +161,7 @@ impl fmt::Display for ToolStatus {
 
 /// The one answer that every [`ToolCall`] gets, whatever happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The id of the call that this answers.
     pub call_id: String,
@@ -157,6 +174,11 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
+    /// The answer to a call: JSON text when it succeeded, otherwise a sentence for the model.
+    pub fn new(call: &ToolCall, status: ToolStatus, output: impl Into<String>) -> Self {
+        Self { call_id: call.id.clone(), name: call.name.clone(), status, output: output.into() }
+    }
+
     /// What the model reads: a JSON string is shown as its text, everything else as it is.
     pub fn text(&self) -> Cow<'_, str> {
         if self.status.is_success()
@@ -171,6 +193,7 @@ impl ToolResult {
 
 /// An image, a document or another file, by address or by content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Media {
     /// The IANA media type, such as `image/png`.
     pub mime_type: String,
@@ -181,10 +204,25 @@ pub struct Media {
     pub name: Option<String>,
 }
 
+impl Media {
+    /// A file by its media type and its `https:` or `data:` URL.
+    pub fn new(mime_type: impl Into<String>, url: impl Into<String>) -> Self {
+        Self { mime_type: mime_type.into(), url: url.into(), name: None }
+    }
+
+    /// Adds a file name to show.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+}
+
 /// One turn of a conversation.
 ///
 /// ```
-/// use agentflow::{Message, Role};
+/// use agentflow::Message;
+/// use agentflow::message::Role;
 ///
 /// let question = Message::user("What is 2 + 3?");
 /// assert_eq!(question.role(), Role::User);

@@ -68,11 +68,11 @@ pub struct ToolPolicy {
     /// The longest a call may take; `None` leaves it to the run's own time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How often a failed call may be made again by a workflow; an agent leaves that to its model.
+    /// How often a failed call may be retried by a workflow; an agent leaves that to its model.
     pub retry: u32,
     /// Whether calling it twice with the same idempotency key is the same as calling it once.
     pub idempotent: bool,
-    /// What it does to the world; decides what happens to a call that a crash cut short.
+    /// What it does to the world; decides what happens to a call that a crash interrupted.
     pub effects: Effects,
     /// Whether a person must agree before it runs: a run calls it only when it was granted `approve:NAME`. To ask the
     /// person is up to the host.
@@ -152,6 +152,7 @@ impl Default for ToolPolicy {
 /// What a tool does to the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Effects {
     /// Nothing: a pure function of its arguments.
     None,
@@ -164,11 +165,19 @@ pub enum Effects {
 
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SourceLocation {
     /// The file, as the compiler names it.
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
+}
+
+impl SourceLocation {
+    /// A line of a file, from 1.
+    pub fn new(file: impl Into<Arc<str>>, line: u32) -> Self {
+        Self { file: file.into(), line }
+    }
 }
 
 impl fmt::Display for SourceLocation {

@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Encoded {
 /// described by a schema. Every type with these four properties is one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
-    label = "this value is recorded, so that a run can be taken up after a crash",
+    label = "this value is recorded, so that a run can be resumed after a crash",
     note = "derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own its \
             data and be `Send`"
 )]

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::{
-    HttpSettings, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret,
-    StopReason, TimeoutKind,
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::{
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret, StopReason, TimeoutKind,
 };
+use agentflow::{Message, Model};
 use futures_util::StreamExt;
 use serde_json::Value;
 use support::{Act, Server, chunked, event, response, response_with};
@@ -20,9 +20,7 @@ use support::{Act, Server, chunked, event, response, response_with};
 const KEY: &str = "sk-do-not-show";
 
 fn settings() -> HttpSettings {
-    let mut http = HttpSettings::default();
-    http.retry_base = Duration::from_millis(1);
-    http
+    HttpSettings::default().retry_base(Duration::from_millis(1))
 }
 
 fn model(server: &Server, http: HttpSettings) -> OpenAiChat {
@@ -221,8 +219,7 @@ async fn an_answer_whose_end_was_said_is_whole_though_the_connection_breaks() {
 #[tokio::test]
 async fn every_wait_has_its_limit() {
     let short = Duration::from_millis(100);
-    let mut http = settings();
-    http.max_retries = 0;
+    let http = settings().max_retries(0);
     let head = || chunked("text/event-stream");
     let drip = || (0..40).flat_map(|_| [text_event("x"), Act::Wait(Duration::from_millis(20))]).collect();
     let cases: Vec<(TimeoutKind, Vec<Act>)> = vec![
@@ -233,12 +230,12 @@ async fn every_wait_has_its_limit() {
     ];
     for (kind, script) in cases {
         let server = Server::start(vec![script]).await;
-        let mut http = http.clone();
-        match kind {
-            TimeoutKind::FirstByte => http.first_byte_timeout = short,
-            TimeoutKind::Idle => http.idle_timeout = short,
-            _ => http.total_timeout = short,
-        }
+        let http = http.clone();
+        let http = match kind {
+            TimeoutKind::FirstByte => http.first_byte_timeout(short),
+            TimeoutKind::Idle => http.idle_timeout(short),
+            _ => http.total_timeout(short),
+        };
         let began = Instant::now();
         let (_, ended) = read(&model(&server, http), streamed()).await;
         assert_eq!(ended.expect_err("too slow").kind(), ModelErrorKind::Timeout(kind));
@@ -264,8 +261,7 @@ async fn the_limits_follow_a_paused_clock() {
 async fn the_total_limit_holds_over_retries() {
     let busy = vec![Act::Write(response_with(503, "application/json", "retry-after: 5\r\n", "{}"))];
     let server = Server::start(vec![busy]).await;
-    let mut http = settings();
-    http.total_timeout = Duration::from_secs(2);
+    let http = settings().total_timeout(Duration::from_secs(2));
     let began = Instant::now();
     let (_, ended) = read(&model(&server, http), streamed()).await;
     assert_eq!(ended.expect_err("no time for a retry").kind(), ModelErrorKind::Overloaded);
@@ -310,9 +306,7 @@ async fn a_connection_that_is_not_opened_in_time_is_a_connect_timeout() {
         println!("skipped: this system accepts connections beyond the queue");
         return;
     }
-    let mut http = settings();
-    http.max_retries = 0;
-    http.connect_timeout = Duration::from_millis(100);
+    let http = settings().max_retries(0).connect_timeout(Duration::from_millis(100));
     let model = OpenAiChat::builder("m").base_url(format!("http://{address}/v1")).http(http).build().expect("usable");
     let (_, ended) = read(&model, streamed()).await;
     assert_eq!(ended.expect_err("a full queue").kind(), ModelErrorKind::Timeout(TimeoutKind::Connect));
@@ -355,7 +349,7 @@ async fn the_error_body_is_kept_but_not_all_of_it() {
 async fn without_a_key_another_server_is_called_without_one() {
     struct NoSecrets;
     #[async_trait::async_trait]
-    impl agentflow::SecretProvider for NoSecrets {
+    impl agentflow::model::SecretProvider for NoSecrets {
         async fn secret(&self, _: &str) -> Option<Secret> {
             None
         }

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Conversation, HttpSettings, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse,
-    OutputMode, OutputSchema, Secret, ToolResult, ToolStatus,
+use agentflow::message::{Conversation, ToolCall, ToolResult, ToolStatus};
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, OutputMode, OutputSchema, Secret,
 };
+use agentflow::{Message, Model};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use support::{Act, Server, chunked, event, response};
@@ -23,8 +24,7 @@ use support::{Act, Server, chunked, event, response};
 const KEY: &str = "sk-do-not-show";
 
 fn model(server: &Server) -> OpenAiResponses {
-    let mut http = HttpSettings::default();
-    http.retry_base = Duration::from_millis(1);
+    let http = HttpSettings::default().retry_base(Duration::from_millis(1));
     OpenAiResponses::builder("m")
         .base_url(&*server.base_url)
         .api_key(Secret::new(KEY))
@@ -130,7 +130,7 @@ async fn reasoning_goes_back_unchanged_and_in_place() {
     let kept: Message =
         serde_json::from_value(serde_json::to_value(&*first.message).expect("JSON")).expect("a message");
     conversation.push(kept);
-    let result = ToolResult { call_id: "c1".into(), name: "f".into(), status: ToolStatus::Success, output: "2".into() };
+    let result = ToolResult::new(&ToolCall::new("c1", "f", "{}"), ToolStatus::Success, "2");
     conversation.push(Message::tool_results([result.into()]));
     read(&model, ModelRequest::new(conversation)).await.1.expect("an answer");
     let body: Value = serde_json::from_str(&server.received()[1].body).expect("JSON");
@@ -253,7 +253,9 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
     if name == "resp-reasoning-completed-empty-stream" {
         assert!(response.text().starts_with("The sky looks blue"), "{what}: {}", response.text());
         assert_eq!(response.stop_reason.as_str(), "stop", "{what}");
-        let Some(agentflow::Part::Reasoning(reasoning)) = response.message.parts().first() else { panic!("{what}") };
+        let Some(agentflow::message::Part::Reasoning(reasoning)) = response.message.parts().first() else {
+            panic!("{what}")
+        };
         assert!(reasoning.opaque.as_ref().is_some_and(|item| item["encrypted_content"].is_string()), "{what}");
         return;
     }
@@ -284,7 +286,7 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
         .parts()
         .iter()
         .filter_map(|part| match part {
-            agentflow::Part::Reasoning(reasoning) => reasoning.opaque.as_ref()?["encrypted_content"].as_str(),
+            agentflow::message::Part::Reasoning(reasoning) => reasoning.opaque.as_ref()?["encrypted_content"].as_str(),
             _ => None,
         })
         .map(str::len)

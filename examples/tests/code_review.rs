@@ -88,11 +88,11 @@ fn a_stored_review_waits_and_goes_on_without_asking_a_model_again() {
     }
     let (code, stdout, stderr) = said(&code_review(&["--store", store.path(), "--approve"], ""));
     assert_eq!((code, stdout), (Some(0), format!("merged: 2 files changed\n{NOTES}")), "{stderr}");
-    assert!(stderr.contains("\ngoing on with the review"), "{stderr}");
+    assert!(stderr.contains("\ncontinuing with the review"), "{stderr}");
     assert!(stderr.contains("merge: \"merged") && !stderr.contains("summary"), "{stderr}");
     // That one is over; the next is a new one.
     let (_, _, stderr) = said(&code_review(&["--store", store.path(), "--approve"], ""));
-    assert!(stderr.contains("summary") && !stderr.contains("going on"), "{stderr}");
+    assert!(stderr.contains("summary") && !stderr.contains("running"), "{stderr}");
 }
 
 #[test]

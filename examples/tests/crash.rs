@@ -1,4 +1,4 @@
-//! The crash example as a program: what was done before the kill is not done again, what was cut short is, and what may
+//! The crash example as a program: what was done before the kill is not done again, what was interrupted is, and what may
 //! not be repeated waits for a word.
 
 use std::process::Command;
@@ -25,8 +25,8 @@ fn it_says_what_it_did_not_repeat() {
     }
     for line in [
         "  price: is not run again\n",
-        "  parcel: runs again: it was cut short\n",
-        "  letter: waits for a decision: it was cut short and may have had its effect\n",
+        "  parcel: runs again: it was interrupted\n",
+        "  letter: waits for a decision: it was interrupted and may have had its effect\n",
         "  letter: nobody knows whether it had its effect",
         "the order: a parcel with a lamp; dear customer, you have paid 400 cents\n",
         "\nnot repeated: price, receipt\nran again by itself: parcel\nran again by a person's word: letter\n",

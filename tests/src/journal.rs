@@ -25,7 +25,7 @@ pub fn notes(events: &[Event]) -> Vec<String> {
     events
         .iter()
         .filter_map(|event| match &event.kind {
-            agentflow::EventKind::NodeSkipped { reason } => Some(reason.to_string()),
+            agentflow::event::EventKind::NodeSkipped { reason } => Some(reason.to_string()),
             _ => None,
         })
         .collect()

@@ -5,8 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::serde_json::{self, Value, json};
-use agentflow::{Event, EventKind, PauseReason, RunId};
+use agentflow::{Event, RunId};
 
 /// What operators asked for and what they were answered, a line each, from all processes.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod http;
 mod install;
 pub mod journal;
 pub mod kill;
+mod llama_cpp;
 mod process;
 mod store_of_processes;
 mod wire_cases;
@@ -17,10 +18,11 @@ use std::io::Write;
 
 pub use self::agentwf::{Agentwf, Ended};
 pub use self::http::{Answer, get, post};
-pub use self::install::{Python, node_package, python_with};
-pub use self::process::{Process, free_port, interrupt, target_folder};
+pub use self::install::{Python, aimock, llmock, sdk_types};
+pub use self::llama_cpp::LlamaServer;
+pub use self::process::{Process, free_port, interrupt, target_folder, test_as_process};
 pub use self::store_of_processes::ProcessStore;
-pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
+pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, wire_cases};
 
 /// Says why a test does nothing. Past the capture of test output, so that nobody takes a skipped test for a passed one.
 ///

@@ -82,6 +82,19 @@ pub fn interrupt(process: u32) {
     kill.args(["-INT", &process.to_string()]).stderr(Stdio::null()).status().expect("there is a `kill`");
 }
 
+/// This test program once more, to run one of its tests as a process of its own: a test's own environment cannot be
+/// changed, that of a process can. `module` is the caller's `module_path!()`.
+///
+/// # Panics
+/// When the running program has no path.
+pub fn test_as_process(module: &str, test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
+    // The test's name is its path without the name of the program.
+    let name = module.split_once("::").map_or_else(|| test.to_owned(), |(_, within)| format!("{within}::{test}"));
+    command.args(["--exact", &name, "--nocapture"]);
+    command
+}
+
 /// A port on loopback that nobody listened on a moment ago.
 ///
 /// # Panics

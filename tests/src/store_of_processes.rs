@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentflow::{
-    Append, BoxFuture, Epoch, Event, MemoryStore, MessageId, RunFilter, RunId, RunRecord, Snapshot, Store, StoreError,
-    StoreErrorKind, StoreMessage,
-};
+use agentflow::store::{Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage};
+use agentflow::{Event, RunId, async_trait};
 
 /// The store as one process has it.
 #[derive(Clone, Debug)]
@@ -82,120 +80,67 @@ impl Default for ProcessStore {
     }
 }
 
-fn ready<T: Send + 'static>(result: Result<T, StoreError>) -> BoxFuture<'static, Result<T, StoreError>> {
-    Box::pin(std::future::ready(result))
-}
-
-impl Store for ProcessStore {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        let (this, run, created) = (self.clone(), run.clone(), self.kept.create(run, events));
-        Box::pin(async move {
-            let epoch = created.await?;
-            this.hold(&run);
-            Ok(epoch)
-        })
-    }
-
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        if let Some(busy) = self.busy(run) {
-            return ready(Err(busy));
-        }
-        let (this, run, opened) = (self.clone(), run.clone(), self.kept.open(run));
-        Box::pin(async move {
-            let epoch = opened.await?;
-            this.hold(&run);
-            Ok(epoch)
-        })
-    }
-
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.holders().retain(|of, holder| of != run || *holder != self.process);
-        self.kept.close(run, epoch)
-    }
-
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.append(run, epoch, append)
-    }
-
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        match self.busy(run) {
-            Some(busy) => ready(Err(busy)),
-            None => self.kept.amend(run, after, events),
-        }
-    }
-
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        self.kept.read(run, after, limit)
-    }
-
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        if let Some(refused) = &self.refused {
-            refused.fetch_add(1, Ordering::SeqCst);
-            return ready(Err(StoreError::new(StoreErrorKind::Full, "the snapshot is too large")));
-        }
-        self.kept.put_snapshot(run, epoch, snapshot)
-    }
-
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.kept.snapshot(run)
-    }
-
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        self.kept.record(run)
-    }
-
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.kept.list(filter)
-    }
-
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.kept.put_definition(hash, graph)
-    }
-
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.definition(hash)
+#[async_trait]
+impl agentflow::StoreLayer for ProcessStore {
+    fn inner(&self) -> &dyn Store {
+        &self.kept
     }
 
     fn identity(&self) -> Option<String> {
         Some(format!("{:p} of process {}", Arc::as_ptr(&self.holders), self.process))
     }
 
-    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        ready(Ok(self.busy(run).map(|busy| busy.to_string())))
+    fn is_shared(&self) -> bool {
+        true
     }
 
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.kept.send(run, message)
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        let epoch = self.kept.create(run, events).await?;
+        self.hold(run);
+        Ok(epoch)
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.kept.receive(run, epoch)
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        if let Some(busy) = self.busy(run) {
+            return Err(busy);
+        }
+        let epoch = self.kept.open(run).await?;
+        self.hold(run);
+        Ok(epoch)
     }
 
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.holders().retain(|of, holder| of != run || *holder != self.process);
+        self.kept.close(run, epoch).await
+    }
+
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        match self.busy(run) {
+            Some(busy) => Err(busy),
+            None => self.kept.amend(run, after, events).await,
+        }
+    }
+
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        if let Some(refused) = &self.refused {
+            refused.fetch_add(1, Ordering::SeqCst);
+            return Err(StoreError::new(StoreErrorKind::Full, "the snapshot is too large"));
+        }
+        self.kept.put_snapshot(run, epoch, snapshot).await
+    }
+
+    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        Ok(self.busy(run).map(|busy| busy.to_string()))
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         let fails = self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| times.checked_sub(1)).is_ok();
         if fails {
-            return ready(Err(StoreError::new(StoreErrorKind::Locked, "the file is locked")));
+            return Err(StoreError::new(StoreErrorKind::Locked, "the file is locked"));
         }
-        let (this, inbox) = (self.clone(), self.kept.inbox());
-        Box::pin(async move {
-            let mut messages = inbox.await?;
-            let holders = this.holders();
-            messages.retain(|message| holders.get(&message.run) == Some(&this.process));
-            Ok(messages)
-        })
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.outcome(message)
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.kept.withdraw(message)
+        let mut messages = self.kept.inbox().await?;
+        let holders = self.holders();
+        messages.retain(|message| holders.get(&message.run) == Some(&self.process));
+        Ok(messages)
     }
 }

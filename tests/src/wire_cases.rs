@@ -11,7 +11,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::http::{get, post};
-use crate::install::{Python, python_with};
+use crate::install::Python;
 use crate::process::Process;
 use crate::skipped;
 
@@ -186,11 +186,6 @@ impl Replay {
 
 /// The ways to send the same answer.
 pub const VARIANTS: [&str; 6] = ["", "@chunk=1", "@chunk=7", "@crlf=1", "@comment=1", "@bom=1"];
-
-/// Python with the official SDKs, whose types say what a request may be.
-pub fn sdk_types() -> Option<Python> {
-    python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
-}
 
 /// The fields of what was printed that `expected` speaks of.
 pub fn relevant(printed: &Value, expected: &Value) -> Value {

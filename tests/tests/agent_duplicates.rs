@@ -1,7 +1,8 @@
-//! Two agents of one name in one program: an error that names both places. It has a program of its own, since every
-//! other would have that error too.
+//! Two agents of one name in one program: an error that names both places. A program of its own, since all
+//! tests of one program share its registered agents, and with them this error.
 
-use agentflow::{Registry, RegistryError};
+use agentflow::Registry;
+use agentflow::error::RegistryError;
 
 mod one {
     /// One.

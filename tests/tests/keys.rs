@@ -1,5 +1,7 @@
 //! No key is ever shown: full runs of all four adapters with known keys, and every way we know in which a server can send
 //! a key back. All that can be seen of them is searched: events, logs, errors, cassettes, `Debug` of everything public.
+//!
+//! A program of its own, since it takes the process's one `tracing` subscriber and its one `log` logger.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,13 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use agentflow::anthropic::Anthropic;
-use agentflow::gemini::Gemini;
-use agentflow::openai_chat::OpenAiChat;
-use agentflow::openai_responses::OpenAiResponses;
-use agentflow::{
-    Agent, EnvSecrets, HttpSettings, Model, ModelSource, RunHandle, Runtime, Secret, SecretProvider, tool, tools,
-};
+use agentflow::model::anthropic::Anthropic;
+use agentflow::model::gemini::Gemini;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::openai_responses::OpenAiResponses;
+use agentflow::model::{EnvSecrets, HttpSettings, ModelSource, Secret, SecretProvider};
+use agentflow::{Agent, Model, RunHandle, Runtime, tool, tools};
 use agentflow_testing::Cassette;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -217,10 +218,10 @@ impl Format {
     /// A model with a key in every place that takes one.
     fn model(self, server: &str, shown: &Shown, from: KeyFrom) -> Arc<dyn Model> {
         let url = format!("http://{server}/v1?sig={QUERY_KEY}");
-        let mut settings = HttpSettings::default();
-        settings.max_retries = 1;
-        settings.retry_base = Duration::from_millis(1);
-        settings.idle_timeout = Duration::from_millis(200);
+        let settings = HttpSettings::default()
+            .max_retries(1)
+            .retry_base(Duration::from_millis(1))
+            .idle_timeout(Duration::from_millis(200));
         macro_rules! model {
             ($builder:expr) => {{
                 let builder = $builder.base_url(url).http(settings).header("x-extra", HEADER_KEY);
@@ -311,7 +312,7 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// One run to its end; everything it shows is kept. What it came to.
+/// One run to its end; everything it shows is kept. Its outcome.
 async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String, agentflow::Error> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("keys-{}.json", std::process::id()));
     let cassette = Cassette::record(&file, model).unwrap();
@@ -362,7 +363,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
                     "its parts",
                     &format!("{:?} {:?} {:?}", error.provider_code(), error.request_id(), error.body()),
                 );
-                shown.debug("a failure", &agentflow::Failure::from(&**error));
+                shown.debug("a failure", &agentflow::error::Failure::from(&**error));
             }
         }
     }
@@ -371,7 +372,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
     cassette.finish();
     shown.push("a cassette's file", &std::fs::read_to_string(&file).unwrap());
     std::fs::remove_file(file).unwrap();
-    ended.map(agentflow::RunResult::into_output)
+    ended.map(agentflow::run::RunResult::into_output)
 }
 
 #[tokio::test]

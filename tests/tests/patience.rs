@@ -1,4 +1,6 @@
 //! Durable runs make failed model calls again by themselves, and a failed run is in the log.
+//!
+//! A program of its own, since it takes the process's one `tracing` subscriber.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -8,13 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use agentflow::middleware::{Callbacks, Flow, fallback_models, redact, retry};
-use agentflow::openai_chat::OpenAiChat;
+use agentflow::agent::Limits;
+use agentflow::event::EventKind;
+use agentflow::middleware::{Flow, fallback_models, redact, retry};
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, TimeoutKind};
 use agentflow::prelude::*;
-use agentflow::{
-    Error, Event, EventKind, HttpSettings, Limits, MemoryStore, Model, ModelError, ModelErrorKind, ModelRequest, Store,
-    TimeoutKind, Workflow,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Error, Event, Model, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use tokio::time::Instant;
 use tracing::field::Field;
@@ -48,13 +51,16 @@ fn delays(events: &[Event]) -> Vec<u64> {
 }
 
 /// A run with a store: its result, its events, and how long it took.
-async fn durable(builder: agentflow::RuntimeBuilder, agent: Agent) -> (Result<String, String>, Vec<Event>, Duration) {
+async fn durable(
+    builder: agentflow::runtime::RuntimeBuilder,
+    agent: Agent,
+) -> (Result<String, String>, Vec<Event>, Duration) {
     let began = Instant::now();
     let mut handle = agent.runtime(&builder.store(MemoryStore::new()).build()).start("go").unwrap();
     let outcome = handle.result().await;
     let events = handle.recorded();
     check_events(&events).unwrap();
-    let outcome = outcome.map(agentflow::RunResult::into_output).map_err(|error| error.kind().as_str().to_owned());
+    let outcome = outcome.map(agentflow::run::RunResult::into_output).map_err(|error| error.kind().as_str().to_owned());
     (outcome, events, began.elapsed())
 }
 
@@ -173,7 +179,7 @@ async fn retries_are_counted_over_a_crash() {
         let all = handle.recorded();
         check_events(&all).unwrap();
         assert_eq!(delays(&all).len(), RETRIES, "cut after {cut}");
-        // A call that the crash interrupted is made again and is not a retry.
+        // A call that the crash interrupted is retried and is not a retry.
         let made = delays(&events[..cut]).len();
         let failed = events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
         let expected = if failed { 0 } else { 1 + RETRIES - made };
@@ -220,8 +226,7 @@ fn serve(listener: TcpListener, refusals: usize) -> Arc<AtomicUsize> {
 }
 
 fn chat(port: u16) -> OpenAiChat {
-    let mut http = HttpSettings::default();
-    http.retry_base = Duration::from_millis(1);
+    let http = HttpSettings::default().retry_base(Duration::from_millis(1));
     OpenAiChat::builder("m").base_url(format!("http://127.0.0.1:{port}/v1")).http(http).build().unwrap()
 }
 

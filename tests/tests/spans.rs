@@ -1,11 +1,16 @@
 //! Spans as OpenTelemetry's GenAI conventions name them, nested as the work is.
+//!
+//! A program of its own: `tracing` asks the thread that first passes a place in the code if anybody listens there, and
+//! remembers its answer for all threads. So each test here listens, and none runs beside one that does not.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{Agent, Context, FnTool, ModelError, ModelErrorKind, ModelSettings, ToolDefinition, Usage};
+use agentflow::model::{ModelError, ModelErrorKind, ModelSettings, Usage};
+use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::{Agent, Context};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};

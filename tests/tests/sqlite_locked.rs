@@ -1,11 +1,14 @@
 //! A store whose file another process has locked: runs wait, say so, and continue.
+//!
+//! A program of its own, since it takes the process's one `tracing` subscriber.
 
 use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, Once};
 use std::time::Duration;
 
-use agentflow::{Append, RunId, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::RunId;
+use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use futures_util::FutureExt;
 use rusqlite::Connection;
@@ -83,13 +86,16 @@ async fn runs_wait_and_continue() {
         store.send(&run(), "a message".to_owned()).await.unwrap();
     })
     .await;
-    let (epoch, new) = (epochs[0], RunId::new("new"));
-    let mut append = store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "later")]));
+    let (epoch, id, new) = (epochs[0], run(), RunId::new("new"));
+    let mut append = store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "later")]));
+    assert!((&mut append).now_or_never().is_none(), "it waits");
     let warning = logged(Level::WARN, &path, 1);
     assert!(warning.contains("has the store locked") && warning.contains("runs=\"a\""), "{warning}");
-    let create = store.create(&new, vec![started(&new)]);
-    let receive = tokio::spawn(store.receive(&run(), epoch));
-    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading goes on");
+    let mut create = store.create(&new, vec![started(&new)]);
+    assert!((&mut create).now_or_never().is_none(), "it waits");
+    let other_handle = store.clone();
+    let receive = tokio::spawn(async move { other_handle.receive(&run(), epoch).await });
+    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "reading continues");
     logged(Level::WARN, &path, 2);
     assert!((&mut append).now_or_never().is_none(), "it waits");
     other.execute_batch("ROLLBACK").unwrap();
@@ -110,16 +116,14 @@ async fn a_store_that_is_dropped_while_it_waits_says_what_is_lost() {
         epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
     })
     .await;
-    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "lost")]));
+    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "lost")])).now_or_never();
+    assert!(append.is_none(), "it waits, also when nobody waits for it");
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         drop(store);
         dropped.send(())
     });
     is_dropped.recv_timeout(LONG).expect("it does not wait for ever");
-    let error = append.await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Locked);
-    assert!(error.to_string().contains("was dropped while another process"), "{error}");
     let lost = logged(Level::ERROR, &path, 1);
     assert!(lost.contains("these writes are lost") && lost.contains("writes=1 runs=\"a\""), "{lost}");
     other.execute_batch("ROLLBACK").unwrap();
@@ -135,11 +139,11 @@ async fn an_opening_that_nobody_waits_for_is_left() {
         epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
     })
     .await;
-    drop(store.open(&run()));
+    assert!(store.open(&run()).now_or_never().is_none(), "it waits");
     logged(Level::WARN, &path, 1);
     other.execute_batch("ROLLBACK").unwrap();
-    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")]));
-    append.await.expect("nobody has opened it since");
+    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")])).await;
+    append.expect("nobody has opened it since");
 }
 
 #[tokio::test]
@@ -150,7 +154,8 @@ async fn a_description_that_is_there_is_not_written_again() {
     .await;
     let known = store.put_definition("d1", "{}".to_owned()).now_or_never();
     known.expect("it is known without the file").unwrap();
-    let new = store.put_definition("d2", "{}".to_owned());
+    let mut new = store.put_definition("d2", "{}".to_owned());
+    assert!((&mut new).now_or_never().is_none(), "it waits for the file");
     other.execute_batch("ROLLBACK").unwrap();
     new.await.unwrap();
     assert_eq!(store.definition("d2").await.unwrap().as_deref(), Some("{}"));

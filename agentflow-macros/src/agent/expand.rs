@@ -1,13 +1,12 @@
-//! Writes the agent: the function with its body, a struct of its name, and one static.
-//!
-//! Every path is absolute. The expansion holds what only the macro knows; the work is in the library's functions.
+//! Writes the agent: the function with its body, a struct of its name, and one static. Every path is absolute, and the
+//! expansion holds no logic: it calls functions of the library. `tests/expansion/agent` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
-use super::model::{Agent, Context, Param};
-use super::parse::Options;
+use super::model::{Agent, ContextParam, Param};
+use super::parse::AgentOptions;
 use super::template::{Piece, Shown};
 use crate::errors::Errors;
 use crate::function::{Function, ends};
@@ -57,13 +56,13 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     }
 }
 
-/// From the arguments to the answer.
+/// The body: sends the arguments to the model and returns its answer.
 fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
     let context = match &agent.context {
         None => quote!(#private::None),
-        Some(Context { ident, ty }) => {
+        Some(ContextParam { ident, ty }) => {
             let span = ends(ty).0;
             let of = quote_spanned!(span=> <#ty as #private::AgentContext>::of(#ident));
             quote!(#private::Some(#of))
@@ -107,28 +106,29 @@ fn value_name(index: usize) -> Ident {
     format_ident!("value{index}", span = Span::mixed_site())
 }
 
-/// The JSON of a parameter or of a field; a type that has none is told at the parameter's type or at the line.
+/// The JSON of a parameter or of a field. A type that cannot be JSON is reported at the parameter's type, or for a field
+/// at the line of the instruction.
 fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenStream {
     let Param { ident, ty, .. } = &params[shown.param];
     if shown.fields.is_empty() {
         let span = ends(ty).0;
         return quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
     }
-    // The parameter is found where the user wrote it, and told of at the line.
+    // Resolved where the user wrote the parameter, reported at the line of the placeholder.
     let mut param = ident.clone();
     param.set_span(shown.span.resolved_at(ident.span()));
     let fields = &shown.fields;
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(options: &Options, private: &TokenStream, errors: &mut Errors) -> TokenStream {
-    let Options { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
+fn options(options: &AgentOptions, private: &TokenStream, errors: &mut Errors) -> TokenStream {
+    let AgentOptions { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
         fields.push(quote!(model: #private::Some(#model)));
     }
     if !tools.is_empty() {
-        // A path that is no tool is told at the path.
+        // A path that is not a tool is reported at the path.
         let tools = tools.iter().map(|path| paths::linked(path, private, errors));
         fields.push(quote!(tools: || #private::linked_tools([#(#tools),*])));
     }
@@ -150,8 +150,8 @@ fn options(options: &Options, private: &TokenStream, errors: &mut Errors) -> Tok
     quote!(#private::AgentOptions { #(#fields,)* ..#private::AgentOptions::DEFAULT })
 }
 
-/// Which names say their provider by themselves is known to the library alone.
-fn known_model(options: &Options, private: &TokenStream) -> Option<TokenStream> {
+/// Checks a model's name without a provider at compile time; only the library knows which of them are unambiguous.
+fn known_model(options: &AgentOptions, private: &TokenStream) -> Option<TokenStream> {
     let model = options.model.as_ref().filter(|model| !model.value().contains(['/', ':']))?;
     let check = quote_spanned!(model.span()=> const _: () = known_model(#model););
     Some(quote!(use #private::known_model; #check))

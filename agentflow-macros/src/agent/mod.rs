@@ -1,5 +1,5 @@
-//! `#[agent]`: `parse` reads the options, `template` the instruction, `model` says what the agent is, `validate` what it
-//! may not be, `expand` writes it.
+//! `#[agent]`: `parse` reads the options and `template` the instruction, `model` holds the agent as data, `validate`
+//! refuses what cannot be an agent, `expand` writes the code. It knows names only: types are judged by the compiler.
 
 mod expand;
 mod model;
@@ -31,8 +31,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
-    // With a wrong option or placeholder the agent is still written, so that the compiler judges its types at the same
-    // time.
+    // With a wrong option or placeholder the agent is still written, so that the compiler checks its types in the same
+    // pass.
     let mut shape = Errors::default();
     let agent = model::agent(options, &function, &mut errors, &mut shape);
     validate::agent(&agent, &function, &mut errors, &mut shape);
@@ -41,7 +41,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         let agent = expand::agent(&agent, &function, &mut errors);
         return quote!(#agent #errors);
     }
-    // Within an `impl` there cannot be a struct.
+    // An `impl` cannot hold a struct.
     let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident));
     quote!(#[allow(unused_variables, unused_mut, clippy::unused_async)] #function #errors #shape #stub)

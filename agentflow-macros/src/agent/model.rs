@@ -4,8 +4,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, PatType, Path, Type};
 
-use super::parse::Options;
-use super::template::{Names, Template};
+use super::parse::AgentOptions;
+use super::template::{ParamNames, Template};
 use crate::docs;
 use crate::errors::Errors;
 use crate::function::{Function, bare, is_plain};
@@ -18,15 +18,15 @@ pub(super) struct Agent {
     /// The instruction as it is written: an expression that is a string.
     pub(super) description: TokenStream,
     pub(super) template: Template,
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<ContextParam>,
     pub(super) params: Vec<Param>,
-    pub(super) options: Options,
+    pub(super) options: AgentOptions,
 }
 
 /// The first parameter when it is a reference.
-pub(super) struct Context {
+pub(super) struct ContextParam {
     pub(super) ident: Ident,
-    /// The type behind the `&`.
+    /// The type after the `&`.
     pub(super) ty: Type,
 }
 
@@ -37,8 +37,8 @@ pub(super) struct Param {
     pub(super) name: String,
 }
 
-/// `shape` gets what leaves a function that cannot be an agent at all.
-pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, shape: &mut Errors) -> Agent {
+/// `shape` collects the mistakes because of which no agent is written.
+pub(super) fn agent(options: AgentOptions, function: &Function, errors: &mut Errors, shape: &mut Errors) -> Agent {
     let mut context = None;
     let mut params = Vec::new();
     for (index, input) in function.signature.inputs.iter().enumerate() {
@@ -47,7 +47,7 @@ pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, 
         let Some(ident) = name(input, shape) else { continue };
         match bare(&input.ty) {
             Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
-                context = Some(Context { ident, ty: (*reference.elem).clone() });
+                context = Some(ContextParam { ident, ty: (*reference.elem).clone() });
             }
             _ => params.push(Param { name: ident.unraw().to_string(), ident, ty: (*input.ty).clone() }),
         }
@@ -58,7 +58,7 @@ pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, 
         None => (ident.unraw().to_string(), ident.span()),
     };
     let krate = options.krate();
-    let names = Names {
+    let names = ParamNames {
         params: params.iter().map(|param: &Param| param.name.clone()).collect(),
         context: context.as_ref().map(|context| &context.ident),
     };
@@ -67,7 +67,7 @@ pub(super) fn agent(options: Options, function: &Function, errors: &mut Errors, 
     Agent { krate, name, name_span, description, template, context, params, options }
 }
 
-/// The parameter's name; the rest of what could stand there has no meaning without a body.
+/// The parameter's name. Everything else a pattern can say has no meaning without a body.
 fn name(input: &PatType, errors: &mut Errors) -> Option<Ident> {
     for attr in &input.attrs {
         if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
@@ -78,23 +78,26 @@ fn name(input: &PatType, errors: &mut Errors) -> Option<Ident> {
         } else if docs::doc(attr).is_some() {
             errors.at(
                 attr,
-                "a parameter has no documentation of its own; say it in the function's, which is the instruction",
+                "an agent's parameters have no documentation of their own; describe them in the instruction, above the function",
             );
         }
     }
     match &*input.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
             if let Some(token) = &pat.mutability {
-                errors.at(token, "there is no body that could change it; remove `mut`");
+                errors.at(token, "an agent has no body that could change a parameter; remove `mut`");
             }
             Some(pat.ident.clone())
         }
         Pat::Wild(wild) => {
-            errors.at(wild, "the model is given this parameter by its name; give it one");
+            errors.at(wild, "this parameter needs a name, since the model sees it; write one instead of `_`");
             None
         }
         pattern => {
-            errors.at(pattern, "a pattern has no name to give it to the model by; name the parameter");
+            errors.at(
+                pattern,
+                "this parameter needs a name, since the model sees it; write a name instead of the pattern",
+            );
             None
         }
     }

@@ -1,4 +1,4 @@
-//! Reads the options.
+//! Reads the options of `#[agent(..)]` and reports those that are wrong.
 
 use proc_macro2::TokenStream;
 use syn::{Lit, LitFloat, LitInt, LitStr, Path};
@@ -6,9 +6,9 @@ use syn::{Lit, LitFloat, LitInt, LitStr, Path};
 use crate::errors::Errors;
 use crate::options::{self, Value, small};
 
-/// The options on the function; a wrong one is left out and told.
+/// The options on the function. A wrong option is reported and then ignored.
 #[derive(Default)]
-pub(super) struct Options {
+pub(super) struct AgentOptions {
     pub(super) model: Option<LitStr>,
     pub(super) tools: Vec<Path>,
     pub(super) temperature: Option<LitFloat>,
@@ -19,14 +19,14 @@ pub(super) struct Options {
     krate: Option<Path>,
 }
 
-impl Options {
+impl AgentOptions {
     pub(super) fn krate(&self) -> Path {
         self.krate.clone().unwrap_or_else(|| syn::parse_quote!(::agentflow))
     }
 }
 
-pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
-    let mut options = Options::default();
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions {
+    let mut options = AgentOptions::default();
     for given in options::parse(tokens, &options::AGENT, errors) {
         let name = given.name.to_string();
         match (name.as_str(), given.value) {
@@ -38,35 +38,36 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
             ("output_retries", Value::Number(number)) => options.output_retries = small(number, errors),
             ("name", Value::Text(text)) => options.name = Some(text),
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Only a table that says one thing and a list that says another would come here.
-            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+            // Unreachable while the table in `options` and this list agree.
+            _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
     options
 }
 
-/// A name with its provider. Whether a name alone is known is asked of the library, by a constant of the expansion.
+/// Checks a name with its provider. A name without one is checked by a constant in the expansion, since only the library
+/// knows the models.
 fn model_name(text: LitStr, errors: &mut Errors) -> Option<LitStr> {
     let name = text.value();
     let halves = name.split_once(['/', ':']);
     let problem = match (name.trim(), halves) {
         ("", _) => {
-            "a model needs a name, as in `model = \"openai/gpt-5-mini\"`; leave the option out for the runtime's"
+            "the model has no name; write `model = \"openai/gpt-5-mini\"`, or remove the option to use the runtime's model"
         }
-        (trimmed, _) if trimmed != name => "there is a space before or behind the model's name; take it away",
+        (trimmed, _) if trimmed != name => "there is a space before or after the model's name; remove it",
         (_, Some(("", _))) => "the provider is missing before the model's name, as in `model = \"openai/gpt-5-mini\"`",
-        (_, Some((_, ""))) => "the model's name is missing behind its provider, as in `model = \"openai/gpt-5-mini\"`",
+        (_, Some((_, ""))) => "the model's name is missing after its provider, as in `model = \"openai/gpt-5-mini\"`",
         _ => return Some(text),
     };
     errors.at(text, problem);
     None
 }
 
-/// A number that leaves something to be done.
+/// A number that is not zero.
 fn some(number: LitInt, nothing: &str, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {
-        errors.at(&number, format!("zero leaves {nothing}; write a larger number, or leave the option out"));
+        errors.at(&number, format!("zero allows {nothing}; write 1 or more, or remove the option"));
         return None;
     }
     Some(number)
@@ -81,7 +82,7 @@ fn finite(number: &Lit, errors: &mut Errors) -> Option<LitFloat> {
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Some(LitFloat::new(&format!("{value:?}"), span)),
         _ => {
-            errors.at(number, "a temperature is a number from 0 up, as in `temperature = 0.2`");
+            errors.at(number, "a temperature is a number that is not negative, as in `temperature = 0.2`");
             None
         }
     }

@@ -1,6 +1,5 @@
-//! The instruction: what the documentation comment says, with its placeholders found and checked.
-//!
-//! It knows names only. Whether a parameter has a field, and whether a value can be shown, is the compiler's to say.
+//! The instruction: reads the documentation comment and checks its placeholders by name. Whether a parameter has a field,
+//! and whether a value can be shown, is left to the compiler.
 
 use proc_macro2::{Ident, Span};
 use syn::{Attribute, Expr, Lit};
@@ -12,41 +11,41 @@ use crate::errors::{Errors, nearest};
 #[derive(Default)]
 pub(super) struct Template {
     pub(super) pieces: Vec<Piece>,
-    /// The values that are shown, each once however often it is.
+    /// The values that are shown; a value that is shown twice is here once.
     pub(super) values: Vec<Shown>,
 }
 
 pub(super) enum Piece {
     Text(String),
-    /// The place of the value in [`Template::values`].
+    /// The index of the value in [`Template::values`].
     Value(usize),
     App {
         key: String,
         optional: bool,
     },
-    /// Such as `include_str!("..")`: only the compiler can read it, and it is shown as it is.
+    /// Such as `include_str!("..")`: only the compiler can read it, so it has no placeholders.
     Expr(Box<Expr>),
 }
 
 /// A parameter, or a field of it.
 pub(super) struct Shown {
-    /// The place of the parameter.
+    /// The index of the parameter.
     pub(super) param: usize,
     pub(super) fields: Vec<Ident>,
     /// As it was written between the braces.
     pub(super) path: String,
-    /// The line.
+    /// The line of the comment.
     pub(super) span: Span,
 }
 
 /// What a placeholder can name.
-pub(super) struct Names<'a> {
+pub(super) struct ParamNames<'a> {
     pub(super) params: Vec<String>,
     pub(super) context: Option<&'a Ident>,
 }
 
 impl Template {
-    pub(super) fn read(attrs: &[Attribute], names: &Names<'_>, errors: &mut Errors) -> Self {
+    pub(super) fn read(attrs: &[Attribute], names: &ParamNames<'_>, errors: &mut Errors) -> Self {
         let mut template = Self::default();
         for (index, value) in attrs.iter().filter_map(docs::doc).enumerate() {
             if index > 0 {
@@ -68,7 +67,7 @@ impl Template {
         template
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether the instruction is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -78,7 +77,7 @@ impl Template {
         self.values.iter().any(|shown| shown.param == param)
     }
 
-    fn line(&mut self, line: &str, span: Span, names: &Names<'_>, errors: &mut Errors) {
+    fn line(&mut self, line: &str, span: Span, names: &ParamNames<'_>, errors: &mut Errors) {
         for token in tokens(line) {
             let piece = match token {
                 Token::Text(text) => {
@@ -95,9 +94,9 @@ impl Template {
         }
     }
 
-    fn placeholder(&mut self, inside: &str, span: Span, names: &Names<'_>) -> Result<Piece, String> {
-        if let Some((before, behind)) = inside.split_once(':').filter(|(before, _)| is_name(before)) {
-            return app_value(before, behind, names);
+    fn placeholder(&mut self, inside: &str, span: Span, names: &ParamNames<'_>) -> Result<Piece, String> {
+        if let Some((before, after)) = inside.split_once(':').filter(|(before, _)| is_name(before)) {
+            return app_value(before, after, names);
         }
         let mut path = inside.split('.');
         let name = path.next().unwrap_or_default();
@@ -106,7 +105,7 @@ impl Template {
             return Err(no_placeholder(inside));
         }
         if let Some(context) = names.context.filter(|context| *context == name) {
-            return Err(format!("`{context}` is the context, which has no text; a placeholder shows a parameter"));
+            return Err(format!("`{context}` is the context, which cannot be shown; name another parameter"));
         }
         let Some(param) = names.params.iter().position(|param| param == name) else {
             return Err(format!("there is no parameter `{name}`; {}", names.hint(name)));
@@ -126,7 +125,7 @@ impl Template {
         }
     }
 
-    /// Empty lines and spaces around the whole are nobody's instruction.
+    /// Removes empty lines and spaces around the whole instruction.
     fn trim(&mut self) {
         if let Some(Piece::Text(text)) = self.pieces.first_mut() {
             *text = text.trim_start().to_owned();
@@ -138,25 +137,27 @@ impl Template {
     }
 }
 
-impl Names<'_> {
+impl ParamNames<'_> {
     fn hint(&self, wrong: &str) -> String {
         if let Some(near) = nearest(wrong, self.params.iter().map(|name| &**name)) {
             return format!("did you mean `{{{near}}}`?");
         }
         let all: Vec<String> = self.params.iter().map(|name| format!("`{name}`")).collect();
         match all.as_slice() {
-            [] => "this function has none; write `{{` and `}}` for braces".to_owned(),
-            [one] => format!("the only one is {one}"),
-            all => format!("there are {}", all.join(", ")),
+            [] => "this function has no parameters; for braces write `{{` and `}}`".to_owned(),
+            [one] => format!("the only parameter is {one}"),
+            all => format!("the parameters are {}", all.join(", ")),
         }
     }
 }
 
-fn app_value(before: &str, key: &str, names: &Names<'_>) -> Result<Piece, String> {
+fn app_value(before: &str, key: &str, names: &ParamNames<'_>) -> Result<Piece, String> {
     if before != "app" {
         return Err(match names.params.iter().any(|name| name == before) {
-            true => format!("a placeholder takes no format; write `{{{before}}}`"),
-            false => format!("nothing is called `{before}:`; values of the application are shown by `{{app:key}}`"),
+            true => format!("a placeholder has no format; write `{{{before}}}`"),
+            false => {
+                format!("`{before}:` is not a source of values; write `{{app:key}}` for a value of the application")
+            }
         });
     }
     let (key, optional) = match key.strip_suffix('?') {
@@ -164,23 +165,24 @@ fn app_value(before: &str, key: &str, names: &Names<'_>) -> Result<Piece, String
         None => (key, false),
     };
     if key.is_empty() || !key.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c)) {
-        return Err("a value of the application is named by letters, digits, `_`, `-` and `.`, as in `{app:company}`"
-            .to_owned());
+        return Err(
+            "a key after `app:` consists of letters, digits, `_`, `-` and `.`, as in `{app:company}`".to_owned()
+        );
     }
     Ok(Piece::App { key: key.to_owned(), optional })
 }
 
 fn no_placeholder(inside: &str) -> String {
-    format!("`{{{inside}}}` is no placeholder; write `{{name}}` to show a parameter, or `{{{{` and `}}}}` for braces")
+    format!(
+        "`{{{inside}}}` is not a placeholder; write `{{name}}` to show a parameter, or `{{{{` and `}}}}` for braces"
+    )
 }
 
 fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
     if is_index(name) {
-        return Err(format!(
-            "`{{{path}}}` has a number where a field's name should be; only fields with names can be shown"
-        ));
+        return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
     }
-    // From the expansion, as far as the compiler knows: it would offer to put the field's right name in place of the line.
+    // With a span of the expansion, since the compiler would otherwise suggest replacing the whole line by the right name.
     let span = Span::mixed_site().located_at(span);
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ok(Ident::new(name, span)),
@@ -202,12 +204,12 @@ fn is_index(text: &str) -> bool {
 #[derive(Debug, PartialEq)]
 enum Token<'a> {
     Text(&'a str),
-    /// What stands between the braces.
+    /// The text between the braces.
     Placeholder(&'a str),
     Wrong(&'static str),
 }
 
-/// A line in pieces; `{{` and `}}` are text already.
+/// Splits a line; `{{` and `}}` become text.
 fn tokens(mut line: &str) -> Vec<Token<'_>> {
     let mut all = Vec::new();
     while let Some(at) = line.find(['{', '}']) {
@@ -215,17 +217,17 @@ fn tokens(mut line: &str) -> Vec<Token<'_>> {
         if !before.is_empty() {
             all.push(Token::Text(before));
         }
-        line = if let Some(behind) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
+        line = if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
             all.push(Token::Text(&rest[..1]));
-            behind
-        } else if let Some(behind) = rest.strip_prefix('}') {
-            all.push(Token::Wrong("there is no `{` before this `}`; write `}}` for a brace"));
-            behind
-        } else if let Some((inside, behind)) = rest[1..].split_once('}') {
+            after
+        } else if let Some(after) = rest.strip_prefix('}') {
+            all.push(Token::Wrong("this `}` has no `{` before it; write `}}` for a brace"));
+            after
+        } else if let Some((inside, after)) = rest[1..].split_once('}') {
             all.push(Token::Placeholder(inside));
-            behind
+            after
         } else {
-            all.push(Token::Wrong("this `{` is not closed on its line; write `{{` for a brace"));
+            all.push(Token::Wrong("this `{` has no `}` on its line; write `{{` for a brace"));
             &rest[1..]
         };
     }
@@ -238,7 +240,7 @@ fn tokens(mut line: &str) -> Vec<Token<'_>> {
 #[cfg(test)]
 mod tests {
     use super::Token::{Placeholder, Text, Wrong};
-    use super::{Names, Piece, Template, tokens};
+    use super::{ParamNames, Piece, Template, tokens};
     use crate::errors::Errors;
 
     #[test]
@@ -254,7 +256,7 @@ mod tests {
 
     fn read(lines: &[&str]) -> (Template, Vec<String>) {
         let attrs: Vec<syn::Attribute> = lines.iter().map(|line| syn::parse_quote!(#[doc = #line])).collect();
-        let names = Names { params: vec!["text".into(), "type".into()], context: Some(&syn::parse_quote!(cx)) };
+        let names = ParamNames { params: vec!["text".into(), "type".into()], context: Some(&syn::parse_quote!(cx)) };
         let mut errors = Errors::default();
         let template = Template::read(&attrs, &names, &mut errors);
         (template, errors.messages())
@@ -286,31 +288,31 @@ mod tests {
     fn each_mistake_says_what_to_do() {
         for (line, expected) in [
             ("{txt}", "there is no parameter `txt`; did you mean `{text}`?"),
-            ("{summary}", "there is no parameter `summary`; there are `text`, `type`"),
-            ("{cx}", "`cx` is the context, which has no text; a placeholder shows a parameter"),
-            ("{text:?}", "a placeholder takes no format; write `{text}`"),
-            ("{user:name}", "nothing is called `user:`; values of the application are shown by `{app:key}`"),
-            (
-                "{app:}",
-                "a value of the application is named by letters, digits, `_`, `-` and `.`, as in `{app:company}`",
-            ),
-            ("{}", "`{}` is no placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"),
+            ("{summary}", "there is no parameter `summary`; the parameters are `text`, `type`"),
+            ("{cx}", "`cx` is the context, which cannot be shown; name another parameter"),
+            ("{text:?}", "a placeholder has no format; write `{text}`"),
+            ("{user:name}", "`user:` is not a source of values; write `{app:key}` for a value of the application"),
+            ("{app:}", "a key after `app:` consists of letters, digits, `_`, `-` and `.`, as in `{app:company}`"),
+            ("{}", "`{}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"),
             (
                 "{ text }",
-                "`{ text }` is no placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
+                "`{ text }` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
             ),
-            ("{text.}", "`{text.}` is no placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"),
+            (
+                "{text.}",
+                "`{text.}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
+            ),
             (
                 "{text.self}",
-                "`{text.self}` is no placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
+                "`{text.self}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
             ),
             (
                 r#"{"level": 3}"#,
-                r#"`{"level": 3}` is no placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"#,
+                r#"`{"level": 3}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"#,
             ),
-            ("{text.0}", "`{text.0}` has a number where a field's name should be; only fields with names can be shown"),
-            ("{", "this `{` is not closed on its line; write `{{` for a brace"),
-            ("}", "there is no `{` before this `}`; write `}}` for a brace"),
+            ("{text.0}", "`{text.0}` names a field by its number; only fields with names can be shown"),
+            ("{", "this `{` has no `}` on its line; write `{{` for a brace"),
+            ("}", "this `}` has no `{` before it; write `}}` for a brace"),
         ] {
             assert_eq!(read(&[line]).1, [expected], "{line}");
         }

@@ -1,4 +1,4 @@
-//! Broken input: whatever stands there, nothing panics and the item is not lost.
+//! Broken input: whatever it is, nothing panics and the item is kept.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ fn expand(options: &str, item: &str) -> String {
 }
 
 #[test]
-fn half_typed_items_are_kept_and_told() {
+fn half_typed_items_are_kept_and_reported() {
     for item in [
         "",
         "async",
@@ -55,7 +55,7 @@ fn a_body_is_refused_and_kept() {
 }
 
 #[test]
-fn half_typed_options_are_told_and_the_agent_is_written() {
+fn half_typed_options_are_reported_and_the_agent_is_written() {
     let item = "/// Text.\nasync fn f(a: i64) -> R;";
     for options in [
         "m",
@@ -94,7 +94,7 @@ fn half_typed_options_are_told_and_the_agent_is_written() {
 }
 
 #[test]
-fn every_mistake_is_told() {
+fn every_mistake_is_reported() {
     let item =
         "/// {x}\n/// {y} {\nunsafe fn f<T>(mut a: &str, (b, c): (i64, i64), d: impl Copy, e: &Context, _: u8) {}";
     let output = expand("nmae = \"x\", temperature = -1, max_steps = 1, max_steps = 2", item);
@@ -103,15 +103,6 @@ fn every_mistake_is_told() {
     assert_eq!(output.matches("compile_error").count(), 17, "{output}");
     assert!(output.contains("unsafe fn f < T > (mut a : & str"), "{output}");
     assert!(output.contains("struct f { }"), "{output}");
-}
-
-#[test]
-fn an_instruction_that_only_the_compiler_can_read_is_left_to_it() {
-    let output = expand("", "#[doc = include_str!(\"judge.md\")]\n/// For {a}.\nasync fn f(a: i64, b: u8) -> R;");
-    assert!(!output.contains("compile_error"), "{output}");
-    assert!(output.contains(". text (include_str ! (\"judge.md\"))"), "{output}");
-    assert!(output.contains(". value (\"a\" , & value0)"), "{output}");
-    assert!(output.contains(". argument (\"b\""), "{output}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What an agent may not be. Types are judged by the compiler, by bounds; here is what it cannot say as plainly.
+//! Refuses functions that cannot be an agent, where our message is plainer than the compiler's. It judges no types: the
+//! compiler does, by the bounds in the expansion.
 
 use quote::ToTokens;
 use syn::{GenericParam, ReturnType, Safety, Type};
@@ -7,14 +8,14 @@ use super::model::Agent;
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, is_name, mutable_context, named_context};
 
-const BORROWED: &str = "only the first parameter of an agent may be a reference, and that is its context; \
-    take an owned value, such as `String` for `&str`";
+const BORROWED: &str = "only the first parameter of an agent may be a reference, the context; \
+    take an owned value, such as `String` instead of `&str`";
 
 pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors, shape: &mut Errors) {
     signature(function, shape);
     if !is_name(&agent.name, "_-") {
         let message = format!(
-            "the agent's name `{}` does not work everywhere; use 1 to 64 letters from a to z, digits, `_` or `-`, as in `#[agent(name = \"risk_judge\")]`",
+            "`{}` is not a valid name of an agent; use 1 to 64 letters from a to z, digits, `_` or `-`, as in `#[agent(name = \"risk_judge\")]`",
             agent.name
         );
         errors.at_span(agent.name_span, message);
@@ -28,7 +29,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors, sha
     if agent.template.is_empty() && errors.is_empty() {
         errors.at(
             &function.signature.ident,
-            "an agent needs an instruction; write what the model is to do as a `///` comment on this function",
+            "an agent needs an instruction; describe the model's task in a `///` comment on this function",
         );
     }
 }
@@ -39,10 +40,10 @@ fn signature(function: &Function, errors: &mut Errors) {
         errors.at(signature.fn_token, "an agent waits for its model; write `async fn`");
     }
     if let Some(token) = &signature.constness {
-        errors.at(token, "an agent calls a model, which no constant can; remove `const`");
+        errors.at(token, "an agent cannot be `const`, since it calls a model; remove `const`");
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        errors.at(token, "nothing about an agent is unsafe; remove `unsafe`");
+        errors.at(token, "an agent cannot be `unsafe`; remove `unsafe`");
     }
     if let Some(abi) = &signature.abi {
         errors.at(abi, "an agent is an ordinary Rust function; remove `extern`");
@@ -56,10 +57,7 @@ fn signature(function: &Function, errors: &mut Errors) {
         }
     }
     if let Some(receiver) = signature.receiver() {
-        errors.at(
-            receiver,
-            "an agent is a free function and has no `self`; take what the model is to know as parameters",
-        );
+        errors.at(receiver, "an agent is a free function and has no `self`; pass what the model needs as parameters");
     }
     if let Some(variadic) = &signature.variadic {
         errors.at(variadic, "an agent has a fixed number of parameters; take a `Vec`");
@@ -67,7 +65,7 @@ fn signature(function: &Function, errors: &mut Errors) {
     if matches!(signature.output, ReturnType::Default) {
         errors.at(
             &signature.ident,
-            "an agent has an answer, and its model can fail; return `agentflow::Result<String>` for text, or `agentflow::Result<T>`",
+            "an agent returns a `Result`, since its model can fail; write `agentflow::Result<String>` for text, or `agentflow::Result<T>`",
         );
     }
     if function.semicolon.is_none() {
@@ -85,9 +83,9 @@ fn signature(function: &Function, errors: &mut Errors) {
 fn param_type(ty: &Type, errors: &mut Errors) {
     match bare(ty) {
         Type::ImplTrait(opaque) => {
-            errors.at(opaque, "a parameter of an agent has one type; write the type's name");
+            errors.at(opaque, "an agent's parameter needs one type; write the type's name instead of `impl`");
         }
-        // The words are a guess by the type's name; the refusal is not.
+        // The message guesses by the type's name; that it is refused does not depend on the guess.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }

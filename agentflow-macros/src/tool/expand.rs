@@ -1,13 +1,12 @@
-//! Writes the tool: the function as it was, a struct of its name, one trait impl and one static.
-//!
-//! Every path is absolute. The expansion holds what only the macro knows; the work is in the library's functions.
+//! Writes the tool: the function as it was, a struct of its name, one trait impl and one static. Every path is absolute, and
+//! the expansion holds no logic: it calls functions of the library. `tests/expansion/tool` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
 use super::model::{Param, Tool};
-use super::parse::{Default, FunctionOptions};
+use super::parse::{ParamDefault, ToolOptions};
 use crate::function::{Function, ends};
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
@@ -65,7 +64,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     }
 }
 
-/// From the arguments to the answer.
+/// The method that calls the function with its decoded arguments.
 fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
@@ -78,7 +77,7 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     });
     let arguments = tool.params.iter().map(|param| &param.ident);
     let called = quote!(#ident(#context #(#arguments),*));
-    // A future that cannot be sent is told at the function's name.
+    // A future that is not `Send` is reported at the function's name.
     let start = signature.asyncness.map(|_| quote_spanned!(ident.span()=> async move));
     let (called, future) = match (&start, tool.options.blocking) {
         (Some(_), _) => (quote!(#called.await), quote_spanned!(ident.span()=> pending)),
@@ -104,7 +103,7 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     }
 }
 
-/// The function's value as a tool's answer; a type that cannot be one is told at the return type.
+/// The function's value as a tool's answer; a type that cannot be an answer is reported at the return type.
 fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
@@ -127,8 +126,8 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     let Param { ty, name, description, default, .. } = param;
     let default = default.as_ref().map(|default| {
         let expr = match default {
-            Default::Expr(expr) => quote!(#expr),
-            Default::OfType(span) => quote_spanned!(*span=> <#ty as #private::Default>::default()),
+            ParamDefault::Expr(expr) => quote!(#expr),
+            ParamDefault::OfType(span) => quote_spanned!(*span=> <#ty as #private::Default>::default()),
         };
         quote!(.with_default::<#ty>(const { &#private::default_fn(|| #expr) }))
     });
@@ -144,7 +143,7 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     quote!(#private::Param::new(#name, #description, #filled) #default)
 }
 
-fn options(options: &FunctionOptions, private: &TokenStream) -> TokenStream {
+fn options(options: &ToolOptions, private: &TokenStream) -> TokenStream {
     let mut fields = Vec::new();
     if let Some((timeout, _)) = options.timeout {
         fields.push(quote!(timeout_ms: #private::Some(#timeout)));

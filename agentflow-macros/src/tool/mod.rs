@@ -1,4 +1,5 @@
-//! `#[tool]`: `parse` reads the item, `model` says what the tool is, `validate` what it may not be, `expand` writes it.
+//! `#[tool]`: `parse` reads the options, `model` holds the tool as data, `validate` refuses what cannot be a tool, `expand`
+//! writes the code. The function itself stays as it is, and its body is never read for more than the name `cx`.
 
 mod expand;
 mod model;
@@ -28,7 +29,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors #stub);
         }
     };
-    // With a wrong option the tool is still written, so that the compiler judges its types at the same time.
+    // With a wrong option the tool is still written, so that the compiler checks its types in the same pass.
     let mut shape = Errors::default();
     let tool = model::tool(options, &mut function, &mut errors, &mut shape);
     validate::tool(&tool, &function, &mut errors, &mut shape);
@@ -42,7 +43,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         let tool = expand::tool(&tool, &function);
         return quote!(#tool #errors);
     }
-    // Within an `impl` there cannot be a struct.
+    // An `impl` cannot hold a struct.
     let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::tool_stub(&tool.krate, &function.vis, &function.signature.ident));
     quote!(#function #errors #shape #stub)

@@ -5,7 +5,7 @@ use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::{Attribute, FnArg, Pat, PatType, Path, Type};
 
-use super::parse::{Default, FunctionOptions, ParamOptions, param_options};
+use super::parse::{ParamDefault, ParamOptions, ToolOptions, param_options};
 use crate::docs;
 use crate::errors::Errors;
 use crate::function::{Function, bare, is_plain};
@@ -17,27 +17,27 @@ pub(super) struct Tool {
     pub(super) name_span: Span,
     /// An expression that is a string.
     pub(super) description: TokenStream,
-    /// The type behind the first parameter's `&`.
+    /// The type after the first parameter's `&`.
     pub(super) context: Option<Type>,
     pub(super) params: Vec<Param>,
-    pub(super) options: FunctionOptions,
+    pub(super) options: ToolOptions,
 }
 
 pub(super) struct Param {
-    /// What it is called within the expansion, which no name of the user's can be.
+    /// Its variable in the expansion, which the user's code cannot name.
     pub(super) ident: Ident,
     pub(super) ty: Type,
     /// What the model calls it.
     pub(super) name: String,
     pub(super) name_span: Span,
     pub(super) description: TokenStream,
-    pub(super) default: Option<Default>,
+    pub(super) default: Option<ParamDefault>,
 }
 
-/// Takes our attributes off the parameters; the function is left as the compiler is to see it.
+/// Removes our attributes from the parameters; the rest of the function stays for the compiler.
 ///
-/// `shape` gets what leaves a function that cannot be a tool at all.
-pub(super) fn tool(options: FunctionOptions, function: &mut Function, errors: &mut Errors, shape: &mut Errors) -> Tool {
+/// `shape` collects the mistakes because of which no tool is written.
+pub(super) fn tool(options: ToolOptions, function: &mut Function, errors: &mut Errors, shape: &mut Errors) -> Tool {
     let krate = options.krate();
     let mut context = None;
     let mut params = Vec::new();
@@ -69,13 +69,16 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
     let ident = match &*input.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => &pat.ident,
         Pat::Wild(wild) => {
-            errors.at(wild, "the model needs a name for this parameter; give it one, such as `_limit`");
+            errors.at(
+                wild,
+                "this parameter needs a name, since the model sees it; write one instead of `_`, such as `_limit`",
+            );
             return None;
         }
         pattern => {
             errors.at(
                 pattern,
-                "a pattern has no name that the model could use; name the parameter and take it apart in the body",
+                "this parameter needs a name, since the model sees it; name it, and destructure it in the body",
             );
             return None;
         }
@@ -94,7 +97,7 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
     })
 }
 
-/// What stood before a parameter and is for us.
+/// Our attributes of one parameter, and its documentation.
 struct Attrs {
     description: TokenStream,
     options: ParamOptions,
@@ -133,16 +136,10 @@ impl Attrs {
 
     fn refuse_for_context(self, errors: &mut Errors) {
         if let Some(ours) = self.ours {
-            errors.at(
-                ours,
-                "a reference as the first parameter is the context; the model does not give it, so it has no options",
-            );
+            errors.at(ours, "the context has no options, since the model does not give it; remove this");
         }
         if let Some(doc) = self.doc {
-            errors.at(
-                doc,
-                "a reference as the first parameter is the context; the model does not give it, so it has no description",
-            );
+            errors.at(doc, "the context has no description, since the model does not see it; remove this");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the options.
+//! Reads the options of `#[tool(..)]`, on a function and on its parameters, and reports those that are wrong.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, LitInt, LitStr, Path};
@@ -7,12 +7,12 @@ use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::options::{self, Value, small};
 
-/// The options on the function; a wrong one is left out and told.
+/// The options on the function. A wrong option is reported and then ignored.
 #[derive(Default)]
-pub(super) struct FunctionOptions {
+pub(super) struct ToolOptions {
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
-    /// With the place to complain at.
+    /// In milliseconds, with the place for errors.
     pub(super) timeout: Option<(u64, Span)>,
     pub(super) retry: Option<LitInt>,
     pub(super) idempotent: bool,
@@ -25,7 +25,7 @@ pub(super) struct FunctionOptions {
     krate: Option<Path>,
 }
 
-impl FunctionOptions {
+impl ToolOptions {
     pub(super) fn krate(&self) -> Path {
         self.krate.clone().unwrap_or_else(|| syn::parse_quote!(::agentflow))
     }
@@ -33,8 +33,8 @@ impl FunctionOptions {
 
 const EFFECTS: [(&str, &str); 3] = [("none", "None"), ("read", "Read"), ("write", "Write")];
 
-pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> FunctionOptions {
-    let mut options = FunctionOptions::default();
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
+    let mut options = ToolOptions::default();
     for given in options::parse(tokens, &options::TOOL, errors) {
         let name = given.name.to_string();
         match (name.as_str(), given.value) {
@@ -52,8 +52,8 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> FunctionOptio
             ("blocking", _) => options.blocking = Some(given.name.span()),
             ("scopes", Value::Names(scopes)) => options.scopes = distinct(scopes, errors),
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Only a table that says one thing and a list that says another would come here.
-            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+            // Unreachable while the table in `options` and this list agree.
+            _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
     options
@@ -73,21 +73,21 @@ fn effects(text: &LitStr, errors: &mut Errors) -> Option<Ident> {
 fn distinct(scopes: Vec<LitStr>, errors: &mut Errors) -> Vec<LitStr> {
     for (index, scope) in scopes.iter().enumerate() {
         if scope.value().is_empty() {
-            errors.at(scope, "a scope needs a name");
+            errors.at(scope, "a scope cannot be empty; write its name or remove it");
         } else if scopes[..index].iter().any(|other| other.value() == scope.value()) {
-            errors.at(scope, format!("the scope `{}` is named twice; keep one of them", scope.value()));
+            errors.at(scope, format!("the scope `{}` is given twice; remove one", scope.value()));
         }
     }
     scopes
 }
 
-/// The options on one parameter, taken off its attributes together with its documentation.
+/// The options on one parameter.
 pub(super) struct ParamOptions {
     pub(super) rename: Option<LitStr>,
-    pub(super) default: Option<Default>,
+    pub(super) default: Option<ParamDefault>,
 }
 
-pub(super) enum Default {
+pub(super) enum ParamDefault {
     OfType(Span),
     Expr(Box<syn::Expr>),
 }
@@ -98,7 +98,7 @@ pub(super) fn param_options(attr: &Attribute, into: &mut ParamOptions, errors: &
         other => {
             errors.at(
                 other,
-                "say what about the parameter, as in `#[tool(default = 10)]` or `#[tool(rename = \"type\")]`",
+                "`#[tool]` on a parameter needs an option; write `#[tool(default = 10)]` or `#[tool(rename = \"type\")]`",
             );
             return;
         }
@@ -110,12 +110,12 @@ pub(super) fn param_options(attr: &Attribute, into: &mut ParamOptions, errors: &
             _ => into.default.is_some(),
         };
         if twice {
-            errors.at(&given.name, format!("`{name}` is given twice; keep one of them"));
+            errors.at(&given.name, format!("`{name}` is given twice; remove one"));
         }
         match given.value {
             Value::Text(text) => into.rename = Some(text),
-            Value::Expr(expr) => into.default = Some(Default::Expr(expr)),
-            _ => into.default = Some(Default::OfType(given.name.span())),
+            Value::Expr(expr) => into.default = Some(ParamDefault::Expr(expr)),
+            _ => into.default = Some(ParamDefault::OfType(given.name.span())),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What a tool may not be. Types are judged by the compiler, by bounds; here is what it cannot say as plainly.
+//! Refuses functions that cannot be a tool, where our message is plainer than the compiler's. It judges no types: the
+//! compiler does, by the bounds in the expansion.
 
 use quote::ToTokens;
 use syn::{GenericParam, Safety, Type};
@@ -10,8 +11,8 @@ use crate::function::{Function, bare, borrows, is_name, mutable_context, named_c
 /// As many parameters as there are traits `ToolFn..` in the library.
 const MAX_PARAMS: usize = 16;
 
-const BORROWED: &str = "a tool cannot borrow a parameter from the model's arguments; \
-    take an owned value, such as `String` for `&str`";
+const BORROWED: &str = "a tool cannot borrow from the model's arguments; \
+    take an owned value, such as `String` instead of `&str`";
 
 pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape: &mut Errors) {
     signature(function, shape);
@@ -29,12 +30,12 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
     let options = &tool.options;
     let waits = function.signature.asyncness.is_some();
     if let Some(span) = options.blocking.filter(|_| waits) {
-        errors.at_span(span, "`blocking` is for a `fn`; an `async fn` waits without blocking");
+        errors.at_span(span, "`blocking` is for a `fn`, and this is an `async fn`; remove it");
     }
     if let Some((_, span)) = options.timeout.filter(|_| !waits && options.blocking.is_none()) {
         errors.at_span(
             span,
-            "a `fn` that runs in line cannot be stopped; add `blocking`, make it an `async fn`, or leave `timeout` out",
+            "a `fn` that runs in line cannot be stopped after a time; add `blocking`, write `async fn`, or remove `timeout`",
         );
     }
 }
@@ -45,7 +46,7 @@ fn signature(function: &Function, errors: &mut Errors) {
         if !matches!(param, GenericParam::Lifetime(_)) {
             errors.at(
                 param,
-                "a tool cannot be generic, since the model needs one schema; write a function for each type",
+                "a tool cannot be generic, since the model needs one schema; write one function for each type",
             );
         }
     }
@@ -58,24 +59,24 @@ fn signature(function: &Function, errors: &mut Errors) {
     if let Safety::Unsafe(token) = &signature.safety {
         errors.at(
             token,
-            "a tool cannot be `unsafe`, since a model calls it; check the arguments and wrap the unsafe part",
+            "a tool cannot be `unsafe`, since a model calls it; check the arguments in a safe function that calls this one",
         );
     }
     if let Some(abi) = &signature.abi {
         errors.at(abi, "a tool is an ordinary Rust function; remove `extern`");
     }
     if let Some(variadic) = &signature.variadic {
-        errors.at(variadic, "a tool has a fixed number of parameters; take a `Vec`");
+        errors.at(variadic, "a tool has a fixed number of parameters; take a `Vec` instead");
     }
     if let Some(semicolon) = &function.semicolon {
-        errors.at(semicolon, "a tool needs a body; for what a model is to answer, write an agent");
+        errors.at(semicolon, "a tool needs a body; write one, or use `#[agent]` to ask a model");
     }
 }
 
 fn name(tool: &Tool, errors: &mut Errors) {
     if !is_name(&tool.name, "_-") {
         let message = format!(
-            "no provider takes the tool name `{}`; use 1 to 64 letters from a to z, digits, `_` or `-`, as in `#[tool(name = \"find_order\")]`",
+            "`{}` is not a valid name of a tool; use 1 to 64 letters from a to z, digits, `_` or `-`, as in `#[tool(name = \"find_order\")]`",
             tool.name
         );
         errors.at_span(tool.name_span, message);
@@ -85,7 +86,7 @@ fn name(tool: &Tool, errors: &mut Errors) {
 fn param_name(param: &Param, earlier: &[Param], errors: &mut Errors) {
     if !is_name(&param.name, "_-.") {
         let message = format!(
-            "not every provider takes the parameter name `{}`; use 1 to 64 letters from a to z, digits, `_`, `-` or `.`, as in `#[tool(rename = \"size\")]`",
+            "`{}` is not a valid name of a parameter; use 1 to 64 letters from a to z, digits, `_`, `-` or `.`, as in `#[tool(rename = \"size\")]`",
             param.name
         );
         errors.at_span(param.name_span, message);
@@ -97,9 +98,12 @@ fn param_name(param: &Param, earlier: &[Param], errors: &mut Errors) {
 fn param_type(ty: &Type, errors: &mut Errors) {
     match bare(ty) {
         Type::ImplTrait(opaque) => {
-            errors.at(opaque, "a parameter needs one type, since the model needs one schema; write the type's name");
+            errors.at(
+                opaque,
+                "a parameter needs one type, since the model needs one schema; write the type's name instead of `impl`",
+            );
         }
-        // The words are a guess by the type's name; the refusal is not.
+        // The message guesses by the type's name; that it is refused does not depend on the guess.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }

@@ -1,4 +1,5 @@
-//! Reads `#[workflow(..)]`, and what stands before the parts of a body: `#[node(..)]`, `#[after(..)]`, lint levels.
+//! Reads the options of `#[workflow(..)]`, and the attributes before parts of a body: `#[node(..)]`, `#[after(..)]`, lint
+//! levels. An attribute that it does not know is kept for the compiler; none is dropped.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -11,28 +12,28 @@ use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::options::{self, Value, small};
 
-/// The options on the function; a wrong one is left out and told.
+/// The options on the function. A wrong option is reported and then ignored.
 #[derive(Default)]
-pub(super) struct Options {
+pub(super) struct WorkflowOptions {
     pub(super) name: Option<LitStr>,
     pub(super) concurrency: Option<LitInt>,
     pub(super) stop: Option<Ident>,
     krate: Option<Path>,
 }
 
-impl Options {
+impl WorkflowOptions {
     pub(super) fn krate(&self) -> Path {
         self.krate.clone().unwrap_or_else(|| syn::parse_quote!(::agentflow))
     }
 }
 
-pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
-    let mut options = Options::default();
+pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptions {
+    let mut options = WorkflowOptions::default();
     for given in options::parse(tokens, &options::WORKFLOW, errors) {
         let name = given.name.to_string();
         match (name.as_str(), given.value) {
             ("name", Value::Text(text)) if text.value().trim().is_empty() => {
-                errors.at(text, "a workflow needs a name; leave the option out for the function's");
+                errors.at(text, "the name of a workflow cannot be empty; write one, or remove the option to use the function's name");
             }
             ("name", Value::Text(text)) => options.name = Some(text),
             ("concurrency", Value::Number(number)) => options.concurrency = some(number, errors),
@@ -41,8 +42,8 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> Options {
                 options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
             }
             ("crate", Value::Path(path)) => options.krate = Some(path),
-            // Only a table that says one thing and a list that says another would come here.
-            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+            // Unreachable while the table in `options` and this list agree.
+            _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
     options
@@ -63,25 +64,25 @@ fn word(expr: &Expr, words: &[(&str, &str)], message: &str, errors: &mut Errors)
 fn some(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if number.base10_digits() == "0" {
-        errors.at(&number, "with zero nothing would ever run; write 1 or more, or leave the option out");
+        errors.at(&number, "zero allows no step; write 1 or more, or remove the option");
         return None;
     }
     Some(number)
 }
 
-/// What stands before a `let`, an expression or an arm.
+/// The attributes before a `let`, an expression or an arm.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct StatementAttrs {
     pub(super) policy: Policy,
     /// The first `#[node(..)]` or `#[after(..)]`.
     pub(super) ours: Option<Attribute>,
-    /// What is for the compiler.
+    /// Those for the compiler.
     pub(super) others: Vec<Attribute>,
 }
 
-/// Reads our attributes. What is for the compiler is given back as it can stand before a statement of the expansion.
-pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> Given {
-    let mut given = Given::default();
+/// Reads our attributes. Those for the compiler are returned in a form that is valid before a statement of the expansion.
+pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs {
+    let mut given = StatementAttrs::default();
     for attr in attrs {
         if attr.path().is_ident("node") {
             node(&attr, &mut given.policy, errors);
@@ -90,7 +91,7 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> Given {
         } else if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
             errors.at(
                 attr,
-                "a part of a workflow cannot be conditional, since its graph is the same wherever a run is resumed; put \
+                "a part of a workflow cannot be conditional, since a run may be resumed by another build; put \
                  `#[cfg(..)]` on one function for each case",
             );
             continue;
@@ -103,7 +104,7 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> Given {
     given
 }
 
-/// Takes the attributes off an expression that becomes a node: they may stand before all of it, or before what it awaits.
+/// Removes the attributes of an expression that becomes a node: those before all of it, and those before what it awaits.
 pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
     let (attrs, inner) = match expr {
         Expr::Paren(paren) => (&mut paren.attrs, Some(&mut paren.expr)),
@@ -124,7 +125,7 @@ pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
         Expr::Reference(reference) => (&mut reference.attrs, None),
         Expr::Tuple(tuple) => (&mut tuple.attrs, None),
         Expr::Struct(built) => (&mut built.attrs, None),
-        // Anything else is written as it stands, and the compiler judges what is before it.
+        // Any other expression keeps its attributes, for the compiler to judge.
         _ => return Vec::new(),
     };
     let mut all = std::mem::take(attrs);
@@ -132,10 +133,10 @@ pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
     all
 }
 
-/// The attribute as it can stand before a statement that holds what it stood before, perhaps more than once.
+/// The attribute in a form that is valid before a statement of the expansion, of which there may be several.
 pub(super) fn before_statement(mut attr: Attribute) -> Attribute {
     attr.style = AttrStyle::Outer;
-    // What is expected of the whole may come in one of the places, and not in the others.
+    // An expected lint may occur in one of the statements and not in the others.
     if attr.path().is_ident("expect")
         && let Meta::List(list) = &mut attr.meta
     {
@@ -157,7 +158,10 @@ fn after(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
     };
     match names {
         Some(names) if !names.is_empty() => policy.after.extend(names),
-        _ => errors.at(attr, "`#[after(..)]` names earlier nodes, as in `#[after(saved)]` or `#[after(saved, sent)]`"),
+        _ => errors.at(
+            attr,
+            "`#[after(..)]` takes names of earlier nodes; write `#[after(saved)]` or `#[after(saved, sent)]`",
+        ),
     }
 }
 
@@ -165,7 +169,7 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
     let tokens = match &attr.meta {
         Meta::List(list) => list.tokens.clone(),
         other => {
-            errors.at(other, "say what about the node, as in `#[node(retry = 3)]` or `#[node(timeout = \"30s\")]`");
+            errors.at(other, "`#[node]` needs an option; write `#[node(retry = 3)]` or `#[node(timeout = \"30s\")]`");
             return;
         }
     };
@@ -184,14 +188,14 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
                 Expr::Lit(literal) if matches!(literal.lit, Lit::Str(_)) => {
                     policy.approve = Some(Approve::Question(*expr));
                 }
-                other => errors.at(other, "the question is a text, as in `approve = \"send it?\"`"),
+                other => errors.at(other, "the question is a string; write `approve = \"send it?\"`"),
             },
             ("concurrency", Value::Number(number)) => policy.concurrency = some(number, errors),
             ("repeatable", Value::Expr(expr)) => match *expr {
                 Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
                 other => errors.at(other, "`repeatable` is `true` or `false`"),
             },
-            _ => errors.at(&given.name, format!("`{name}` cannot be given like this")),
+            _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
     }
 }
@@ -219,19 +223,16 @@ fn on_error(expr: Expr, policy: &mut Policy, errors: &mut Errors) {
     policy.skip_on_error = found.is_some_and(|variant| variant == "Skip");
 }
 
-/// As the builder judges it.
+/// The same rules as the builder's.
 fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
-        Some("a node needs a name; leave `id` out for the name it is bound to")
+        Some("`id` cannot be empty; write a name, or remove it to use the name of the `let`")
     } else if id.contains(['/', '[', ']', '%', '"', '\\']) {
-        Some(
-            "this cannot be the name of a node: it is a part of paths such as `notes[3]`, so leave `/`, `[`, `]`, `%`, \
-             quotes and `\\` out",
-        )
+        Some("a node's name is a part of paths such as `notes[3]`; remove `/`, `[`, `]`, `%`, quotes and `\\` from it")
     } else if ["model#", "tool#", "call#", "attempt#"].iter().any(|reserved| id.starts_with(reserved)) {
         Some(
-            "this cannot be the name of a node: a run writes `model#`, `tool#`, `call#` and `attempt#` with a number into \
-             its paths, so begin it with another word",
+            "a node's name cannot begin with `model#`, `tool#`, `call#` or `attempt#`, which are used in paths; write \
+             another one",
         )
     } else {
         None

@@ -1,4 +1,5 @@
-//! Reads a body: which `let` is a node, which is glue, what routes, what the output is.
+//! Reads a body: which `let` is a node, which is glue (a `let` without a step), which `if` or `match` is a router, and what
+//! the output is. It writes nothing; refusals of statements are in `refuse`.
 
 use std::collections::HashSet;
 
@@ -6,75 +7,20 @@ use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::visit::Visit;
 use syn::{Attribute, Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
 
 use super::model::{Arm, Branch, Head, Input, Node, Policy, Route, Seq, Statement, Work};
-use super::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
-use super::refuse;
-use super::{attrs, forms};
+use super::syntax::{awaits, called, calls, form, future, in_ok, is_route, plain, written};
+use super::{attrs, forms, refuse};
 use crate::errors::Errors;
+use crate::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
 
-/// Where the first `.await` is that the expression itself would wait at.
-pub(super) fn awaits(expr: &Expr) -> Option<Span> {
-    refuse::first_await(|visit| visit.visit_expr(expr))
-}
-
-/// The expression without parentheses and invisible groups.
-pub(super) fn plain(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Paren(paren) => plain(&paren.expr),
-        Expr::Group(group) => plain(&group.expr),
-        other => other,
-    }
-}
-
-/// The expression without `?` and `.await`.
-pub(super) fn future(expr: &Expr) -> &Expr {
-    match plain(expr) {
-        Expr::Try(tried) => future(&tried.expr),
-        Expr::Await(awaited) => future(&awaited.base),
-        other => other,
-    }
-}
-
-/// What an expression calls, as a word.
-pub(super) fn called(expr: &Expr) -> String {
-    match future(expr) {
-        Expr::Call(call) => match plain(&call.func) {
-            Expr::Path(path) => {
-                path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
-            }
-            _ => "step".to_owned(),
-        },
-        Expr::MethodCall(call) => call.method.unraw().to_string(),
-        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Macro(mac) => mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Match(_) => "match".to_owned(),
-        Expr::If(_) => "if".to_owned(),
-        _ => "step".to_owned(),
-    }
-}
-
-/// What an expression calls, as it is written.
-fn calls(expr: &Expr) -> String {
-    match future(expr) {
-        Expr::Call(call) => written(&call.func),
-        Expr::MethodCall(call) => call.method.to_string(),
-        _ => String::new(),
-    }
-}
-
-fn written(tokens: &impl ToTokens) -> String {
-    tokens.to_token_stream().to_string().replace(" :: ", "::").replace(":: ", "::")
-}
-
-/// The body, and how many of the mistakes are statements and control flow that a workflow cannot have.
+/// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     refuse::control_flow(&block, errors);
     let flow = errors.len();
     let mut reader = Reader { errors, scope: Vec::new(), flow };
-    let mut names = Names::default();
+    let mut names = NodeNames::default();
     for input in inputs {
         names.taken.insert(input.ident.unraw().to_string());
         reader.scope.push((input.ident.unraw().to_string(), true));
@@ -86,20 +32,20 @@ pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq,
 
 struct Reader<'e> {
     errors: &'e mut Errors,
-    /// The names that can be seen, and whether they are nodes.
+    /// The names in scope, and whether each is a node.
     scope: Vec<(String, bool)>,
-    /// How many of the mistakes are statements and control flow that a workflow cannot have.
+    /// The number of mistakes that are refused statements and control flow.
     flow: usize,
 }
 
 /// The names of the nodes of one body or arm.
 #[derive(Default)]
-struct Names {
+struct NodeNames {
     taken: HashSet<String>,
 }
 
-impl Names {
-    /// The name, with a number when there is one already.
+impl NodeNames {
+    /// The name, with a number when it is taken.
     fn free(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let mut number = 1;
@@ -112,7 +58,7 @@ impl Names {
 }
 
 impl Reader<'_> {
-    fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, wrapped: bool, mut names: Names) -> Seq {
+    fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, wrapped: bool, mut names: NodeNames) -> Seq {
         let outside = self.scope.len();
         let top = wrapped && outside == names.taken.len();
         let tail = self.take_tail(&mut statements, end);
@@ -131,7 +77,7 @@ impl Reader<'_> {
             || Node::tail(Work::Value(syn::parse_quote!(())), end, wrapped),
             |expr| self.tail(expr, wrapped, Vec::new(), &mut names),
         );
-        // Names that the user gave go before those that follow from what is called.
+        // The user's own names come first; the other nodes are named after what they call.
         for statement in &mut all {
             if let Statement::Node(node) = statement
                 && node.name.is_empty()
@@ -160,37 +106,36 @@ impl Reader<'_> {
             last => {
                 statements.extend(last);
                 let message =
-                    "a workflow ends with its output; write `Ok(..)` here, or a last step such as `step(x).await`";
+                    "a workflow ends with its output; add `Ok(..)` here, or a last step such as `step(x).await`";
                 self.errors.at_span(end, message);
                 None
             }
         }
     }
 
-    fn binding(&mut self, mut local: Local, names: &mut Names) -> Option<Statement> {
+    fn binding(&mut self, mut local: Local, names: &mut NodeNames) -> Option<Statement> {
         let mut before = std::mem::take(&mut local.attrs);
         let Some(init) = &mut local.init else {
-            self.errors.at(&local, "a `let` of a workflow has a value; write it here");
+            self.errors.at(&local, "a `let` in a workflow needs a value; add `= ..`");
             return None;
         };
         if let Some((token, _)) = init.diverge.take() {
             self.errors.at(
                 token,
-                "`let .. else` would end the workflow in the middle of its graph; use `match` with an arm for each case",
+                "`let .. else` would end the workflow in the middle of its graph; write a `match` with an arm for each case",
             );
         }
         let mut expr = (*init.expr).clone();
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
         let is_node = awaits(&expr).is_some() || is_form;
         if is_node {
             before.extend(attrs::off(&mut expr));
         }
-        let attrs::Given { mut policy, ours, others } = attrs::read(before, self.errors);
+        let attrs::StatementAttrs { mut policy, ours, others } = attrs::read(before, self.errors);
         self.check_after(&policy);
         if !is_node {
             if let Some(attribute) = ours {
-                let message = "this `let` has no step, so there is no node; it is worked out anew in each node that \
-                               reads it";
+                let message = "these options are for a node, and nothing is awaited in this `let`; remove them";
                 self.errors.at(attribute, message);
             }
             local.attrs = others;
@@ -205,7 +150,7 @@ impl Reader<'_> {
         if let Pat::Ident(ident) = &pat
             && let Some(token) = ident.mutability.map(|token| token.span).or(ident.by_ref.map(|token| token.span))
         {
-            self.errors.at_span(token, "the output of a node does not change; bind it by its name alone");
+            self.errors.at_span(token, "the output of a node cannot change; remove `mut` or `ref`");
         }
         let bound = binds(&pat);
         let name = match &policy.id {
@@ -221,33 +166,32 @@ impl Reader<'_> {
         Some(Statement::Node(node))
     }
 
-    /// A name that the user gave must be the only one; it is empty when he gave none.
-    fn take_name(&mut self, name: &str, at: impl ToTokens, names: &mut Names) {
+    /// Checks that a name given by the user is free; an empty one was not given.
+    fn take_name(&mut self, name: &str, at: impl ToTokens, names: &mut NodeNames) {
         if !name.is_empty() && !names.taken.insert(name.to_owned()) {
-            let message =
-                format!("two nodes are named `{name}`; rename one of them, or name it with `#[node(id = \"..\")]`");
+            let message = format!("two nodes are named `{name}`; rename one, or add `#[node(id = \"..\")]` before it");
             self.errors.at(at, message);
         }
     }
 
-    /// What the body or an arm ends with; `before` is what stands before something around it.
-    fn tail(&mut self, mut expr: Expr, wrapped: bool, mut before: Vec<Attribute>, names: &mut Names) -> Node {
+    /// The last expression of the body or an arm; `before` are the attributes of an expression around it.
+    fn tail(&mut self, mut expr: Expr, wrapped: bool, mut before: Vec<Attribute>, names: &mut NodeNames) -> Node {
         before.extend(attrs::off(&mut expr));
         let span = expr.span();
-        // Behind `Ok(..)` there is what an inner tail would be.
+        // `Ok(inner)`: `inner` is read like the last expression of an arm.
         if wrapped
             && let Some(inner) = in_ok(&expr)
-            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if forms::form(&mac.mac).is_some()))
+            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if form(&mac.mac).is_some()))
             && awaits(inner).is_some()
         {
             return self.tail(inner.clone(), false, before, names);
         }
-        let attrs::Given { mut policy, ours, others } = attrs::read(before, self.errors);
+        let attrs::StatementAttrs { mut policy, ours, others } = attrs::read(before, self.errors);
         self.check_after(&policy);
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if forms::form(&mac.mac).is_some());
+        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
         if awaits(&expr).is_none() && !is_form {
             if let Some(attribute) = ours {
-                self.errors.at(attribute, "this has no step, so there is no node that could have options; remove it");
+                self.errors.at(attribute, "these options are for a node, and nothing is awaited here; remove them");
             }
             return Node { attrs: others, ..Node::tail(Work::Value(expr), span, wrapped) };
         }
@@ -274,7 +218,7 @@ impl Reader<'_> {
             _ => {}
         }
         if let Expr::Macro(mac) = future(&expr)
-            && let Some(name) = forms::form(&mac.mac)
+            && let Some(name) = form(&mac.mac)
         {
             self.check_awaited(&expr, &name, wrapped);
             let work = forms::read(&name, &mac.mac, policy, self.errors)?;
@@ -288,13 +232,12 @@ impl Reader<'_> {
         let calls = calls(&expr);
         if let Some(instead) = policy.route.take() {
             let name = as_name(&called(&expr));
-            // A branch gives the value, and what ends the workflow gives it in a `Result`.
+            // A branch gives a value; the last expression of a workflow is a `Result` of it.
             let (step, awaited) = match (plain(&expr), in_ok(&expr)) {
                 (_, Some(inner)) if wrapped => (inner.clone(), true),
                 (Expr::Await(awaited), _) if wrapped => ((*awaited.base).clone(), false),
                 _ if wrapped => {
-                    self.errors
-                        .at(&expr, "`on_error = route(..)` is for a single step; bind this one to a `let` first");
+                    self.errors.at(&expr, "`on_error = route(..)` needs a single call; bind this one to a `let` first");
                     return None;
                 }
                 _ => (expr, true),
@@ -313,7 +256,7 @@ impl Reader<'_> {
         };
         if !awaited || tried == wrapped {
             let end = if wrapped { ".await" } else { ".await?" };
-            self.errors.at(expr, format!("write `{end}` behind the form: `{name}!(..){end}`"));
+            self.errors.at(expr, format!("add `{end}` after the form, as in `{name}!(..){end}`"));
         }
     }
 
@@ -323,8 +266,10 @@ impl Reader<'_> {
             match self.scope.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, true)) => {}
                 Some((_, false)) => {
-                    self.errors
-                        .at(after, format!("`{name}` has no step, so there is nothing to wait for; name a node"));
+                    self.errors.at(
+                        after,
+                        format!("`{name}` is not a node, since nothing is awaited in its `let`; name a node"),
+                    );
                 }
                 None => {
                     let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
@@ -340,7 +285,7 @@ impl Reader<'_> {
         let Some(attribute) = attribute else { return };
         let many = matches!(work, Work::Map { .. } | Work::Race(_));
         if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
-            self.errors.at(number, "`concurrency` is for `map!` and `race!`; anything else is one step");
+            self.errors.at(number, "`concurrency` is for `map!` and `race!`; remove it, since this is one step");
         }
         let wrong = match work {
             Work::Route(_) => {
@@ -353,18 +298,21 @@ impl Reader<'_> {
             _ => false,
         };
         if wrong {
-            let message = "an `if` or `match` is no step; put the policy on a `let` within the arm (`id` and \
-                           `#[after(..)]` may stand here)";
+            let message = "an `if` or `match` is not a step; move these options to a `let` in an arm (only `id` and \
+                           `#[after(..)]` can be here)";
             self.errors.at(attribute, message);
         }
         if let Work::Gate { .. } = work
             && (policy.retry.is_some() || policy.approve.is_some() || policy.repeatable.is_some())
         {
-            self.errors.at(attribute, "a gate asks a person once; it has no `retry`, `approve` or `repeatable`");
+            self.errors.at(
+                attribute,
+                "a gate has no `retry`, `approve` or `repeatable`, since it asks a person once; remove them",
+            );
         }
         if policy.route.is_some() {
             self.errors
-                .at(attribute, "`on_error = route(..)` is for a single step; put the form into a step of its own");
+                .at(attribute, "`on_error = route(..)` needs a single call; move the form into a function of its own");
         }
     }
 
@@ -385,7 +333,7 @@ impl Reader<'_> {
                     return Some(Route { head: Head::If(conditions), arms });
                 }
                 _ => {
-                    self.errors.at(next.if_token, "an `if` of a workflow has a value, so it needs an `else`");
+                    self.errors.at(next.if_token, "an `if` in a workflow has a value; add an `else`");
                     return None;
                 }
             }
@@ -395,10 +343,10 @@ impl Reader<'_> {
     fn route_match(&mut self, mut cases: ExprMatch, wrapped: bool) -> Option<Route> {
         refuse_await_in_choice(&cases.expr, self.errors);
         if cases.arms.is_empty() {
-            self.errors.at(cases.match_token, "a `match` of a workflow needs an arm");
+            self.errors.at(cases.match_token, "a `match` in a workflow has a value; add an arm");
             return None;
         }
-        let mut names = Names::default();
+        let mut names = NodeNames::default();
         let mut arms = Vec::new();
         for arm in &mut cases.arms {
             if let Pat::Guard(guard) = &arm.pat {
@@ -417,9 +365,9 @@ impl Reader<'_> {
                     Block { brace_token: brace, stmts: vec![Stmt::Expr(body.clone(), None)] }
                 }
             };
-            let attrs::Given { ours, others, .. } = attrs::read(before, self.errors);
+            let attrs::StatementAttrs { ours, others, .. } = attrs::read(before, self.errors);
             if let Some(attribute) = ours {
-                self.errors.at(attribute, "an arm is not a node; put this before a step within the arm");
+                self.errors.at(attribute, "an arm is not a node; move this to a step in the arm");
             }
             arm.attrs.clone_from(&others);
             let lints = others.into_iter().filter(attrs::is_lint).collect();
@@ -432,7 +380,7 @@ impl Reader<'_> {
         let outside = self.scope.len();
         self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
         let end = block.brace_token.span.close();
-        let body = self.seq(block.stmts, end, wrapped, Names::default());
+        let body = self.seq(block.stmts, end, wrapped, NodeNames::default());
         self.scope.truncate(outside);
         Arm { name, binds, lints, body }
     }
@@ -448,7 +396,7 @@ impl Node {
 
 fn refuse_await_in_choice(expr: &Expr, errors: &mut Errors) {
     if let Some(span) = awaits(expr) {
-        errors.at_span(span, "what decides an arm must be there already; bind this step to a `let` before");
+        errors.at_span(span, "a condition cannot await; bind this step to a `let` before it");
     }
 }
 
@@ -464,21 +412,6 @@ fn default_name(work: &Work) -> String {
         Work::Map { step, .. } | Work::Repeat { step, .. } => called(&step.step),
         Work::Race(_) => "race".to_owned(),
         Work::Fallback(_) => "fallback".to_owned(),
-    }
-}
-
-fn is_route(expr: &Expr) -> bool {
-    matches!(plain(expr), Expr::If(_) | Expr::Match(_))
-}
-
-/// `x` of `Ok(x)`.
-fn in_ok(expr: &Expr) -> Option<&Expr> {
-    match plain(expr) {
-        Expr::Call(call) if call.args.len() == 1 => match plain(&call.func) {
-            Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Ok") => call.args.first(),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -1,14 +1,15 @@
-//! What can be seen at a place of the body, and what an expression there needs: handles to read, glue to write before it.
+//! The bindings in scope at a place of the body, and what an expression there needs: handles to read, and glue to repeat
+//! before it. It knows names only, never types.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{Attribute, Local, Pat};
 
-use super::patterns::binds;
-use super::scope;
+use crate::patterns::binds;
+use crate::scope;
 
-/// All that was bound so far, in the order of the source; a later one hides an earlier one of its name.
+/// The bindings so far, in the order of the source; a later one shadows an earlier one of its name.
 #[derive(Default)]
 pub(super) struct Env {
     bindings: Vec<Binding>,
@@ -16,7 +17,7 @@ pub(super) struct Env {
 
 struct Binding {
     kind: Kind,
-    /// Whether a node needed it.
+    /// Whether a node has read it.
     read: bool,
 }
 
@@ -25,19 +26,19 @@ enum Kind {
     Context(Ident),
     /// A node's output. `name` is what the user calls it, if it is one word; `handle` is the variable with its handle.
     Output { name: Option<Ident>, handle: Ident },
-    /// Names that follow from others: `statement` binds them.
+    /// Names that `statement` computes from others.
     Glue { binds: Vec<Ident>, statement: TokenStream, needs: Vec<usize> },
 }
 
-/// What a node's body begins with.
+/// What an expression needs before it.
 pub(super) struct Needs {
-    /// The variables with the handles that it reads, each once.
+    /// The variables with the handles to read, each once.
     pub(super) handles: Vec<Ident>,
-    /// What the values are bound to, one for each handle.
+    /// The variables of the values, one for each handle.
     pub(super) values: Vec<Ident>,
     /// The statements before the user's expression.
     pub(super) before: TokenStream,
-    /// Where the context is read, if it is.
+    /// The context's name, if it is read.
     pub(super) context: Option<Ident>,
 }
 
@@ -46,7 +47,7 @@ impl Env {
         self.push(Kind::Context(ident));
     }
 
-    /// The variable that is to hold the handle of a node: the user's own, unless that would hide another handle.
+    /// The variable for the handle of a node: the user's name, unless that would shadow another handle.
     pub(super) fn variable(&self, name: &Ident) -> Ident {
         let taken =
             self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
@@ -65,19 +66,19 @@ impl Env {
         self.push(Kind::Output { name, handle });
     }
 
-    /// A `let` that every reader repeats.
+    /// A `let` without a step, which every reader repeats.
     pub(super) fn glue(&mut self, local: &Local) {
         let needs = self.resolve(&scope::of_let(local));
         self.push(Kind::Glue { binds: binds(&local.pat), statement: quote!(#local), needs });
     }
 
-    /// A pattern on the output that was bound last.
+    /// A pattern that destructures the output bound last.
     pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident) {
         let needs = vec![self.bindings.len() - 1];
         self.push(Kind::Glue { binds: binds(pat), statement: quote!(#(#attrs)* let #pat = #handle;), needs });
     }
 
-    /// What an arm's pattern binds: `statement` takes the router's value apart again.
+    /// The names of an arm's pattern: `statement` matches the router's value again.
     pub(super) fn arm(&mut self, binds: Vec<Ident>, reads: &[String], statement: TokenStream) {
         let needs = self.resolve(reads);
         self.push(Kind::Glue { binds, statement, needs });
@@ -87,7 +88,7 @@ impl Env {
         self.bindings.push(Binding { kind, read: false });
     }
 
-    /// The place to come back to with [`leave`](Self::leave).
+    /// The beginning of a scope, for [`leave`](Self::leave).
     pub(super) fn enter(&self) -> usize {
         self.bindings.len()
     }
@@ -96,7 +97,7 @@ impl Env {
         self.bindings.truncate(outside);
     }
 
-    /// Whether a name is something of the body, and no item from around it.
+    /// Whether a name is bound in the body, and so is not an item outside of it.
     pub(super) fn is_local(&self, name: &str) -> bool {
         self.lookup(name).is_some()
     }
@@ -106,7 +107,7 @@ impl Env {
         self.lookup(name).is_some_and(|at| matches!(self.bindings[at].kind, Kind::Output { .. }))
     }
 
-    /// The handle of a name: of a node, or of the node whose output a pattern takes apart.
+    /// The handle of a name: of a node, or of the node whose output a pattern destructures.
     pub(super) fn handle(&self, name: &str) -> Option<&Ident> {
         match &self.bindings[self.lookup(name)?].kind {
             Kind::Output { handle, .. } => Some(handle),
@@ -131,15 +132,15 @@ impl Env {
         names.iter().filter_map(|name| self.lookup(name)).collect()
     }
 
-    /// The glue since a place that nobody has read. It is written out once all the same, so that the compiler sees it.
+    /// The glue since a place that no node has read. It is written once all the same, so that the compiler checks it.
     pub(super) fn unread(&self, since: usize) -> Vec<usize> {
         (since..self.bindings.len())
             .filter(|at| !self.bindings[*at].read && matches!(self.bindings[*at].kind, Kind::Glue { .. }))
             .collect()
     }
 
-    /// What an expression that reads these names needs. What is `unread` is added; if it is not used, the compiler
-    /// says so.
+    /// What an expression with these free names needs. Glue in `unread` is added without `allow`, so that the compiler
+    /// warns about unused names.
     pub(super) fn needs(&mut self, names: &[String], unread: &[usize]) -> Needs {
         let mut wanted = vec![false; self.bindings.len()];
         let mut open = self.resolve(names);
@@ -154,7 +155,7 @@ impl Env {
             }
         }
         let wanted: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at]).collect();
-        // When a name is bound twice, each value gets its name where it stands in the source.
+        // When a name is bound twice, each value gets the name at its place in the order of the source.
         let mut seen = Vec::new();
         let mut twice = false;
         for at in &wanted {

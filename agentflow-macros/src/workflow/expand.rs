@@ -1,8 +1,8 @@
-//! Writes the workflow: the function that runs it here, a struct of its name with the workflow, and its registration.
-//!
-//! Every path is absolute. Each node is one call of the builder whose closure holds the user's expression as it is.
+//! Writes the workflow: the function that runs it, a struct of its name with the workflow, and its registration. Every path
+//! is absolute; each node is one call of the builder, whose closure holds the user's expression unchanged.
+//! `tests/expansion/workflow` shows examples.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
@@ -10,6 +10,7 @@ use super::attrs::{before_statement, is_lint};
 use super::env::Env;
 use super::model::{Input, Workflow};
 use super::nodes::Writer;
+use super::spans::{located, own};
 use crate::errors::Errors;
 use crate::function::{Function, ends};
 
@@ -28,7 +29,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let at_output = ends(output).0;
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
     let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
-    // Where there is no `Result`, that is told once: everything else names these two, which then are no types.
+    // A return type that is not a `Result` is reported once: all else names these two, and their errors repeat nothing.
     let (ok_of, error_of) =
         (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
     let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
@@ -87,7 +88,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     &WORKFLOW
                 }
 
-                // What we write around the user's expressions.
+                // For the code that we write around the user's expressions.
                 #[allow(clippy::needless_question_mark, clippy::too_many_lines, clippy::zero_prefixed_literal)]
                 #lints
                 fn nodes(
@@ -112,7 +113,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     }
 }
 
-/// What the function gives on as its context.
+/// The context that the function passes on.
 fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
     let Some(context) = &workflow.context else { return quote!(#private::None) };
     let Some(given) = &context.ident else { return quote!(#private::None) };
@@ -133,28 +134,7 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     settings
 }
 
-/// The lint levels of the function hold for its steps too.
+/// The function's lint levels, for its steps.
 fn lints(attrs: &[syn::Attribute]) -> TokenStream {
     attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).map(ToTokens::into_token_stream).collect()
-}
-
-/// A variable of the expansion; what is wrong with it is told at the span.
-pub(super) fn own(name: &str, span: Span) -> Ident {
-    Ident::new(name, span.resolved_at(Span::mixed_site()))
-}
-
-/// The same tokens, for the compiler to complain about at the span.
-pub(super) fn located(tokens: &TokenStream, span: Span) -> TokenStream {
-    let one = |token: TokenTree| match token {
-        TokenTree::Group(group) => {
-            let mut moved = Group::new(group.delimiter(), located(&group.stream(), span));
-            moved.set_span(span.resolved_at(group.span()));
-            TokenTree::Group(moved)
-        }
-        mut other => {
-            other.set_span(span.resolved_at(other.span()));
-            other
-        }
-    };
-    tokens.clone().into_iter().map(one).collect()
 }

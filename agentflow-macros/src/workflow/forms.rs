@@ -1,4 +1,5 @@
-//! Reads the closed forms: `gate!`, `race!`, `fallback!`, `map!`, `repeat!`, `timeout!`.
+//! Reads the arguments of the forms `gate!`, `race!`, `fallback!`, `map!`, `repeat!` and `timeout!`. The forms are never
+//! expanded as macros: `#[workflow]` reads them before the compiler does.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -8,20 +9,12 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 
 use super::attrs;
-use super::body::{awaits, called, plain};
 use super::model::{Branch, Lambda, Policy, Work};
-use super::patterns::as_name;
+use super::syntax::{awaits, called, form, plain};
 use crate::errors::{Errors, nearest};
+use crate::patterns::as_name;
 
-const FORMS: [&str; 6] = ["gate", "race", "fallback", "map", "repeat", "timeout"];
-
-/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too.
-pub(super) fn form(mac: &Macro) -> Option<String> {
-    let name = mac.path.segments.last()?.ident.unraw().to_string();
-    FORMS.contains(&name.as_str()).then_some(name)
-}
-
-/// What the form is; `None` when its mistakes went to `errors`.
+/// The node that the form is; `None` when `errors` holds its mistakes.
 pub(super) fn read(name: &str, mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work> {
     let before = errors.len();
     let at = &mac.path;
@@ -41,15 +34,15 @@ pub(super) fn read(name: &str, mac: &Macro, policy: &mut Policy, errors: &mut Er
 
 fn usage(name: &str) -> &'static str {
     match name {
-        "gate" => "a gate asks a question about something, as in `gate!(\"merge this?\", risk).await?`",
-        "race" => "a race has branches, as in `race!(fast(x), good(y)).await?`",
-        "fallback" => "a fallback has branches, as in `fallback!(first(x), second(y)).await?`",
-        "map" => "a map has a list and a step, as in `map!(files, |file| check(file)).await?`",
+        "gate" => "`gate!` takes a question and a value, as in `gate!(\"merge this?\", risk).await?`",
+        "race" => "`race!` takes branches, as in `race!(fast(x), good(y)).await?`",
+        "fallback" => "`fallback!` takes branches, as in `fallback!(first(x), second(y)).await?`",
+        "map" => "`map!` takes a list and a step, as in `map!(files, |file| check(file)).await?`",
         "repeat" => {
-            "a repetition has a first value, a step and a bound, as in \
+            "`repeat!` takes a first value, a step and a limit, as in \
              `repeat!(draft, |text| improve(text), until = |text| text.good, max = 5).await?`"
         }
-        _ => "a time limit has a duration and a step, as in `timeout!(\"30s\", fetch(url)).await?`",
+        _ => "`timeout!` takes a duration and a step, as in `timeout!(\"30s\", fetch(url)).await?`",
     }
 }
 
@@ -95,7 +88,7 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
     let mut fine = true;
     for place in &arguments.places {
         for attr in before(place) {
-            errors.at(attr, format!("nothing within `{name}!` has attributes; put it before the whole step"));
+            errors.at(attr, format!("attributes within `{name}!` have no meaning; move this before the statement"));
             fine = false;
         }
     }
@@ -104,19 +97,19 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
             let hint = match (nearest(&given.to_string(), known.iter().copied()), known) {
                 (Some(near), _) => format!("; did you mean `{near}`?"),
                 (None, []) => String::new(),
-                (None, known) => format!("; there is `{}`", known.join("` and `")),
+                (None, known) => format!("; the options are `{}`", known.join("` and `")),
             };
             errors.at(given, format!("`{name}!` has no option `{given}`{hint}"));
             fine = false;
         } else if arguments.named[..at].iter().any(|(other, _)| other == given) {
-            errors.at(given, format!("`{given}` is given twice; keep one of them"));
+            errors.at(given, format!("`{given}` is given twice; remove one"));
             fine = false;
         }
     }
     fine.then_some(arguments)
 }
 
-/// What stands before an argument, or before the step of a closure.
+/// The attributes before an argument, or before the body of a closure.
 fn before(argument: &Expr) -> Vec<Attribute> {
     let mut argument = argument.clone();
     let mut attrs = attrs::off(&mut argument);
@@ -139,11 +132,11 @@ fn gate(mac: &Macro, errors: &mut Errors) -> Option<Work> {
     let mut places = arguments.places.into_iter();
     let (question, payload) = (places.next()?, places.next());
     if let Some(more) = places.next() {
-        errors.at(more, "a gate has one question and one value that it is about; put several into a tuple or a struct");
+        errors.at(more, "`gate!` takes one question and one value; put several values into a tuple or a struct");
         return None;
     }
     for expr in [Some(&question), payload.as_ref()].into_iter().flatten() {
-        refuse_await(expr, "a gate asks about what is there already; bind this step to a `let` of its own", errors);
+        refuse_await(expr, "`gate!` cannot await its arguments; bind this step to a `let` before it", errors);
     }
     Some(Work::Gate { question, payload, answer })
 }
@@ -170,10 +163,10 @@ fn map(mac: &Macro, errors: &mut Errors) -> Option<Work> {
     let step = lambda(places.next(), "map", &mac.path, errors)?;
     if let Some(more) = places.next() {
         errors
-            .at(more, "`map!` has one step; what else it needs is read from within, as in `|file| check(file, rules)`");
+            .at(more, "`map!` takes one step; other values are read in its closure, as in `|file| check(file, rules)`");
         return None;
     }
-    refuse_await(&items, "the list of a `map!` must be there already; bind this step to a `let` of its own", errors);
+    refuse_await(&items, "`map!` cannot await its list; bind this step to a `let` before it", errors);
     Some(Work::Map { items, step })
 }
 
@@ -187,16 +180,16 @@ fn repeat(mac: &Macro, errors: &mut Errors) -> Option<Work> {
         errors.at(more, usage("repeat"));
         return None;
     }
-    refuse_await(&first, "the first value must be there already; bind this step to a `let` of its own", errors);
+    refuse_await(&first, "`repeat!` cannot await its first value; bind this step to a `let` before it", errors);
     if let Some(until) = &until
         && !matches!(until, Expr::Closure(closure) if closure.inputs.len() == 1)
         && !matches!(until, Expr::Path(_))
     {
-        errors.at(until, "`until` looks at the output of each round, as in `until = |text| text.good`");
+        errors.at(until, "`until` is a closure over the output of a round, as in `until = |text| text.good`");
         return None;
     }
     let Some(max) = max else {
-        errors.at(&mac.path, "a repetition needs a bound, so that it ends for certain; add `max = 5`");
+        errors.at(&mac.path, "`repeat!` needs a limit, so that it always ends; add `max = 5`");
         return None;
     };
     Some(Work::Repeat { first, step, until, max })
@@ -209,17 +202,17 @@ fn timeout(mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work
     let limit: LitStr = match syn::parse2(limit.to_token_stream()) {
         Ok(limit) => limit,
         Err(_) => {
-            errors.at(limit, "the time limit is a text, as in `timeout!(\"30s\", fetch(url))`");
+            errors.at(limit, "the time limit is a string, as in `timeout!(\"30s\", fetch(url))`");
             return None;
         }
     };
     if policy.timeout_ms.is_some() {
-        errors.at(&limit, "this node has a time limit already, in `#[node(timeout = ..)]`; keep one of them");
+        errors.at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
     }
     policy.timeout_ms = attrs::milliseconds(&limit, errors);
     let step = places.next()?;
     if let Some(more) = places.next() {
-        errors.at(more, "`timeout!` is for one step; bind the others to `let`s of their own");
+        errors.at(more, "`timeout!` takes one step; bind the others to `let`s of their own");
         return None;
     }
     if let Expr::Macro(inner) = plain(&step)
@@ -235,11 +228,10 @@ fn lambda(expr: Option<Expr>, form: &str, at: &syn::Path, errors: &mut Errors) -
     match expr {
         Some(Expr::Closure(ExprClosure { inputs, body, asyncness, output, .. })) if inputs.len() == 1 => {
             if let Some(token) = asyncness {
-                errors.at(token, "the form awaits this step by itself; remove `async`");
+                errors.at(token, "the form awaits this step; remove `async`");
             }
             if let ReturnType::Type(_, ty) = output {
-                errors
-                    .at(ty, "the type is that of the step; remove it here, or bind the form's output to a typed `let`");
+                errors.at(ty, "a step's closure has no return type; remove it, or give the `let` a type");
             }
             refuse_await_of_form(&body, errors);
             let pat = Punctuated::into_iter(inputs).next()?;
@@ -247,7 +239,7 @@ fn lambda(expr: Option<Expr>, form: &str, at: &syn::Path, errors: &mut Errors) -
         }
         Some(other) => {
             let what = if form == "map" { "each item" } else { "the last value" };
-            errors.at(other, format!("the step takes {what} by a name, as in `|x| step(x)`"));
+            errors.at(other, format!("the step is a closure that takes {what}, as in `|x| step(x)`"));
             None
         }
         None => {
@@ -263,7 +255,7 @@ fn refuse_await(expr: &Expr, message: &str, errors: &mut Errors) {
     }
 }
 
-/// The forms await what they are given.
+/// The forms await their steps, so `.await` and `?` on a step are mistakes.
 fn refuse_await_of_form(step: &Expr, errors: &mut Errors) {
     let inner = match plain(step) {
         Expr::Try(tried) => plain(&tried.expr),
@@ -275,9 +267,6 @@ fn refuse_await_of_form(step: &Expr, errors: &mut Errors) {
         _ => None,
     };
     if let Some(span) = span {
-        errors.at_span(
-            span,
-            "the form awaits this step by itself; leave `.await?` away here and write it behind the form",
-        );
+        errors.at_span(span, "the form awaits this step; move `.await?` from here to after the form");
     }
 }

@@ -1,18 +1,20 @@
-//! `#[workflow]`: `attrs`, `body` and `forms` read, `refuse` and `signature` say what cannot be, `scope` and `env` find
-//! what a step reads, `expand`, `nodes` and `route` write it.
+//! `#[workflow]`: `attrs`, `body` and `forms` read; `refuse` and `signature` report what a workflow cannot have; `model` holds
+//! it as data; `env` finds what a step reads; `expand`, `nodes`, `route` and `callee` write the code. `syntax` and `spans` are
+//! leaves that all of them may use. Imports go one way: no two files import each other.
 
 mod attrs;
 mod body;
+mod callee;
 mod env;
 mod expand;
 mod forms;
 mod model;
 mod nodes;
-mod patterns;
 mod refuse;
 mod route;
-pub(crate) mod scope;
 mod signature;
+mod spans;
+mod syntax;
 #[cfg(test)]
 mod tests;
 
@@ -62,7 +64,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         return refused(&krate, (&function, associated), &errors, false, types);
     }
     let (body, flow) = body::body(block, &inputs, &mut errors);
-    // Statements that a workflow cannot have are good Rust all the same, and editors complete them better as such.
+    // Statements that a workflow refuses are still valid Rust, and editors complete valid Rust better.
     let is_rust = signature_is_fine && errors.len() == flow;
     let name = match &options.name {
         Some(name) => name.value(),
@@ -83,7 +85,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The function as it was, without what only the macro understands, and all that is wrong with it.
+/// The function without what only the macro understands, all mistakes in it, and a stub of its struct.
 fn refused(
     krate: &syn::Path,
     (function, associated): (&function::Function, bool),
@@ -91,7 +93,7 @@ fn refused(
     is_rust: bool,
     types: Option<(&[&Type], &Type)>,
 ) -> TokenStream {
-    // Within an `impl` there cannot be a struct.
+    // An `impl` cannot hold a struct.
     let stub = (!associated && function.signature.receiver().is_none())
         .then(|| fallback::workflow_stub(krate, &function.vis, &function.signature.ident, types));
     let function = fallback::quiet(function, is_rust);

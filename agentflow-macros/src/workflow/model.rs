@@ -1,4 +1,4 @@
-//! What the workflow is: inputs, nodes in the order of the source, the output.
+//! A workflow as data: inputs, nodes in the order of the source, output. Written by `body` and `attrs`, read by `expand`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, Expr, Local, Pat, Path, Type};
@@ -8,7 +8,7 @@ pub(super) struct Workflow {
     pub(super) name: String,
     /// An expression that is a string.
     pub(super) description: TokenStream,
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<ContextParam>,
     pub(super) inputs: Vec<Input>,
     pub(super) output: Type,
     pub(super) concurrency: Option<TokenStream>,
@@ -18,16 +18,16 @@ pub(super) struct Workflow {
 }
 
 /// The first parameter when it is a reference.
-pub(super) struct Context {
+pub(super) struct ContextParam {
     pub(super) ident: Option<Ident>,
-    /// The type behind the `&`.
+    /// The type after the `&`.
     pub(super) ty: Type,
 }
 
 pub(super) struct Input {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// The levels of lints that stand before it.
+    /// The lint levels before it.
     pub(super) lints: Vec<Attribute>,
 }
 
@@ -39,24 +39,24 @@ pub(super) struct Seq {
 
 #[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Statement {
-    /// A `let` without a step: written into each node that reads it.
+    /// A `let` without a step. It is not a node: each node that reads it repeats it.
     Glue(Local),
     Node(Node),
 }
 
-/// One node, with what it is bound to.
+/// One node, with the pattern that it is bound to.
 pub(super) struct Node {
     pub(super) name: String,
-    /// What the user binds it to; `None` for a tail.
+    /// The user's pattern; `None` for the last expression.
     pub(super) pat: Option<Pat>,
     pub(super) ty: Option<Type>,
-    /// What stands before it for the compiler.
+    /// The attributes before it that are for the compiler.
     pub(super) attrs: Vec<Attribute>,
-    /// What it calls, as written.
+    /// The path or method that it calls, as written.
     pub(super) calls: String,
     pub(super) policy: Policy,
     pub(super) span: Span,
-    /// Whether the expression is a `Result`, as the workflow's own tail is.
+    /// Whether the expression is a `Result`, as the workflow's last expression is.
     pub(super) wrapped: bool,
     pub(super) work: Work,
 }
@@ -83,7 +83,7 @@ pub(super) enum Work {
         until: Option<Expr>,
         max: Expr,
     },
-    /// A future that is awaited for the user.
+    /// A future without `.await?`, which the expansion adds.
     Future(Expr),
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Lambda {
 
 pub(super) struct Branch {
     pub(super) name: String,
-    /// The future, which is awaited for the user; or the whole expression, when it awaits itself.
+    /// The future, to which the expansion adds `.await?`, or the whole expression when `awaited` is set.
     pub(super) step: Expr,
     pub(super) awaited: bool,
 }
@@ -106,21 +106,21 @@ pub(super) struct Route {
 }
 
 pub(super) enum Head {
-    /// The conditions in their order; what is left is the `else`.
+    /// The conditions in their order; the arm after the last one is the `else`.
     If(Vec<Expr>),
     Match(syn::ExprMatch),
 }
 
 pub(super) struct Arm {
     pub(super) name: String,
-    /// What its pattern binds.
+    /// The names that its pattern binds.
     pub(super) binds: Vec<Ident>,
-    /// The levels of lints that stand before it.
+    /// The lint levels before it.
     pub(super) lints: Vec<Attribute>,
     pub(super) body: Seq,
 }
 
-/// What `#[node(..)]` and `#[after(..)]` say.
+/// What `#[node(..)]` and `#[after(..)]` set.
 #[derive(Default)]
 pub(super) struct Policy {
     pub(super) id: Option<String>,
@@ -136,7 +136,7 @@ pub(super) struct Policy {
 }
 
 pub(super) enum Approve {
-    /// With a question of our own.
+    /// With our question, which names the node.
     Usual,
     Question(Expr),
 }

@@ -1,34 +1,36 @@
-//! Writes one node: a call of the builder with what it reads and a closure with the user's expression.
+//! Writes one node: a call of the builder with the handles that it reads and a closure with the user's expression. Routers
+//! are in `route`, calls of known functions in `callee`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprCall, Pat, Type};
+use syn::{Expr, Pat, Type};
 
-use super::body::{future, plain};
+use super::callee::{self, KnownCall};
 use super::env::{Env, Needs};
-use super::expand::{located, own};
 use super::model::{Approve, Branch, Lambda, Node, Seq, Statement, Work, Workflow};
-use super::{patterns, scope};
+use super::spans::{located, own};
+use super::syntax::plain;
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
+use crate::{patterns, scope};
 
-/// As many handles as there are in the longest `Reads`.
+/// The length of the longest tuple with `Reads`.
 const MAX_READS: usize = 16;
 
-const NO_CONTEXT: &str = "what is worked out here has no step, and so no context; bind what needs it to a `let` with a \
-                          step before";
+const NO_CONTEXT: &str =
+    "nothing is awaited here, so there is no context; bind what needs it to a `let` with a step before";
 
 pub(super) struct Writer<'a> {
     private: &'a TokenStream,
     output: &'a Type,
-    /// The context's type, when it is called otherwise.
+    /// The context's type, when its name is not `Context`.
     context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
 }
 
-/// How a node's body is opened.
+/// The beginning of a node's body.
 pub(super) struct Opened {
     pub(super) reads: TokenStream,
     /// The pattern of the values.
@@ -44,12 +46,12 @@ impl<'a> Writer<'a> {
         Self { private, output: &of.output, context, errors }
     }
 
-    /// The library and the variable with the builder, at a place.
+    /// The library's path and the variable with the builder, with errors at the span.
     pub(super) fn at(&self, span: Span) -> (TokenStream, Ident) {
         (located(self.private, span), own("steps", span))
     }
 
-    /// The statements of straight-line code, and the handle of its output; `since` is where its own names begin.
+    /// The statements of straight-line code, ending in the handle of its output; its own bindings begin at `since`.
     pub(super) fn seq(&mut self, seq: &Seq, env: &mut Env, since: usize) -> TokenStream {
         let mut written = TokenStream::new();
         for statement in &seq.statements {
@@ -92,7 +94,7 @@ impl<'a> Writer<'a> {
         let Needs { handles, values, before, context } = env.needs(names, unread);
         if handles.len() > MAX_READS {
             let message = format!(
-                "this reads {} outputs, and a node reads at most {MAX_READS}; put some of them together in a step before",
+                "this reads {} outputs, and a node reads at most {MAX_READS}; combine some of them in a step before",
                 handles.len()
             );
             self.errors.at_span(span, message);
@@ -100,7 +102,7 @@ impl<'a> Writer<'a> {
         Opened { reads: quote!((#(#handles,)*)), values: quote!((#(#values,)*)), before, context }
     }
 
-    /// The same for what is worked out without a step.
+    /// The same for code outside of a step, which has no context.
     pub(super) fn open_pure(&mut self, names: &[String], env: &mut Env, unread: &[usize], span: Span) -> Opened {
         let opened = self.open(names, env, unread, span);
         if opened.context.is_some() {
@@ -174,12 +176,12 @@ impl<'a> Writer<'a> {
         meta
     }
 
-    /// The line that the span is on; a path with another span in it would give the attribute's.
+    /// The line of the span; every token needs the span, or the line would be the attribute's.
     pub(super) fn line(&self, span: Span) -> TokenStream {
         quote_spanned!(span=> ::core::line!())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a node is and where it stands")]
+    #[expect(clippy::too_many_arguments, reason = "a node and its surroundings")]
     fn step(
         &mut self,
         node: &Node,
@@ -192,7 +194,7 @@ impl<'a> Writer<'a> {
     ) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env, unread, node.span);
         let (_, steps) = self.at(node.span);
-        // Without `?` the output may be a `Result` by mistake.
+        // Without `?`, the output may be a `Result` by mistake.
         let is_plain = awaited && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
         let ended = Ending { awaited, wrapped: node.wrapped, ty };
         let Opened { reads, .. } = &opened;
@@ -221,12 +223,11 @@ impl<'a> Writer<'a> {
         let span = expr.span().resolved_at(Span::mixed_site());
         let Opened { values, before, context, .. } = opened;
         let at = expr.span();
-        let (open, cx, one) = (own("open", at), own("cx", at), own("item", at));
-        // Where the user's path was, as if it still were there.
-        let function = Ident::new("agentflow_step", at);
+        let (cx, one) = (own("cx", at), own("item", at));
+        let function = callee::variable(at);
         let private = self.private;
         let context = context.as_ref().map(|ident| {
-            // As the user's own type, so that what is wrong with it is told there alone.
+            // With the user's own type, so that an error is reported at that type only.
             let given = self.context.map_or_else(
                 || quote!(&#cx),
                 |ty| located(&quote!(<#ty as #private::WorkflowContext>::of(&#cx)), ends(ty).0),
@@ -235,24 +236,14 @@ impl<'a> Writer<'a> {
         });
         let item = item.map(|pat| quote!(let #pat = #one;));
         let quiet = quote!(#[allow(unused_variables, unused_mut)]);
-        if let Some((path, call)) = with_function(expr, &function, env) {
+        if let Some(KnownCall { path, call }) = callee::known_call(expr, &function, env) {
             let end = self.ending(&call, ending, span);
             let bound = match item {
                 Some(_) => quote!((#one, #values)),
                 None => values.clone(),
             };
-            let closure = quote_spanned! {span=>
-                move |#open| async move {
-                    let #function = #path;
-                    #quiet
-                    let (#cx, #bound) = #open.calling(&#function).await;
-                    #context
-                    #before
-                    #item
-                    #end
-                }
-            };
-            return (closure, true);
+            let body = quote!(#context #before #item #end);
+            return (callee::body(&function, &path, (&cx, &bound), &body, at), true);
         }
         let end = self.ending(expr, ending, span);
         let one = item.as_ref().map(|_| quote!(#one,));
@@ -309,7 +300,7 @@ impl<'a> Writer<'a> {
     ) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env, unread, node.span);
         if opened.context.is_some() {
-            // With the context it may do anything, so it is a step.
+            // Code that reads the context may do anything, so it is a step.
             return self.step(node, expr, true, ty, meta, env, unread);
         }
         let (private, steps) = self.at(node.span);
@@ -323,7 +314,7 @@ impl<'a> Writer<'a> {
         quote_spanned!(span=> #steps.value::<_, #ty, _>(#meta, #reads, #closure))
     }
 
-    /// The closure of what is worked out without a step.
+    /// A closure that is not async and has no context.
     pub(super) fn pure(&self, opened: &Opened, end: &TokenStream, span: Span) -> TokenStream {
         let Opened { values, before, .. } = opened;
         let all = own("values", span);
@@ -347,7 +338,7 @@ impl<'a> Writer<'a> {
     ) -> TokenStream {
         let (private, steps) = self.at(span);
         let is_text = matches!(plain(question), Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)));
-        // As a format string reads its names.
+        // So that the names in a format string are read.
         let asked: Expr = match is_text {
             true => syn::parse_quote_spanned!(question.span()=> #private::format!(#question)),
             false => syn::parse_quote_spanned!(question.span()=> #private::format!("{}", #question)),
@@ -401,7 +392,7 @@ impl<'a> Writer<'a> {
         quote!({ let #all = #list; #mapped })
     }
 
-    /// A handle of the type that the user gave.
+    /// The handle, with the type that the user wrote.
     fn of_type(&self, handle: TokenStream, ty: Option<&Type>) -> TokenStream {
         match ty {
             Some(ty) => {
@@ -434,8 +425,7 @@ impl<'a> Writer<'a> {
             }
         };
         for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
-            let message =
-                format!("`until` sees the output of the round alone; let the step put `{name}` into its output");
+            let message = format!("`until` sees only the output of a round; return `{name}` as a part of it");
             self.errors.at(until, message);
         }
         let until = until.map_or_else(|| quote!(#private::never()), |until| quote!(#until));
@@ -449,7 +439,7 @@ impl<'a> Writer<'a> {
         quote!({ let #first = #begin; #repeated })
     }
 
-    /// What a step for items reads, its closure, and whether it says which function it calls.
+    /// The reads of a step for items, its closure, and whether the closure says which function it calls.
     fn lambda(
         &mut self,
         lambda: &Lambda,
@@ -472,7 +462,7 @@ impl<'a> Writer<'a> {
         env.is_output(&name).then(|| env.handle(&name)).flatten()
     }
 
-    /// A node that prepares another one: `notes.items`.
+    /// A node that prepares another one, such as `notes.items`.
     fn part(&mut self, node: &Node, part: &str, span: Span) -> TokenStream {
         let private = self.private;
         let name = format!("{}.{part}", node.name);
@@ -513,34 +503,9 @@ impl<'a> Writer<'a> {
 
 /// How a step's expression becomes the step's result.
 struct Ending<'a> {
-    /// Whether the user wrote `.await` himself.
+    /// Whether the user wrote `.await`.
     awaited: bool,
-    /// Whether it is a `Result` as it stands.
+    /// Whether the expression is a `Result`.
     wrapped: bool,
     ty: &'a TokenStream,
-}
-
-/// The path of the function that is called, and the expression with a variable in its place.
-fn with_function(expr: &Expr, variable: &Ident, env: &Env) -> Option<(Expr, Expr)> {
-    let Expr::Call(ExprCall { func, .. }) = future(expr) else { return None };
-    let Expr::Path(path) = plain(func) else { return None };
-    let local = path.path.get_ident().is_some_and(|ident| env.is_local(&ident.unraw().to_string()));
-    if local || path.path.segments.last().is_some_and(|last| last.ident == "Ok" || last.ident == "Some") {
-        return None;
-    }
-    let function = Expr::Path(path.clone());
-    let mut called = expr.clone();
-    *callee(&mut called)? = syn::parse_quote!(#variable);
-    Some((function, called))
-}
-
-fn callee(expr: &mut Expr) -> Option<&mut Expr> {
-    match expr {
-        Expr::Paren(paren) => callee(&mut paren.expr),
-        Expr::Group(group) => callee(&mut group.expr),
-        Expr::Try(tried) => callee(&mut tried.expr),
-        Expr::Await(awaited) => callee(&mut awaited.base),
-        Expr::Call(call) => Some(&mut call.func),
-        _ => None,
-    }
 }

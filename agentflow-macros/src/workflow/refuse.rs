@@ -1,71 +1,25 @@
-//! What a workflow cannot hold: control flow that has no fixed graph, statements whose order would be lost.
-//!
-//! Each is told at its keyword, with the way that works.
+//! Refuses control flow that has no fixed graph and statements whose order would be lost. Each is reported at its keyword,
+//! with what to write instead. Code within a step, a closure or an `async` block is not looked at.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn,
-    ExprTry, ExprWhile, Item, Macro, Stmt,
+    Block, Expr, ExprAsync, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn, ExprTry,
+    ExprWhile, Item, Stmt,
 };
 
-use super::forms;
+use super::syntax::{first_await, form};
 use crate::errors::Errors;
 
 const LOOP: &str = "a loop has no fixed graph; repeat a step with `repeat!(first, |x| step(x), until = |x| .., max = 5)`, \
                     or move the loop into a step";
 const FOR: &str = "a loop has no fixed graph; run a step for each item with `map!(items, |item| step(item)).await?`, or \
                    move the loop into a step";
-const RETURN: &str = "`return` would end the workflow in the middle of its graph; let each arm of an `if` or `match` end \
-                      with its value, or fail in a step";
+const RETURN: &str = "`return` would end the workflow in the middle of its graph; give each arm of an `if` or `match` its \
+                      value, or return an error from a step";
 
-/// The place of the first `.await` that what is visited would wait at itself.
-pub(super) fn first_await(look: impl FnOnce(&mut Awaits)) -> Option<Span> {
-    let mut awaits = Awaits(None);
-    look(&mut awaits);
-    awaits.0
-}
-
-pub(super) struct Awaits(Option<Span>);
-
-impl<'a> Visit<'a> for Awaits {
-    fn visit_expr_await(&mut self, awaited: &'a ExprAwait) {
-        visit::visit_expr_await(self, awaited);
-        self.0.get_or_insert(awaited.await_token.span);
-    }
-
-    fn visit_macro(&mut self, mac: &'a Macro) {
-        if let Some(span) = await_in(mac.tokens.clone()) {
-            self.0.get_or_insert(span);
-        }
-    }
-
-    fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
-
-    fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
-
-    fn visit_item(&mut self, _: &'a Item) {}
-}
-
-fn await_in(tokens: TokenStream) -> Option<Span> {
-    let mut after_dot = false;
-    for token in tokens {
-        match &token {
-            TokenTree::Ident(ident) if after_dot && ident == "await" => return Some(ident.span()),
-            TokenTree::Group(group) => {
-                if let Some(span) = await_in(group.stream()) {
-                    return Some(span);
-                }
-            }
-            _ => {}
-        }
-        after_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
-    }
-    None
-}
-
-/// Tells of everything in a body that leaves it or goes back in it.
+/// Reports all control flow in a body that leaves it or repeats a part of it.
 pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
     let mut flow = Flow { errors, loops: 0 };
     flow.visit_block(block);
@@ -73,7 +27,7 @@ pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
 
 struct Flow<'e> {
     errors: &'e mut Errors,
-    /// How many loops that may stay are around.
+    /// The number of loops around the place that is visited.
     loops: usize,
 }
 
@@ -111,7 +65,10 @@ impl<'a> Visit<'a> for Flow<'_> {
 
     fn visit_expr_break(&mut self, expr: &'a ExprBreak) {
         if self.loops == 0 && expr.label.is_none() {
-            self.errors.at_span(expr.break_token.span, "there is no loop to leave; a workflow goes from top to bottom");
+            self.errors.at_span(
+                expr.break_token.span,
+                "`break` is not in a loop; remove it, since a workflow runs from top to bottom",
+            );
         }
         visit::visit_expr_break(self, expr);
     }
@@ -120,7 +77,7 @@ impl<'a> Visit<'a> for Flow<'_> {
         if self.loops == 0 && expr.label.is_none() {
             self.errors.at_span(
                 expr.continue_token.span,
-                "there is no loop to go on with; a workflow goes from top to bottom",
+                "`continue` is not in a loop; remove it, since a workflow runs from top to bottom",
             );
         }
     }
@@ -132,21 +89,19 @@ impl<'a> Visit<'a> for Flow<'_> {
     fn visit_item(&mut self, _: &'a Item) {}
 }
 
-/// A statement that is no `let`.
+/// Reports a statement that is not a `let`.
 pub(super) fn statement(statement: &Stmt, errors: &mut Errors) {
     match statement {
         Stmt::Local(_) => {}
         Stmt::Item(item) => {
-            errors.at_span(item.span(), "a workflow consists of steps; move this item out of the function");
+            errors.at_span(item.span(), "a workflow cannot hold items; move this one out of the function");
         }
-        Stmt::Macro(mac) => match forms::form(&mac.mac) {
+        Stmt::Macro(mac) => match form(&mac.mac) {
             Some(name) => {
-                errors.at(mac, format!("bind what the form gives: `let answer = {name}!(..).await?;`"));
+                errors
+                    .at(mac, format!("the output of the form is not bound; write `let answer = {name}!(..).await?;`"));
             }
-            None => errors.at(
-                &mac.mac.path,
-                "a macro as a statement is no step, so nothing says when it would run; move it into a step",
-            ),
+            None => errors.at(&mac.mac.path, "this macro is not a step, so nothing orders it; move it into a step"),
         },
         Stmt::Expr(expr, _) => bare(expr, errors),
     }
@@ -155,45 +110,39 @@ pub(super) fn statement(statement: &Stmt, errors: &mut Errors) {
 fn bare(expr: &Expr, errors: &mut Errors) {
     let waits = first_await(|awaits| awaits.visit_expr(expr)).is_some();
     match expr {
-        // These that wait, and `return` and `break`, were told as control flow.
+        // `control_flow` has reported loops that wait, and `return` and `break`.
         Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) if waits => {}
         Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => {}
         Expr::Loop(repeated) => errors.at(repeated.loop_token, LOOP),
         Expr::While(repeated) => errors.at(repeated.while_token, LOOP),
         Expr::ForLoop(repeated) => errors.at(repeated.for_token, FOR),
-        Expr::If(test) => errors.at(
-            test.if_token,
-            "nothing reads this `if`, so nothing says when it would run; bind it, as in `let outcome = if ..;`",
-        ),
-        Expr::Match(cases) => errors.at(
-            cases.match_token,
-            "nothing reads this `match`, so nothing says when it would run; bind it, as in `let outcome = match ..;`",
-        ),
-        Expr::Assign(assign) => errors.at(
-            assign,
-            "the output of a node does not change; bind the new value to a `let` of its own",
-        ),
+        Expr::If(test) => {
+            errors.at(test.if_token, "this `if` is not bound, so nothing orders it; write `let outcome = if ..;`");
+        }
+        Expr::Match(cases) => errors
+            .at(cases.match_token, "this `match` is not bound, so nothing orders it; write `let outcome = match ..;`"),
+        Expr::Assign(assign) => {
+            errors.at(assign, "a value cannot change in a workflow; bind the new value to a `let` of its own");
+        }
         other if waits => errors.at(
             other,
-            "a step that is not bound has no place in the graph; write `let _ = ..`, with `#[after(x)]` before it when \
-             it must wait for `x`",
+            "this step is not bound to a node; write `let _ = ..`, and `#[after(x)]` before it if it must wait \
+             for `x`",
         ),
-        other => errors.at(
-            other,
-            "nothing reads this statement, so nothing says when it would run; bind it to a `let` or move it into a step",
-        ),
+        other => errors
+            .at(other, "this statement is not bound, so nothing orders it; bind it to a `let`, or move it into a step"),
     }
 }
 
-/// `?` where there is no node that could fail.
+/// Reports `?` where nothing is awaited.
 pub(super) fn question_marks(expr: &Expr, errors: &mut Errors) {
     struct Marks<'e>(&'e mut Errors);
     impl<'a> Visit<'a> for Marks<'_> {
         fn visit_expr_try(&mut self, tried: &'a ExprTry) {
             self.0.at(
                 tried,
-                "no step is awaited here, so there is no node that could fail; write `.await?` if this is a step, else \
-                 make it one with `async { .. }.await?`",
+                "`?` needs a step, and nothing is awaited here; add `.await` before `?`, or write \
+                 `async { .. }.await?`",
             );
         }
 

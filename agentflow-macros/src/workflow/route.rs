@@ -1,15 +1,16 @@
-//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and where they come together.
+//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and the join of their outputs. A name that a
+//! pattern binds is not sent to the arm's nodes: each node matches the router's value again.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Expr, ExprMatch, Token};
 
 use super::env::Env;
-use super::expand::own;
 use super::model::{Arm, Head, Route};
 use super::nodes::Writer;
-use super::scope;
+use super::spans::own;
 use crate::function::ends;
+use crate::scope;
 
 impl Writer<'_> {
     pub(super) fn route(
@@ -60,7 +61,7 @@ impl Writer<'_> {
     fn arm(&mut self, route: &Route, index: usize, arm: &Arm, reads: &[String], env: &mut Env) -> TokenStream {
         let outside = env.enter();
         if !arm.binds.is_empty() {
-            let statement = take_apart(route, index, &arm.binds, &self.at(arm.body.tail.span).0);
+            let statement = bind_again(route, index, &arm.binds, &self.at(arm.body.tail.span).0);
             env.arm(arm.binds.clone(), reads, statement);
         }
         let nodes = self.seq(&arm.body, env, outside);
@@ -70,7 +71,7 @@ impl Writer<'_> {
 }
 
 fn reads_of_match(cases: &ExprMatch) -> Vec<String> {
-    // The guards read what is around them too, and the bodies do not count.
+    // The guards count, the bodies do not.
     let mut bare = cases.clone();
     for arm in &mut bare.arms {
         *arm.body = syn::parse_quote!(());
@@ -91,7 +92,7 @@ fn pick_if(conditions: &[Expr]) -> TokenStream {
 fn pick_match(cases: &ExprMatch) -> TokenStream {
     let mut picked = cases.clone();
     for (index, arm) in picked.arms.iter_mut().enumerate() {
-        // The compiler offers the arms that are missing behind the last one, so it must know where that ends.
+        // The compiler suggests missing arms after the last one, so it must know where that ends.
         let end = ends(&arm.body).1;
         let mut number = Literal::usize_suffixed(index);
         number.set_span(end.resolved_at(Span::mixed_site()));
@@ -102,7 +103,7 @@ fn pick_match(cases: &ExprMatch) -> TokenStream {
 }
 
 /// Binds what the arm's pattern binds, once more.
-fn take_apart(route: &Route, index: usize, binds: &[Ident], private: &TokenStream) -> TokenStream {
+fn bind_again(route: &Route, index: usize, binds: &[Ident], private: &TokenStream) -> TokenStream {
     let taken = match &route.head {
         Head::If(conditions) => {
             let condition = &conditions[index];

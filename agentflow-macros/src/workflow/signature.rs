@@ -1,20 +1,21 @@
-//! Reads the signature, and says what a workflow's cannot be. Types are judged by the compiler, by bounds.
+//! Reads the signature, and refuses what a workflow cannot have. It judges no types: the compiler does, by the bounds in the
+//! expansion.
 
 use quote::ToTokens;
 use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 
 use super::attrs::{before_statement, is_lint};
-use super::model::{Context, Input};
+use super::model::{ContextParam, Input};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, is_plain, mutable_context, named_context};
 
-/// As many inputs as there are in the longest `Inputs`.
+/// The length of the longest tuple with `Inputs`.
 const MAX_INPUTS: usize = 12;
 
-const BORROWED: &str = "inputs are recorded, so a workflow cannot borrow one; take an owned value, such as `String` for \
-                        `&str`";
+const BORROWED: &str = "a workflow cannot borrow an input, since inputs are recorded; take an owned value, such as \
+                        `String` instead of `&str`";
 
-pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Context>, Vec<Input>) {
+pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<ContextParam>, Vec<Input>) {
     shape(function, errors);
     let mut context = None;
     let mut inputs: Vec<Input> = Vec::new();
@@ -31,7 +32,7 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
                     Pat::Ident(pat) => Some(pat.ident.clone()),
                     _ => None,
                 };
-                context = Some(Context { ident, ty: (*reference.elem).clone() });
+                context = Some(ContextParam { ident, ty: (*reference.elem).clone() });
             }
             ty => {
                 check_type(ty, errors);
@@ -49,13 +50,13 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
     match &*typed.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
             if let Some(token) = &pat.mutability {
-                errors.at(token, "an input does not change; remove `mut`");
+                errors.at(token, "an input cannot change in a workflow; remove `mut`");
             }
             let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).collect();
             Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints })
         }
         pattern => {
-            errors.at(pattern, "an input is recorded by its name; name the parameter and take it apart in a `let`");
+            errors.at(pattern, "an input needs a name, since it is recorded; name it, and destructure it in a `let`");
             None
         }
     }
@@ -64,9 +65,9 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
 fn check_type(ty: &Type, errors: &mut Errors) {
     match ty {
         Type::ImplTrait(opaque) => {
-            errors.at(opaque, "an input needs one type, since it is recorded; write the type's name");
+            errors.at(opaque, "an input needs one type, since it is recorded; write the type's name instead of `impl`");
         }
-        // The words are a guess by the type's name; the refusal is not.
+        // The message guesses by the type's name; that it is refused does not depend on the guess.
         Type::Reference(reference) if named_context(&reference.elem) => {
             errors.at(reference, "the context must be the first parameter; move it to the front");
         }
@@ -78,36 +79,36 @@ fn check_type(ty: &Type, errors: &mut Errors) {
 fn shape(function: &Function, errors: &mut Errors) {
     let signature = &function.signature;
     if signature.asyncness.is_none() {
-        errors.at(signature.fn_token, "the steps of a workflow are awaited; write `async fn`");
+        errors.at(signature.fn_token, "a workflow awaits its steps; write `async fn`");
     }
     for param in &signature.generics.params {
         if !matches!(param, GenericParam::Lifetime(_)) {
             errors.at(
                 param,
-                "a workflow cannot be generic, since its values are recorded with their types; write one for each type",
+                "a workflow cannot be generic, since its values are recorded; write one function for each type",
             );
         }
     }
     if let Some(receiver) = signature.receiver() {
         errors.at(
             receiver,
-            "a workflow is a free function and has no `self`; what it needs comes with the context, as in `cx: &Context`",
+            "a workflow is a free function and has no `self`; take what it needs from the context, `cx: &Context`",
         );
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        errors.at(token, "a workflow cannot be `unsafe`, since a runtime calls it; wrap the unsafe part in a step");
+        errors.at(token, "a workflow cannot be `unsafe`, since a runtime calls it; move the unsafe part into a step");
     }
     if let Some(abi) = &signature.abi {
         errors.at(abi, "a workflow is an ordinary Rust function; remove `extern`");
     }
     if let Some(token) = &signature.constness {
-        errors.at(token, "a workflow runs, so it cannot be `const`");
+        errors.at(token, "a workflow cannot be `const`, since it runs steps; remove `const`");
     }
     if let Some(variadic) = &signature.variadic {
-        errors.at(variadic, "a workflow has a fixed number of inputs; take a `Vec`");
+        errors.at(variadic, "a workflow has a fixed number of inputs; take a `Vec` instead");
     }
     if let Some(semicolon) = &function.semicolon {
-        errors.at(semicolon, "a workflow needs a body of steps; what a model is to answer is an `#[agent]`");
+        errors.at(semicolon, "a workflow needs a body; write its steps, or use `#[agent]` to ask a model");
     }
 }
 
@@ -116,7 +117,10 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
     match &function.signature.output {
         ReturnType::Type(_, ty) => {
             if let Type::ImplTrait(opaque) = bare(ty) {
-                errors.at(opaque, "the output needs one type, since it is recorded; write the type's name");
+                errors.at(
+                    opaque,
+                    "the output needs one type, since it is recorded; write the type's name instead of `impl`",
+                );
                 return None;
             }
             if is_plain(ty) {

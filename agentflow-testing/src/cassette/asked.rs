@@ -3,7 +3,9 @@
 //! Whether pieces are wanted is no part of it, since that changes nothing about the answer. Neither is anything that
 //! changes without the request being another one, such as the line in which a tool was written.
 
-use agentflow::{Message, ModelRequest, Part, Role};
+use agentflow::Message;
+use agentflow::message::{Part, Role};
+use agentflow::model::ModelRequest;
 use serde_json::{Map, Value, json};
 
 use super::layout;

@@ -1,12 +1,12 @@
 //! The file: version 1 of the format, written for review and read strictly.
 //!
-//! Nothing is written twice: a tool's definition is in the file once, and a conversation that goes on from an earlier
+//! Nothing is written twice: a tool's definition is in the file once, and a conversation that continues from an earlier
 //! call names that call. What is read is put together again, so nothing else knows about it.
 
 use std::path::Path;
 use std::time::Duration;
 
-use agentflow::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
+use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -168,7 +168,7 @@ impl Call {
     }
 }
 
-/// Whose text a piece goes on with.
+/// Whose text a piece continues with.
 #[derive(Clone, Copy, PartialEq)]
 enum Channel {
     Text,
@@ -251,7 +251,7 @@ pub(super) fn write(tape: &Tape) -> Result<String, String> {
     Ok(layout::document(&Node::Fields(fields)))
 }
 
-/// The newest earlier call that a conversation goes on from, its answer included, and the messages after that.
+/// The newest earlier call that a conversation continues from, its answer included, and the messages after that.
 fn continued<'m>(before: &[Call], messages: &'m [Value]) -> (Option<usize>, &'m [Value]) {
     for (at, call) in before.iter().enumerate().rev() {
         if let Some(rest) = history(call).and_then(|history| messages.strip_prefix(history.as_slice())) {

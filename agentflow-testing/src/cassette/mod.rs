@@ -14,7 +14,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentflow::{Model, ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema, Runtime};
+use agentflow::model::{ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema};
+use agentflow::{Model, Runtime};
 
 use self::tape::Shared;
 
@@ -181,7 +182,7 @@ impl Cassette {
         self.shared.is_recording()
     }
 
-    /// What was not as recorded so far. Entries that are left are not among it: the run may still go on.
+    /// What was not as recorded so far. Entries that are left are not among it: the run may still continue.
     pub fn failures(&self) -> Vec<String> {
         self.shared.failures()
     }

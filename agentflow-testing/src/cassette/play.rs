@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use agentflow::{Model, ModelError, ModelEvent, ModelRequest, ModelStream};
+use agentflow::Model;
+use agentflow::model::{ModelError, ModelEvent, ModelRequest, ModelStream};
 use futures_util::Stream;
 
 use super::format::Came;

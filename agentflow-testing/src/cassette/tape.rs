@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentflow::{Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema};
+use agentflow::Model;
+use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema};
 
 use super::asked::Asked;
 use super::format::{self, Call, Came, Order, OutputModeAsked, Tape};

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentflow::{Context, Event, EventKind, MemoryStore, RunId, Store};
+use agentflow::event::EventKind;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Context, Event, RunId};
 use futures_util::FutureExt;
 
 /// Counts the effects of steps: a body, or the stand-in for the service that it calls, says `effects.note(cx)` where its

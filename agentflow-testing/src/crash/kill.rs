@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// Kills a process at random moments and starts it again until it ends by itself; what it then prints must be what it
 /// prints when nobody kills it.
 ///
-/// The command starts a run in a store, or takes up the one that is there, and prints what it came to. On Unix the
+/// The command starts a run in a store, or resumes the one that is there, and prints its outcome. On Unix the
 /// process is killed with SIGKILL, elsewhere with what [`Child::kill`] does.
 ///
 /// ```no_run

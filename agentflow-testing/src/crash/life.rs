@@ -7,17 +7,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::path::StepPath;
+use agentflow::run::Events;
+use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::Value;
-use agentflow::{
-    Error, Event, EventKind, Events, MemoryStore, PauseReason, RunId, Runtime, RuntimeBuilder, StepPath, Store,
-};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::{Error, Event, RunId, Runtime};
 use futures_util::StreamExt;
 
 use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
 
-/// What an operator does about a step that a crash cut short and that may not simply run again.
+/// What an operator does about a step that a crash interrupted and that may not simply run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Interruption {
@@ -87,7 +90,7 @@ pub(super) async fn live(
         () = store.died() => return life(LifeEnd::Crashed),
         begun = begun => begun.map_err(|error| match anew {
             true => format!("the run could not be started: {error}"),
-            false => format!("the run could not be taken up: {error}"),
+            false => format!("the run could not be resumed: {error}"),
         })?,
         () = tokio::time::sleep(world.patience) => return Err("beginning the run hangs".to_owned()),
     };
@@ -138,7 +141,7 @@ async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -
 async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
     let drained = async { while events.next().await.is_some() {} };
     let ended = tokio::time::timeout(patience, drained).await;
-    ended.map_err(|_| "the run was dropped and something of it goes on".to_owned())
+    ended.map_err(|_| "the run was dropped and something of it continues".to_owned())
 }
 
 struct Driven<'a> {
@@ -149,7 +152,7 @@ struct Driven<'a> {
     asking: BTreeMap<String, Option<Duration>>,
     /// All that have asked.
     asked: BTreeSet<String>,
-    /// Steps that a crash cut short.
+    /// Steps that a crash interrupted.
     cut_short: BTreeSet<String>,
     /// The run waits for a decision about those.
     waits: bool,
@@ -240,7 +243,7 @@ impl Driven<'_> {
         let mut problems = Vec::new();
         let mut done = false;
         for node in std::mem::take(&mut self.cut_short) {
-            let path: StepPath = node.parse().map_err(|error: agentflow::StepPathError| error.to_string())?;
+            let path: StepPath = node.parse().map_err(|error: agentflow::path::StepPathError| error.to_string())?;
             let decided = match (self.world.decide)(&path) {
                 Interruption::Retry => self.runtime.retry(self.run, &node, OPERATOR).await,
                 Interruption::Cancel => self.runtime.cancel(self.run, "a step was interrupted").await,

@@ -1,4 +1,4 @@
-//! Crash injection: a run is stopped at every write of its journal, taken up again, and must come to the same end.
+//! Crash injection: a run is stopped at every write of its journal, resumed, and must come to the same end.
 //!
 //! It replaces the store's last step and nothing else: the real machine, driver and runtime run.
 
@@ -15,10 +15,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow::{
-    Agent, Event, EventKind, Inputs, IntoInputs, MemoryStore, NodeValue, RunId, RunRequest, RuntimeBuilder, StepPath,
-    Store, Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::event::EventKind;
+use agentflow::path::StepPath;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::value::NodeValue;
+use agentflow::workflow::{Inputs, IntoInputs};
+use agentflow::{Agent, Event, RunId, Workflow};
 
 pub use self::effects::EffectLog;
 pub use self::kill::{KillReport, KillTest};
@@ -154,7 +158,7 @@ impl CrashTest {
         self
     }
 
-    /// Crashes also the run that was taken up, at each of its writes: the square of the runs.
+    /// Crashes also the run that was resumed, at each of its writes: the square of the runs.
     pub fn twice(mut self) -> Self {
         self.twice = true;
         self
@@ -168,7 +172,7 @@ impl CrashTest {
         self
     }
 
-    /// Makes all the runs. Dropping the future ends the one that is going on.
+    /// Makes all the runs. Dropping the future ends the one that is running.
     ///
     /// # Panics
     /// At the first breach, with what was wrong and the journal.
@@ -192,7 +196,7 @@ impl CrashTest {
             let once = self.lives(&[cut]).await;
             asked.extend(once.questions());
             self.judge(&mut report, &[cut], &once, &expected);
-            // A crash at the last write may leave nothing to take up.
+            // A crash at the last write may leave nothing to resume.
             for second in cuts(if self.twice && once.crashes > 0 { once.writes } else { 0 }) {
                 let twice = self.lives(&[cut, second]).await;
                 asked.extend(twice.questions());

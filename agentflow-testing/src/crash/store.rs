@@ -3,13 +3,12 @@
 //! It decides nothing and keeps nothing itself: what is kept is in the `MemoryStore` below, which outlives it.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::{
-    Append, BoxFuture, Epoch, Event, MemoryStore, MessageId, RunFilter, RunId, RunRecord, Snapshot, Store, StoreError,
-    StoreMessage,
-};
+use agentflow::store::{Append, Epoch, MemoryStore, MessageId, Snapshot, Store, StoreError};
+use agentflow::{Event, RunId, async_trait};
 use tokio::sync::watch;
 
 /// On which side of a write the process ends.
@@ -68,38 +67,32 @@ impl CrashStore {
         let _ = self.process.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    fn write<T: Send + 'static>(
-        &self,
-        write: impl FnOnce(&MemoryStore) -> BoxFuture<'static, Result<T, StoreError>>,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
-        if *self.process.dead.borrow() {
-            return never();
+    /// A write that counts as a place to crash.
+    async fn write<T: Send>(&self, write: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+        if self.is_dead() {
+            return pending().await;
         }
         let number = self.process.writes.fetch_add(1, Ordering::SeqCst) + 1;
         match self.process.cut {
             Some(cut) if cut.write == number => {
                 if cut.side == Side::After {
-                    // A `MemoryStore` writes when it is called; the future only says so.
-                    drop(write(&self.kept));
+                    drop(write.await);
                 }
                 self.process.dead.send_replace(true);
-                never()
+                pending().await
             }
-            _ => write(&self.kept),
+            _ => write.await,
         }
     }
 
-    fn other<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&MemoryStore) -> BoxFuture<'static, Result<T, StoreError>>,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
-        if *self.process.dead.borrow() { never() } else { act(&self.kept) }
+    /// Anything else that changes what is kept.
+    async fn other<T: Send>(&self, act: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+        if self.is_dead() { pending().await } else { act.await }
     }
-}
 
-/// What a process that has ended says.
-fn never<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
-    Box::pin(std::future::pending())
+    fn is_dead(&self) -> bool {
+        *self.process.dead.borrow()
+    }
 }
 
 impl fmt::Debug for CrashStore {
@@ -108,81 +101,51 @@ impl fmt::Debug for CrashStore {
     }
 }
 
-impl Store for CrashStore {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.write(|kept| kept.create(run, events))
+// A process that has ended changes nothing any more. It may read: what it does next would have to be written first.
+#[async_trait]
+impl agentflow::StoreLayer for CrashStore {
+    fn inner(&self) -> &dyn Store {
+        &self.kept
     }
 
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.other(|kept| kept.open(run))
+    /// Each life is a process of its own.
+    fn identity(&self) -> Option<String> {
+        None
     }
 
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.other(|kept| kept.close(run, epoch))
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.write(self.kept.create(run, events)).await
     }
 
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.write(|kept| kept.append(run, epoch, append))
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.write(self.kept.append(run, epoch, append)).await
     }
 
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.write(|kept| kept.amend(run, after, events))
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.write(self.kept.amend(run, after, events)).await
     }
 
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        self.other(|kept| kept.read(run, after, limit))
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.write(self.kept.put_snapshot(run, epoch, snapshot)).await
     }
 
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.write(|kept| kept.put_snapshot(run, epoch, snapshot))
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        self.other(self.kept.open(run)).await
     }
 
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.other(|kept| kept.snapshot(run))
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.other(self.kept.close(run, epoch)).await
     }
 
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        self.other(|kept| kept.record(run))
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        self.other(self.kept.put_definition(hash, graph)).await
     }
 
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.other(|kept| kept.list(filter))
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        self.other(self.kept.send(run, message)).await
     }
 
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.other(|kept| kept.put_definition(hash, graph))
-    }
-
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.other(|kept| kept.definition(hash))
-    }
-
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.other(|kept| kept.send(run, message))
-    }
-
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.other(|kept| kept.receive(run, epoch))
-    }
-
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.other(|kept| kept.inbox())
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.other(|kept| kept.outcome(message))
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.other(|kept| kept.withdraw(message))
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.other(self.kept.withdraw(message)).await
     }
 }

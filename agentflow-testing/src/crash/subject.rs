@@ -1,11 +1,13 @@
-//! What a crash test runs: a workflow or an agent, begun and taken up in the same words.
+//! What a crash test runs: a workflow or an agent, begun and resumed in the same words.
 
-use agentflow::{
-    Agent, BoxFuture, Error, Events, Inputs, IntoInputs, NodeValue, Result, RunHandle, RunId, RunRequest, Runtime,
-    Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::model::BoxFuture;
+use agentflow::run::Events;
+use agentflow::value::NodeValue;
+use agentflow::workflow::{Inputs, IntoInputs};
+use agentflow::{Agent, Error, Result, RunHandle, RunId, Runtime, Workflow};
 
-/// Something that can be run, stopped, and taken up again.
+/// Something that can be run, stopped, and resumed.
 pub(super) trait Subject: Send + Sync {
     fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
@@ -15,7 +17,7 @@ pub(super) trait Subject: Send + Sync {
     fn name(&self) -> String;
 }
 
-/// A run that goes on.
+/// A run that continues.
 pub(super) trait Alive: Send {
     fn events(&self) -> Events;
 

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Effects, Event, EventKind, RunCompleted};
+use agentflow::Event;
+use agentflow::event::{EventKind, RunCompleted};
+use agentflow::tool::Effects;
 
 use crate::check::check_events;
 
@@ -106,7 +108,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 last.insert(key, Last::Failed { at });
             }
             EventKind::ToolFailed { result, .. } => {
-                if result.status == agentflow::ToolStatus::Interrupted {
+                if result.status == agentflow::message::ToolStatus::Interrupted {
                     steps.entry(path.clone()).or_default().interrupted += 1;
                     interrupted.insert(path);
                 }

@@ -1,4 +1,4 @@
-//! Whether a store keeps the rules of the `Store` trait. It knows no store, and looks at none but through the trait.
+//! Tests whether a store keeps the rules of the `Store` trait. It knows no store and uses nothing but the trait.
 
 mod random;
 mod rules;
@@ -6,36 +6,43 @@ mod rules;
 use std::sync::Arc;
 
 use agentflow::serde_json::{self, Value, json};
-use agentflow::{Epoch, Event, RunId, RunRecord, Store, StoreError, StoreErrorKind};
+use agentflow::store::{Append, Epoch, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
+use agentflow::{Event, RunId};
 
-/// Checks a store against the rules of the `Store` trait, for whoever writes one.
+/// Tests a store against the rules of the [`Store`] trait, for whoever writes one.
 ///
-/// `new` makes an empty store; it is called for each rule. What is checked: creating, opening, appending and fencing;
+/// `new` makes an empty store; it is called for each rule. The rules cover creating, opening, appending and fencing;
 /// reading in pages; records, lists and filters; snapshots, definitions and messages; random sequences of requests
 /// against a plain model; and several writers at the same time, of whom never two write after each other's opening.
+///
+/// Rules of an optional part are skipped when the store does not have it, which its methods say: `send` fails as
+/// `unsupported`, or what was put in is not there. The result names the parts that were skipped; a store that has all
+/// of them asserts that:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use agentflow::MemoryStore;
+/// use agentflow::store::MemoryStore;
 /// use agentflow_testing::check_store;
 ///
-/// check_store(|| async { MemoryStore::new() }).await;
+/// let checked = check_store(|| async { MemoryStore::new() }).await;
+/// assert_eq!(checked.skipped(), []);
 /// # }
 /// ```
 ///
 /// # Panics
 /// At the first rule that is broken, with what was expected.
-pub async fn check_store<S, F, Fut>(new: F)
+pub async fn check_store<S, F, Fut>(new: F) -> StoreCheck
 where
     S: Store,
     F: Fn() -> Fut,
     Fut: Future<Output = S>,
 {
+    let skipped = skipped(&new().await).await;
+    let tested = async |rule| Tested { store: Arc::new(new().await), rule, skipped: skipped.clone() };
     macro_rules! check {
         ($($rule:ident),+ $(,)?) => {$(
-            let store: Arc<dyn Store> = Arc::new(new().await);
-            rules::$rule(&Tested { store, rule: stringify!($rule) }).await;
+            rules::$rule(&tested(stringify!($rule)).await).await;
         )+};
     }
     check!(
@@ -50,59 +57,129 @@ where
         a_closed_run_can_be_opened,
         the_record_follows_from_the_events,
         lists_are_filtered_and_the_newest_is_first,
-        the_last_snapshot_is_kept,
-        definitions_are_kept_under_their_hash,
-        messages_wait_in_order_until_they_have_an_outcome,
-        a_message_that_is_taken_back_has_no_effect,
-        a_run_that_has_ended_is_left_alone,
+        a_run_that_has_ended_is_not_opened,
         amending_is_one_commit_at_the_end_of_a_journal,
         every_kind_of_text_is_kept,
         many_runs_at_the_same_time,
     );
+    if !skipped.contains(&StorePart::Snapshots) {
+        check!(the_last_snapshot_is_kept);
+    }
+    if !skipped.contains(&StorePart::Definitions) {
+        check!(definitions_are_kept_under_their_hash);
+    }
+    if !skipped.contains(&StorePart::Messages) {
+        check!(
+            messages_wait_in_order_until_they_have_an_outcome,
+            a_message_that_is_taken_back_has_no_effect,
+            a_run_that_has_ended_takes_no_messages,
+        );
+    }
     for seed in 0..12 {
-        let store: Arc<dyn Store> = Arc::new(new().await);
-        random::requests(&Tested { store, rule: "random requests do what a plain model does" }, seed).await;
+        random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
     for seed in 0..4 {
-        let store: Arc<dyn Store> = Arc::new(new().await);
-        random::writers(&Tested { store, rule: "two writers of a run never both commit" }, seed).await;
+        random::writers(&tested("two writers of a run never both commit").await, seed).await;
     }
+    StoreCheck { skipped }
 }
 
-/// Checks that a store that lasts has everything again after it was dropped and opened anew.
+/// Tests that a store that outlives its process has everything again after it was dropped and opened anew. Optional
+/// parts are skipped as in [`check_store`], which tests everything else.
 ///
 /// `open` opens the same place each time; before the first call it is empty.
 ///
 /// # Panics
 /// At the first rule that is broken, with what was expected.
-pub async fn check_store_reopened<S, F, Fut>(open: F)
+pub async fn check_store_reopened<S, F, Fut>(open: F) -> StoreCheck
 where
     S: Store,
     F: Fn() -> Fut,
     Fut: Future<Output = S>,
 {
-    let tested = async |rule| Tested { store: Arc::new(open().await), rule };
-    let epoch = rules::fill(&tested("what was acknowledged is there again").await).await;
-    rules::is_filled(&tested("what was acknowledged is there again").await, epoch).await;
+    let skipped = skipped(&open().await).await;
+    let tested = async |rule| Tested { store: Arc::new(open().await), rule, skipped: skipped.clone() };
+    let rule = "what was acknowledged is there again";
+    let epoch = rules::fill(&tested(rule).await).await;
+    rules::is_filled(&tested(rule).await, epoch).await;
     // Two handles on one place, as of two programs.
     let rule = "of two handles on one place only one commits";
     let (one, other) = (tested(rule).await, tested(rule).await);
+    if one.has(StorePart::Messages) {
+        assert!(one.store.is_shared(), "{rule}: a store that takes messages of other processes says so in `is_shared`");
+    }
     random::handles(&one, &other).await;
+    StoreCheck { skipped }
 }
 
-/// A store and the rule it is held against.
+/// A store that kept all rules of the parts that it has; returned by [`check_store`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreCheck {
+    skipped: Vec<StorePart>,
+}
+
+impl StoreCheck {
+    /// The optional parts that the store does not have, and that were not tested.
+    pub fn skipped(&self) -> &[StorePart] {
+        &self.skipped
+    }
+}
+
+/// An optional part of a [`Store`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum StorePart {
+    /// `put_snapshot` and `snapshot`.
+    Snapshots,
+    /// `put_definition` and `definition`.
+    Definitions,
+    /// `send`, `receive`, `inbox`, `outcome` and `withdraw`.
+    Messages,
+}
+
+/// The parts that a store does not have, from what its methods answer about a run that is made for it.
+async fn skipped(store: &dyn Store) -> Vec<StorePart> {
+    let (id, rule) = (run("parts"), "the optional parts of a store");
+    let ok = |done: Result<(), StoreError>| done.unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let epoch = store.create(&id, vec![started(&id, "parts", 0)]).await;
+    let epoch = epoch.unwrap_or_else(|error| panic!("{rule}: a run should have been created, but: {error}"));
+    ok(store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "parts", 0)])).await);
+    ok(store.put_definition("parts", "{}".to_owned()).await);
+    let snapshot = store.snapshot(&id).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let definition = store.definition("parts").await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let sent = store.send(&id, "{}".to_owned()).await;
+    let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "it was for a look"}));
+    ok(store.append(&id, epoch, Append::new(1, vec![end])).await);
+    let mut skipped = Vec::new();
+    skipped.extend(snapshot.is_none().then_some(StorePart::Snapshots));
+    skipped.extend(definition.is_none().then_some(StorePart::Definitions));
+    match sent {
+        Ok(_) => {}
+        Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Messages),
+        Err(error) => panic!("{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"),
+    }
+    skipped
+}
+
+/// A store, and the rule that it is tested against.
 pub(crate) struct Tested {
     store: Arc<dyn Store>,
     rule: &'static str,
+    skipped: Vec<StorePart>,
 }
 
 impl Tested {
-    /// What a request must come to.
+    /// Whether the store has an optional part.
+    fn has(&self, part: StorePart) -> bool {
+        !self.skipped.contains(&part)
+    }
+
+    /// A request must be done.
     fn ok<T>(&self, done: Result<T, StoreError>, what: &str) -> T {
         done.unwrap_or_else(|error| panic!("{}: {what} should have been done, but: {error}", self.rule))
     }
 
-    /// What a request must fail with.
+    /// A request must fail.
     fn fails<T>(&self, done: Result<T, StoreError>, kind: StoreErrorKind, what: &str) {
         match done {
             Ok(_) => panic!("{}: {what} should have failed as `{kind}`, but was done", self.rule),
@@ -151,7 +228,7 @@ fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Even
 fn started(run: &RunId, name: &str, time: u64) -> Event {
     let workflow = json!({"name": name, "definition": "d1", "input": {"text": "in"}});
     let mut event = event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
-    event.time = agentflow::Timestamp::from_millis(1_700_000_000_000 + time);
+    event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event
 }
 

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use agentflow::{Append, Epoch, Event, EventKind, StoreErrorKind};
+use agentflow::Event;
+use agentflow::event::EventKind;
+use agentflow::store::{Append, Epoch, StoreErrorKind};
 use fastrand::Rng;
 use futures_util::future::join_all;
 

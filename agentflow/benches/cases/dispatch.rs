@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use agentflow::serde::{Deserialize, Serialize, de::DeserializeOwned};
-use agentflow::{Context, ToolRef, serde_json, tool, tools};
+use agentflow::tool::ToolRef;
+use agentflow::{Context, serde_json, tool, tools};
 use futures_util::FutureExt;
 use schemars::JsonSchema;
 

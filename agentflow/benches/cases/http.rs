@@ -4,9 +4,10 @@
 
 use std::sync::Once;
 
-use agentflow::openai_chat::OpenAiChat;
+use agentflow::model::Secret;
+use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{Runtime, Secret, serde_json, tools};
+use agentflow::{Runtime, serde_json, tools};
 
 use super::{Case, dispatch, server, step};
 

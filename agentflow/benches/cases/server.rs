@@ -11,7 +11,7 @@ pub(crate) fn serve(content_type: &'static str, mut answer: impl FnMut() -> Arc<
     let address = listener.local_addr().expect("the listener has an address");
     thread::spawn(move || {
         for connection in listener.incoming().flatten() {
-            // A broken connection is for the client to notice; the next one goes on where it stopped.
+            // A broken connection is for the client to notice; the next one continues where it stopped.
             let _ = converse(&connection, content_type, &mut answer);
         }
     });

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use agentflow::agent::Limits;
+use agentflow::event::EventSink;
+use agentflow::message::{Conversation, Part, Role, ToolCall, ToolResult, ToolStatus};
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::serde::Deserialize;
-use agentflow::{
-    Agent, Conversation, Event, EventSink, FnTool, Limits, Message, Model, ModelEvent, ModelInfo, ModelRequest,
-    ModelResponse, ModelStream, Part, Role, Runtime, ToolCall, ToolDefinition, ToolManifest, ToolResult, ToolStatus,
-    serde_json, tools,
-};
+use agentflow::tool::{FnTool, ToolDefinition, ToolManifest};
+use agentflow::{Agent, Event, Message, Model, Runtime, serde_json, tools};
 use futures_util::StreamExt;
 use futures_util::stream;
 
@@ -86,7 +87,7 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
             }
             other => unreachable!("the model was offered no `{other}`"),
         };
-        ToolResult { call_id: call.id.clone(), name: call.name.clone(), status: ToolStatus::Success, output }
+        ToolResult::new(call, ToolStatus::Success, output)
     }
 }
 

@@ -6,7 +6,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use agentflow::{Model, ModelEvent, ModelRequest, Secret, serde_json};
+use agentflow::model::{ModelEvent, ModelRequest, Secret};
+use agentflow::{Model, serde_json};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -43,19 +44,20 @@ pub(crate) fn cases() -> Vec<Case> {
     let key = || Secret::new("key");
     vec![
         case("openai-chat", &CHAT, |url| {
-            let builder = agentflow::openai_chat::OpenAiChat::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::openai_chat::OpenAiChat::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("openai-responses", &RESPONSES, |url| {
-            let builder = agentflow::openai_responses::OpenAiResponses::builder("bench").base_url(url).api_key(key());
+            let builder =
+                agentflow::model::openai_responses::OpenAiResponses::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("anthropic", &ANTHROPIC, |url| {
-            let builder = agentflow::anthropic::Anthropic::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::anthropic::Anthropic::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("gemini", &GEMINI, |url| {
-            let builder = agentflow::gemini::Gemini::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::gemini::Gemini::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
     ]

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use agentflow::{Builder, Handle, Node, Runtime, Workflow, serde_json};
+use agentflow::workflow::{Builder, Handle, Node};
+use agentflow::{Runtime, Workflow, serde_json};
 use tokio::task::JoinSet;
 
 use super::Case;

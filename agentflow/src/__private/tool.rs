@@ -77,7 +77,7 @@ impl LinkedTool {
         };
         let parameters = parameters_schema(self.parameters);
         let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
-        definition.source = Some(SourceLocation { file: self.file.into(), line: self.line });
+        definition.source = Some(SourceLocation::new(self.file, self.line));
         definition
     }
 }
@@ -137,7 +137,7 @@ pub struct Body {
     call: CallFn,
 }
 
-/// One trait for each number of parameters, so that a type that cannot be a parameter is told once and at its place.
+/// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its place.
 macro_rules! tool_fn {
     ($ToolFn:ident $($T:ident)*) => {
         pub trait $ToolFn: Sized + 'static {

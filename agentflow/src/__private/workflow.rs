@@ -1,11 +1,11 @@
 //! What the expansion of `#[workflow]` names.
 
 pub use crate::run::Approval;
-pub use crate::workflow::callee::{Callee, CalleeKind};
+pub use crate::workflow::callee::{Callee, CalleeKind, function_id};
 pub use crate::workflow::expansion::{
     LinkedWorkflow, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
     WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
-    WorkflowReturn, WorkflowTypes, function_id, never, not_this_arm, of_type,
+    WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type,
 };
 pub use crate::workflow::same::{Arms, Branches, arms, branches};
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

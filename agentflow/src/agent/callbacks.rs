@@ -24,7 +24,7 @@ macro_rules! callbacks {
         /// # async fn main() -> agentflow::Result<()> {
         /// let agent = Agent::new(ScriptedModel::new([Turn::text("hello")]))
         ///     .before_model(|step| {
-        ///         step.request.settings = agentflow::ModelSettings::default().temperature(0.0).into();
+        ///         step.request.settings = agentflow::model::ModelSettings::default().temperature(0.0).into();
         ///         Ok(Flow::Continue)
         ///     })
         ///     .after_agent(|_, completed| {

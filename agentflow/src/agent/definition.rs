@@ -17,7 +17,7 @@ const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in i
 
 /// What an `#[agent]` function is: the name, the instruction as it is written, the options.
 ///
-/// `NAME::definition()` is the one of a function `NAME`; [`Registry::agents`](crate::Registry::agents) has all that are
+/// `NAME::definition()` is the one of a function `NAME`; [`Runtime::agents`](crate::Runtime::agents) has all that are
 /// linked into the program.
 ///
 /// ```
@@ -50,7 +50,7 @@ impl AgentDefinition {
         Self { name, instruction, file, line, options }
     }
 
-    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::RuntimeBuilder::agent_model).
+    /// The name: in events, and for [`RuntimeBuilder::agent_model`](crate::runtime::RuntimeBuilder::agent_model).
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -72,7 +72,7 @@ impl AgentDefinition {
 
     /// Where the attribute stands.
     pub fn source(&self) -> SourceLocation {
-        SourceLocation { file: self.file.into(), line: self.line }
+        SourceLocation::new(self.file, self.line)
     }
 
     /// The agent that answers one call in a context: everything but its output type.

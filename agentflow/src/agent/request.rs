@@ -7,7 +7,7 @@ use crate::event::RunId;
 use crate::message::Conversation;
 use crate::run::{RunHandle, RunResult};
 
-/// What a run is asked. A text, a [`Message`] or a [`Conversation`] turns into one by itself.
+/// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
 ///
 /// ```
 /// use agentflow::RunRequest;

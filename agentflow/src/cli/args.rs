@@ -126,7 +126,7 @@ pub(super) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Take up a run that has not ended, with the workflows of this program
+    /// Resume a run that has not ended, with the workflows of this program
     Resume {
         /// The run's id
         run: String,
@@ -147,7 +147,7 @@ pub(super) enum RunsCommand {
         /// The run's id
         run: String,
     },
-    /// Let a paused run go on where it is being executed
+    /// Let a paused run continue where it is being executed
     Unpause {
         /// The run's id
         run: String,
@@ -231,7 +231,7 @@ pub(super) struct ModelArgs {
     /// The longest wait between two pieces of an answer
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) idle_timeout: Option<Duration>,
-    /// How often a model call that failed before its first piece is made again [default: 2]
+    /// How often a model call that failed before its first piece is retried [default: 2]
     #[arg(long, value_name = "N")]
     pub(super) max_retries: Option<u32>,
 }

@@ -141,18 +141,13 @@ fn tokens(usage: &Usage) -> String {
     )
 }
 
-/// A provider that says nothing about tokens is told apart from one that counted none.
+/// A provider that says nothing about tokens is distinguished from one that counted none.
 fn is_known(usage: &Usage) -> bool {
     usage.raw.is_some() || usage.input_tokens > 0 || usage.output_tokens > 0
 }
 
 fn ok(call: &ToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id.clone(),
-        name: call.name.clone(),
-        status: ToolStatus::Success,
-        output: "\"ok\"".to_owned(),
-    }
+    ToolResult::new(call, ToolStatus::Success, "\"ok\"")
 }
 
 /// The arguments as JSON, or as the text they are when they are no JSON.

@@ -22,7 +22,7 @@
 //!   from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable", "key_names",
 //!   "key_from", "problem"}`.
 //! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
-//!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and goes on until an
+//!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and continues until an
 //!   answer asks for no tool or N answers were given. With `--json` one object a turn:
 //!   `{"text", "reasoning", "tool_calls": [{"id", "name", "arguments"}], "stop_reason", "usage": {"input_tokens",
 //!   "output_tokens", "cached_tokens", "reasoning_tokens"}}`, or `{"error": {"kind", "status", "provider_code",
@@ -39,7 +39,7 @@
 //!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. A run that another process executes is told through the store. `resume` needs the run's
 //!   workflow to be linked into the program; everything else works with any `agentwf`.
 //!
-//! `--model` is a [`ModelRef`](crate::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
+//! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
 //! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
 //! `models` says from which variable. A host with providers or keys of its own passes its runtime to [`run_with`].
 //!
@@ -51,7 +51,7 @@
 //! | 1 | failed; one sentence on standard error, or the error object with `call --json` |
 //! | 2 | the command line is wrong |
 //! | 130 | stopped by Ctrl-C, also where the parent ignores it (`nohup`, a shell's background job); `run` says what was done until then. A second Ctrl-C does not wait for the end |
-//! | 141 | standard output was closed by its reader; a run is cancelled, one with a store left to be taken up |
+//! | 141 | standard output was closed by its reader; a run is cancelled, one with a store left to be resumed |
 //!
 //! Whatever models, tools, servers and other operators wrote is shown in lines that cannot move the cursor, end early or
 //! turn the writing around: such characters are escapes, `\u{1b}`, and `\u001b` in JSON. The answer of `call` and `run` and

@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::ModelArgs;
 use super::output::Stop;
-use crate::model::anthropic::{self, Anthropic};
-use crate::model::gemini::{self, Gemini};
-use crate::model::openai_chat::{self, OpenAiChat};
-use crate::model::openai_responses::{self, OpenAiResponses};
-use crate::model::{HttpSettings, Model, ModelRef, ModelSettings};
+use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;
 
@@ -30,31 +26,31 @@ pub(super) fn open(host: &Runtime, args: &ModelArgs) -> Result<Arc<dyn Model>, S
         }
         return Ok(host.model(&reference)?);
     }
-    macro_rules! built {
-        ($builder:expr) => {{
-            let mut builder = $builder.http(http(args)).secrets(Arc::clone(&host.host().secrets));
-            if let Some(url) = &args.base_url {
-                builder = builder.base_url(url.as_str());
-            }
-            Ok(Arc::new(builder.build()?))
-        }};
-    }
-    match reference.provider() {
-        anthropic::PROVIDER => built!(Anthropic::builder(reference.model())),
-        gemini::PROVIDER => built!(Gemini::builder(reference.model())),
-        openai_chat::PROVIDER => built!(OpenAiChat::builder(reference.model())),
-        openai_responses::PROVIDER => built!(OpenAiResponses::builder(reference.model())),
+    let known = provider_named(reference.provider());
+    let Some((provider, adapter)) = known.and_then(|provider| Some((provider, provider.adapter?))) else {
         // It says which adapters there are.
-        _ => Ok(host.model(&reference)?),
-    }
+        return Ok(host.model(&reference)?);
+    };
+    let mut server = ServerBuilder::new(provider);
+    (server.http, server.secrets) = (http(args), Arc::clone(&host.host().secrets));
+    server.base_url.clone_from(&args.base_url);
+    Ok((adapter.open)(reference.model().into(), server)?)
 }
 
 fn http(args: &ModelArgs) -> HttpSettings {
     let mut http = HttpSettings::default();
-    http.total_timeout = args.timeout.unwrap_or(http.total_timeout);
-    http.first_byte_timeout = args.first_byte_timeout.unwrap_or(http.first_byte_timeout);
-    http.idle_timeout = args.idle_timeout.unwrap_or(http.idle_timeout);
-    http.max_retries = args.max_retries.unwrap_or(http.max_retries);
+    if let Some(longest) = args.timeout {
+        http = http.total_timeout(longest);
+    }
+    if let Some(longest) = args.first_byte_timeout {
+        http = http.first_byte_timeout(longest);
+    }
+    if let Some(longest) = args.idle_timeout {
+        http = http.idle_timeout(longest);
+    }
+    if let Some(retries) = args.max_retries {
+        http = http.max_retries(retries);
+    }
     http
 }
 

@@ -10,7 +10,7 @@ use super::output::{BAD, DIM, GOOD, counted, note, short};
 use crate::event::{Event, EventKind, ModelDelta};
 use crate::model::Usage;
 
-/// Shows a run's events while it goes on.
+/// Shows a run's events while it runs.
 pub(super) struct Progress {
     /// `None` where there is no terminal.
     bar: Option<ProgressBar>,

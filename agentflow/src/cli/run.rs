@@ -151,7 +151,7 @@ impl fmt::Display for Done {
             }
             if calls.cut_short > 0 {
                 let calls = counted(calls.cut_short, "call");
-                write!(f, ", {calls} of {name} cut short (whether it had its effect is unknown)")?;
+                write!(f, ", {calls} of {name} interrupted (whether it had its effect is unknown)")?;
             }
         }
         write!(f, ", {} tokens in, {} out", self.usage.input_tokens, self.usage.output_tokens)

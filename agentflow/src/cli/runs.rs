@@ -1,4 +1,4 @@
-//! `runs`: the runs of a store file: listed, shown, taken up, and told what to do.
+//! `runs`: the runs of a store file: listed, shown, resumed, and told what to do.
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +45,8 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
     let by = || std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned());
     match command {
         RunsCommand::List { status, name, limit, json } => {
-            let filter = RunFilter { status, name: name.map(Into::into), limit: Some(limit) };
+            let filter = status.into_iter().fold(RunFilter::new().limit(limit), RunFilter::status);
+            let filter = name.into_iter().fold(filter, RunFilter::name);
             list(runtime, filter, json).await
         }
         RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,

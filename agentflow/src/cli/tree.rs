@@ -16,12 +16,12 @@ use crate::text::{OneLine, head};
 /// How much of what a question is about is shown, in bytes.
 const ABOUT: usize = 4096;
 
-/// Shows a run's events while it goes on.
+/// Shows a run's events while it runs.
 pub(super) struct Tree {
     shown: bool,
     /// `None` where there is no terminal.
     bars: Option<MultiProgress>,
-    /// The nodes that are going on, by their path.
+    /// The running nodes, by their path.
     running: BTreeMap<String, ProgressBar>,
     store: Option<PathBuf>,
 }
@@ -60,8 +60,8 @@ impl Tree {
                 self.end(&path, format_args!("answered by {}: {}", short(by), short(answer.as_str())));
             }
             EventKind::RunPaused { reason } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
-            EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}taken up{DIM:#}")),
-            EventKind::RunResumed { .. } => self.say(format_args!("{DIM}goes on{DIM:#}")),
+            EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}resumed{DIM:#}")),
+            EventKind::RunResumed { .. } => self.say(format_args!("{DIM}continues{DIM:#}")),
             EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {}", short(model))),
             EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", short(&call.name))),
             _ => {}

@@ -115,13 +115,13 @@ pub(super) struct Follow<'a> {
     pub(super) kept: bool,
     /// Whether events are printed as JSON.
     pub(super) events: bool,
-    /// Where a run was that was taken up.
+    /// Where a run was that was resumed.
     pub(super) before: Option<RunReport>,
     /// Watched since before the run began.
     pub(super) ctrl_c: oneshot::Receiver<()>,
 }
 
-/// Shows a run until its end; of one that was taken up, what is new, and what it had asked `before`. When Ctrl-C is
+/// Shows a run until its end; of one that was resumed, what is new, and what it had asked `before`. When Ctrl-C is
 /// pressed or nobody reads its events, a run in memory is cancelled; one with a store is left as it is and can be taken
 /// up.
 pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
@@ -145,7 +145,7 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
                     if kept {
                         tree.clear();
                         handle.abandon();
-                        note(format_args!("stopped; go on with: runs resume {id}{}", store_argument(store)));
+                        note(format_args!("stopped; continue with: runs resume {id}{}", store_argument(store)));
                         return Err(Stop::Interrupted);
                     }
                     // It may have ended meanwhile.

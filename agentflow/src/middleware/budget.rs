@@ -16,7 +16,7 @@ use crate::model::{ModelResponse, StopReason};
 /// ```
 /// use agentflow::middleware::token_budget;
 /// use agentflow::prelude::*;
-/// use agentflow::Usage;
+/// use agentflow::model::Usage;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// /// Look something up.
@@ -45,7 +45,7 @@ pub fn token_budget(max_tokens: u64) -> TokenBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is taken up again is the
+    /// Those of the session: of the run, with every agent and workflow that it starts. A run that is resumed is the
     /// same session. The key is `_token_count`.
     #[default]
     Session,
@@ -55,13 +55,13 @@ pub enum Scope {
 
 /// A budget of tokens, read and written; made by [`token_budget`].
 ///
-/// A call is refused when the tokens that are spent, with what the call and those that are going on cost at least, are
-/// more than the budget: an agent's next call reads again what its last one read and wrote. A call that is going on is
+/// A call is refused when the tokens that are spent, with what the call and those that are running cost at least, are
+/// more than the budget: an agent's next call reads again what its last one read and wrote. A call in progress is
 /// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
 ///
 /// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,
 /// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of the
-/// request, and an answer of [`max_tokens`](crate::ModelSettings::max_tokens); without that setting, as many tokens as the
+/// request, and an answer of [`max_tokens`](crate::model::ModelSettings::max_tokens); without that setting, as many tokens as the
 /// longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of others waits for
 /// them to end. Then it is made, or refused because of what was really spent; an estimate alone refuses nothing, and a call
 /// that is the only one never waits. Cancelling the run ends the wait. A call inside of another one, by an agent in a hook,

@@ -150,7 +150,7 @@ impl CacheStore for MemoryCache {
     }
 }
 
-/// What is kept of an answer. The request is kept with it, so that two requests of one hash are told apart.
+/// What is kept of an answer. The request is kept with it, so that two requests of one hash are distinguished.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     request: String,

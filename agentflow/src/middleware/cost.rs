@@ -1,5 +1,5 @@
-//! What model calls cost, by the host's own prices. Amounts are worked out from the journal's tokens, so a run that is
-//! taken up again knows what it has spent.
+//! What model calls cost, by the host's own prices. Amounts are computed from the journal's tokens, so a run that is
+//! resumed knows what it has spent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -122,7 +122,7 @@ impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
 /// ```
 /// use agentflow::middleware::{Price, Prices, cost_tracker};
 /// use agentflow::prelude::*;
-/// use agentflow::Usage;
+/// use agentflow::model::Usage;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]

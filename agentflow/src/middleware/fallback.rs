@@ -15,7 +15,8 @@ use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, ModelSource
 /// ```
 /// use agentflow::middleware::fallback_models;
 /// use agentflow::prelude::*;
-/// use agentflow::{EventKind, ModelErrorKind};
+/// use agentflow::event::EventKind;
+/// use agentflow::model::ModelErrorKind;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +42,7 @@ pub fn fallback_models<M: Into<ModelSource>>(models: impl IntoIterator<Item = M>
 /// Each turn begins with the agent's own model. A model that is named is opened when it is first needed, by the runtime
 /// of the run; one that cannot be opened is passed over, and so is one that cannot give a typed answer in the way that the
 /// agent's model does. Settings go to every model as they are, also what is in
-/// [`ModelSettings::extra`](crate::ModelSettings). Put retries inside of this, so that a model is asked again before the
+/// [`ModelSettings::extra`](crate::model::ModelSettings). Put retries inside of this, so that a model is asked again before the
 /// next one is.
 #[derive(Clone)]
 pub struct FallbackModels {
@@ -90,7 +91,7 @@ impl Middleware for FallbackModels {
     }
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
-        // Taken up after a crash, a call goes on with the model that it had come to.
+        // resumed after a crash, a call continues with the model that it had reached.
         if let Some(last) = step.failed().last()
             && last.info != *step.info()
             && step.failed().iter().any(|attempt| attempt.info == *step.info())

@@ -1,13 +1,13 @@
 //! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
 //!
-//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::RuntimeBuilder::with)) stands around all agents, in the order
+//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents, in the order
 //! in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it. Like the
 //! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
 //! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
 //! own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
 //!
-//! What a hook changes or answers is in the journal, with the name of who did it, so a run that is taken up again after a
-//! crash goes on from the same. Nothing here decides what comes next in a run, and an agent without middleware pays nothing
+//! What a hook changes or answers is in the journal, with the name of who did it, so a run that is resumed after a
+//! crash continues from the same. Nothing here decides what comes next in a run, and an agent without middleware pays nothing
 //! for it.
 //!
 //! | middleware | does |
@@ -27,7 +27,7 @@
 //! use agentflow::middleware::{retry, token_budget};
 //! use agentflow::prelude::*;
 //! use agentflow_testing::{ScriptedModel, Turn};
-//! use agentflow::ModelErrorKind;
+//! use agentflow::model::ModelErrorKind;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> agentflow::Result<()> {
@@ -85,7 +85,7 @@ pub enum Flow<T> {
 pub enum Recovery {
     /// This is the answer.
     Answer(Box<ModelResponse>),
-    /// The call is made again, with all hooks around it.
+    /// The call is retried, with all hooks around it.
     Again {
         /// How long to wait before.
         after: Duration,
@@ -106,7 +106,9 @@ impl From<ModelResponse> for Recovery {
 ///
 /// ```
 /// use agentflow::middleware::{Flow, Middleware, ModelStep};
-/// use agentflow::{ModelResponse, async_trait, prelude::*};
+/// use agentflow::async_trait;
+/// use agentflow::model::ModelResponse;
+/// use agentflow::prelude::*;
 /// use agentflow_testing::ScriptedModel;
 ///
 /// /// Answers without a model when the office is closed.
@@ -136,7 +138,7 @@ pub trait Middleware: Send + Sync {
     /// The name in events and errors.
     fn name(&self) -> &str;
 
-    /// A run begins here, or is taken up again here. Only a runtime's middleware is asked.
+    /// A run begins here, or is resumed here. Only a runtime's middleware is asked.
     async fn before_run(&self, run: &RunInfo) -> Result<()> {
         Ok(())
     }
@@ -169,7 +171,7 @@ pub trait Middleware: Send + Sync {
         Ok(Flow::Continue)
     }
 
-    /// A tool is about to be called: the arguments may be changed. The model's wish stays what it was.
+    /// A tool is about to be called: the arguments may be changed. The recorded tool call stays what it was.
     async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
     }

@@ -1,4 +1,4 @@
-//! Failed model calls made again. It keeps no count: the journal says what was tried.
+//! Failed model calls retried. It keeps no count: the journal says what was tried.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::model::{ModelError, ModelErrorKind};
 ///
 /// use agentflow::middleware::retry;
 /// use agentflow::prelude::*;
-/// use agentflow::ModelErrorKind;
+/// use agentflow::model::ModelErrorKind;
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -35,7 +35,7 @@ pub fn retry(max_retries: u32) -> Retry {
 /// A wait is that of the provider when it says one, else `base`, twice that, and so on to `longest`, less up to a quarter
 /// by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model has its
 /// own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before this sees an
-/// error; [`HttpSettings`](crate::HttpSettings) says how many.
+/// error; [`HttpSettings`](crate::model::HttpSettings) says how many.
 ///
 /// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store retries a model
 /// call up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter by
@@ -65,7 +65,7 @@ impl Retry {
         self
     }
 
-    /// Sets the classes of errors after which a call is made again. Default: all that may pass, see
+    /// Sets the classes of errors after which a call is retried. Default: all that may pass, see
     /// [`ModelError::is_retryable`].
     #[must_use]
     pub fn on(mut self, kinds: impl IntoIterator<Item = ModelErrorKind>) -> Self {

@@ -141,7 +141,7 @@ impl ModelStep {
         self.cx.run().log.spent(|ledger| ledger.rows().to_vec())
     }
 
-    /// What the calls that are going on in the run, and this one, will cost at least: what each agent's last call read
+    /// What the calls in progress in the run, and this one, will cost at least: what each agent's last call read
     /// and wrote is read again by its next one. One row for each call.
     pub fn at_least(&self) -> Vec<Spending> {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
@@ -218,7 +218,7 @@ impl fmt::Debug for ModelStep {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ToolStep {
-    /// What the tool is called with. Id and name stay those of the model's wish.
+    /// What the tool is called with. Id and name stay those of the tool call.
     pub arguments: String,
     pub(crate) call: Arc<ToolCall>,
     pub(crate) definition: Option<Arc<ToolDefinition>>,
@@ -237,7 +237,7 @@ impl ToolStep {
         &self.cx
     }
 
-    /// The model's wish.
+    /// The tool call.
     pub fn call(&self) -> &ToolCall {
         &self.call
     }
@@ -249,7 +249,6 @@ impl ToolStep {
 
     /// A result of this call: JSON text on success, otherwise a sentence for the model.
     pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
-        let ToolCall { id, name, .. } = &*self.call;
-        ToolResult { call_id: id.clone(), name: name.clone(), status, output: output.into() }
+        ToolResult::new(&self.call, status, output)
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a model call, classified so that a caller can decide without reading texts.
+//! The errors of model calls, classified so that a caller can decide without reading texts.
 
 use std::fmt;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub enum ModelErrorKind {
     ContextOverflow,
     /// The provider withholds an answer because of its content.
     ContentFilter,
-    /// The answer is not what the wire format says.
+    /// The answer is not of the wire format.
     InvalidResponse,
     /// The answer is larger than an answer may be, in bytes or in parts.
     AnswerTooLarge,
@@ -99,7 +99,7 @@ impl ModelErrorKind {
         }
     }
 
-    /// Whether the same call may succeed when it is made again.
+    /// Whether the same call may succeed when it is retried.
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
@@ -220,13 +220,13 @@ impl ModelError {
         self.0.body.as_deref()
     }
 
-    /// Whether the same call may succeed when it is made again.
+    /// Whether the same call may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         self.0.kind.is_retryable() && !self.0.permanent
     }
 
-    /// Passes every text through `clean`, that of the causes included, and those of the error itself through `cap` after
-    /// that.
+    /// Passes every text through `clean`, that of the causes included, and those of the error itself through `cap`
+    /// after that.
     #[cfg(feature = "http")]
     pub(super) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
         let inner = &mut *self.0;
@@ -261,7 +261,7 @@ fn cleaned(source: Source, clean: &impl Fn(String) -> String) -> Source {
     cleaned.unwrap_or(source)
 }
 
-/// What is left of a cause that showed what is not to be seen.
+/// The sentence of a cause that showed a secret, without it.
 #[cfg(feature = "http")]
 #[derive(thiserror::Error)]
 #[error("{sentence}")]

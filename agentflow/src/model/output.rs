@@ -15,7 +15,7 @@ pub struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// A schema with a name; what a provider does not take in a name becomes `_`.
+    /// A schema with a name; characters that no provider takes in a name become `_`.
     pub fn new(name: &str, schema: Value) -> Self {
         let name: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();

@@ -4,18 +4,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::adapter::table;
+
 /// The name of a model and of the wire format it is reached by.
 ///
 /// `openai-chat/gpt-5-mini` and `openai-chat:gpt-5-mini` name both; a name alone is looked up by its beginning.
 ///
 /// ```
-/// use agentflow::ModelRef;
+/// use agentflow::model::ModelRef;
 ///
 /// let model: ModelRef = "openai/gpt-5-mini".parse()?;
 /// assert_eq!(model.provider(), "openai-chat");
 /// assert_eq!(model.model(), "gpt-5-mini");
 /// assert_eq!("gpt-5-mini".parse::<ModelRef>()?, model);
-/// # Ok::<(), agentflow::ModelRefError>(())
+/// # Ok::<(), agentflow::model::ModelRefError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelRef {
@@ -23,25 +25,10 @@ pub struct ModelRef {
     model: Arc<str>,
 }
 
-/// Short names of providers and the wire format each stands for.
-const ALIASES: &[(&str, &str)] = &[("google", "gemini"), ("openai", "openai-chat")];
-
-/// How the names of models begin, for a name without its provider.
-const PREFIXES: &[(&str, &str)] = &[
-    ("claude-", "anthropic"),
-    ("gemini-", "gemini"),
-    ("gpt-", "openai-chat"),
-    ("o1", "openai-chat"),
-    ("o3", "openai-chat"),
-    ("o4", "openai-chat"),
-    ("chatgpt-", "openai-chat"),
-];
-
 impl ModelRef {
     /// A model by its provider or wire format and its name.
     pub fn new(provider: &str, model: impl Into<Arc<str>>) -> Self {
-        let provider = ALIASES.iter().find(|(alias, _)| *alias == provider).map_or(provider, |(_, name)| name);
-        Self { provider: provider.into(), model: model.into() }
+        Self { provider: table::full_name(provider).into(), model: model.into() }
     }
 
     /// The wire format, such as `openai-chat`.
@@ -53,29 +40,6 @@ impl ModelRef {
     pub fn model(&self) -> &str {
         &self.model
     }
-}
-
-/// Whether a name without its provider begins in a way that is known; for constants.
-pub(crate) const fn says_provider(name: &str) -> bool {
-    let mut at = 0;
-    while at < PREFIXES.len() {
-        if begins(name.as_bytes(), PREFIXES[at].0.as_bytes()) {
-            return true;
-        }
-        at += 1;
-    }
-    false
-}
-
-const fn begins(text: &[u8], prefix: &[u8]) -> bool {
-    let mut at = 0;
-    while at < prefix.len() {
-        if at == text.len() || text[at] != prefix[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
 }
 
 impl fmt::Display for ModelRef {
@@ -96,11 +60,8 @@ impl FromStr for ModelRef {
             }
             return Ok(Self::new(provider, model));
         }
-        PREFIXES
-            .iter()
-            .find(|(prefix, _)| text.starts_with(prefix))
-            .map(|(_, provider)| Self::new(provider, text))
-            .ok_or_else(|| ModelRefError::unreadable(text))
+        let provider = table::of_model(text).ok_or_else(|| ModelRefError::unreadable(text))?;
+        Ok(Self::new(provider.name, text))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the records of a run go beyond its process: its store, the right to write there, and the write that is going on.
+//! Where the records of a run go beyond its process: its store, the right to write there, and the write that is in progress.
 //!
 //! It decides neither what is recorded nor when.
 
@@ -13,11 +13,11 @@ pub(crate) struct Journal {
     pub(super) store: Arc<dyn Store>,
     /// The right to write, once the run exists in the store.
     pub(super) epoch: Arc<OnceLock<Epoch>>,
-    /// The write that is going on, with the end of the records it covers: one at a time, so that they stay in order.
+    /// The write in progress, with the end of the records it covers: one at a time, so that they stay in order.
     pub(super) pending: tokio::sync::Mutex<Option<Pending>>,
 }
 
-/// A write that is going on.
+/// A write in progress.
 pub(super) struct Pending {
     /// The end of the records it covers.
     pub(super) end: usize,
@@ -36,15 +36,18 @@ impl Journal {
         Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
     }
 
+    /// The write of an append, which owns what it needs: it may outlive whoever commits. It begins when it is polled.
     pub(super) fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        if let Some(epoch) = self.epoch.get() {
-            return self.store.append(run, *epoch, append);
-        }
-        let (created, cell) = (self.store.create(run, append.events), Arc::clone(&self.epoch));
+        let (store, run, cell) = (Arc::clone(&self.store), run.clone(), Arc::clone(&self.epoch));
         Box::pin(async move {
-            let epoch = created.await?;
-            cell.get_or_init(|| epoch);
-            Ok(())
+            match cell.get() {
+                Some(epoch) => store.append(&run, *epoch, append).await,
+                None => {
+                    let epoch = store.create(&run, append.events).await?;
+                    cell.get_or_init(|| epoch);
+                    Ok(())
+                }
+            }
         })
     }
 }

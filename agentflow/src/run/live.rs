@@ -57,7 +57,7 @@ pub(crate) struct Reservation {
     run: RunId,
 }
 
-/// All of this process, by what tells their stores apart.
+/// All of this process, by what distinguishes their stores.
 static ALL: Mutex<Vec<(String, Weak<LiveRuns>)>> = Mutex::new(Vec::new());
 
 impl LiveRuns {

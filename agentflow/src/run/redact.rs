@@ -63,7 +63,7 @@ const WORDS: &[&str] = &[
 /// however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of one becomes
 /// the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
 ///
-/// - A run that is taken up again after a crash goes on from its journal, and there the texts are gone: from then on the
+/// - A run that is resumed after a crash continues from its journal, and there the texts are gone: from then on the
 ///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node of
 ///   a workflow that reads a number which is gone fails, since it finds a text.
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.

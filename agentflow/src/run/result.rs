@@ -1,4 +1,4 @@
-//! What the run of an agent comes to: the answer, and what it took.
+//! The outcome of an agent's run: the answer, and what it took.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::event::{AgentCompleted, Event, RunId};
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
 
-/// What a run came to: the answer as a value of the agent's output type. Shown with `{}` it is the answer's text.
+/// The outcome of a run: the answer as a value of the agent's output type. Shown with `{}` it is the answer's text.
 #[derive(Clone)]
 pub struct RunResult<O = String> {
     output: O,

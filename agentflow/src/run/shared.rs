@@ -16,7 +16,7 @@ use super::state::RunState;
 use crate::error::ControlError;
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;
-use crate::store::{MessageId, RunStatus};
+use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
 /// What all steps of one run share.
@@ -238,8 +238,7 @@ impl RunShared {
             && self.log.end().is_none()
             && let Ok(handle) = tokio::runtime::Handle::try_current()
         {
-            // A store that cannot be told finds out when this process ends.
-            handle.spawn(store.close(&self.id, epoch));
+            close_in_background(&handle, store, &self.id, epoch);
         }
         self.host.forget(self);
     }

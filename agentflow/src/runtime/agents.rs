@@ -18,7 +18,7 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome are
-    /// not made again. The run is found in the store of the agent's runtime.
+    /// not retried. The run is found in the store of the agent's runtime.
     ///
     /// # Errors
     /// When there is no such run, it has ended, another process executes it, or it is not one of an agent of this name.

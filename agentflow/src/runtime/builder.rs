@@ -141,7 +141,7 @@ impl RuntimeBuilder {
     }
 
     /// The most model calls of a run of a workflow and of everything it starts. Default 500. Of a run of an agent, the
-    /// agent's [`Limits::max_llm_calls`] says it.
+    /// agent's [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls) says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.host.max_llm_calls = calls;
         self
@@ -166,13 +166,13 @@ impl RuntimeBuilder {
     }
 
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
-    /// goes on.
+    /// continues.
     pub fn store(mut self, store: impl Store) -> Self {
         self.host.set_store(Arc::new(store));
         self
     }
 
-    /// Makes a workflow known by its name, so that its runs can be taken up by their id. One of the same name takes the
+    /// Makes a workflow known by its name, so that its runs can be resumed by their id. One of the same name takes the
     /// place of an earlier one, and of one that is linked into the program.
     pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
         self.workflows.0.insert(workflow.name().into(), Arc::clone(workflow.spec()));

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 impl Runtime {
-    /// Pauses a run: nothing new is started, steps that are going on run to their end. Agents in it make no further
+    /// Pauses a run: nothing new is started, running steps continue to their end. Agents in it make no further
     /// model or tool call meanwhile, and their time limits stand still.
     ///
     /// It returns when that is kept in the store; so do all of these. Of a run that another process executes, the
@@ -27,7 +27,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Control`] when the run is not running, is one of an agent, or the process that executes it does not
-    /// respond (`no_response`: the request is taken back, and has an effect only if that
+    /// respond (`no_response`: the request is withdrawn, and has an effect only if that
     /// process had read it and was held up); [`Error::Store`] when there is no such run.
     pub async fn pause(&self, run: &RunId) -> Result<()> {
         self.control(run, Signal::Pause).await
@@ -177,7 +177,7 @@ impl Runtime {
             Ok(left) => left.map(|()| None).map_err(Error::from),
             Err(_) => {
                 let problem = format!(
-                    "the process that executes the run `{run}` did not respond within {PATIENCE:?}; the request is taken back, \
+                    "the process that executes the run `{run}` did not respond within {PATIENCE:?}; the request is withdrawn, \
                      unless that process has just read it: look at the run before you ask again"
                 );
                 Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))

@@ -24,7 +24,7 @@ pub struct RunReport {
     pub changed: Option<Vec<String>>,
 }
 
-/// Where a node is, and what taking the run up would do with it.
+/// Where a node is, and what resuming the run would do with it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct NodeReport {
@@ -40,10 +40,10 @@ pub struct NodeReport {
     /// What a person is asked, when one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// What the question is about, as [`ApprovalRequest::payload`](crate::ApprovalRequest::payload) says.
+    /// What the question is about, as [`ApprovalRequest::payload`](crate::event::ApprovalRequest::payload) says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<Encoded>,
-    /// What taking the run up does with it, in a sentence.
+    /// What resuming the run does with it, in a sentence.
     pub on_resume: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl std::fmt::Display for NodeStatus {
 }
 
 impl Runtime {
-    /// Says where a run is and, for each node, what taking the run up would do.
+    /// Says where a run is and, for each node, what resuming the run would do.
     ///
     /// # Errors
     /// When the runtime has no store, or there is no such run there.
@@ -147,9 +147,9 @@ fn is_of(path: &StepPath, node: &StepPath) -> bool {
 /// `is_step`: it asks before it begins, and is no gate.
 fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bool) -> NodeReport {
     let (status, on_resume) = match node {
-        NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was cut short"),
+        NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was interrupted"),
         NodeState::Running { repeatable: false, .. } => {
-            (NodeStatus::Running, "waits for a decision: it was cut short and may have had its effect")
+            (NodeStatus::Running, "waits for a decision: it was interrupted and may have had its effect")
         }
         NodeState::Waiting => (NodeStatus::Pending, "runs when its pause is over"),
         NodeState::Asking(_) => (NodeStatus::AwaitingApproval, "waits for the answer"),
@@ -159,7 +159,7 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
         NodeState::Failed(error) => match error.kind {
             FailureKind::Interrupted => {
-                (NodeStatus::Failed, "waits for a decision: it was cut short and may have had its effect")
+                (NodeStatus::Failed, "waits for a decision: it was interrupted and may have had its effect")
             }
             _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),

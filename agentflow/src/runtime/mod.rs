@@ -1,6 +1,7 @@
-//! What all runs of a program share: models by name, clock, ids, resources, sinks.
+//! Starting, resuming and operating runs, and what all runs of a program share.
 //!
-//! An owned value and no global: two runtimes in one program know nothing of each other.
+//! The only room that knows both agents and workflows. A runtime is an owned value: two in one program share nothing, but
+//! for the default one, which is one value of the process.
 
 mod agents;
 mod builder;
@@ -23,17 +24,51 @@ use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
 use crate::store::{Store, StoreError};
 
-/// What all runs of a program share. Cloning is one reference count.
+/// Starts runs, finds them by their id, and holds what they share: models, resources, middleware, sinks, the store.
+///
+/// A program makes one with [`builder`](Self::builder) and hands it to its agents and workflows. Cloning is one reference
+/// count.
+///
+/// | to | call |
+/// | --- | --- |
+/// | start a workflow | [`start`](Self::start), [`start_as`](Self::start_as) with an id of yours, [`start_named`](Self::start_named) |
+/// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
+/// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
+/// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
+/// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
+///
+/// Without a store, runs live in memory and end with the process; what finds runs by their id then reports an error.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+/// use agentflow::Result;
+///
+/// #[workflow]
+/// async fn publish(text: String) -> Result<String> {
+///     let approval = gate!("publish?", text).await?;
+///     let published = match approval {
+///         Approval::Granted { .. } => format!("published: {text}"),
+///         Approval::Denied { .. } => "not published".to_owned(),
+///     };
+///     Ok(published)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let mut run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
+/// // Anybody who knows the id can answer, also from another process that uses the same store.
+/// # while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() { tokio::task::yield_now().await; }
+/// runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await?;
+/// assert_eq!(run.result().await?, "published: Hello.");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// `Runtime::default()` is what agents, workflows and contexts have that were given none: one value of the process, with
 /// the defaults of [`RuntimeBuilder`]. It has no store and no sink, so nothing passes through it from one run to another.
-///
-/// ```
-/// use agentflow::{JsonlSink, Runtime};
-///
-/// let runtime = Runtime::builder().sink(JsonlSink::new(std::io::sink())).build();
-/// # let _ = runtime;
-/// ```
 #[derive(Clone)]
 pub struct Runtime(Arc<Host>);
 

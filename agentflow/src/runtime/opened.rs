@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{ControlError, Error};
 use crate::event::RunId;
-use crate::store::{Epoch, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::store::{Epoch, RunStatus, Store, StoreError, StoreErrorKind, close_in_background};
 
 /// A run that this process has opened and does not execute yet: dropped, it is given up again.
 pub(super) struct Opened {
@@ -50,7 +50,7 @@ impl Drop for Opened {
         if !self.given_up
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(self.store.close(&self.run, self.epoch));
+            close_in_background(&runtime, &self.store, &self.run, self.epoch);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Runs of workflows: started, taken up again after a crash, found by their id.
+//! Runs of workflows: started, resumed after a crash, found by their id.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -141,13 +141,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// Takes up a run that its process left unfinished: what is recorded is not done again.
+    /// Resumes a run that its process left unfinished: what is recorded is not done again.
     ///
     /// The workflow is found by its name among those that the runtime was given or that are linked into the program.
     ///
     /// # Errors
-    /// When there is no such run or workflow, the run has ended, it is going on elsewhere, or the workflow's definition
-    /// is another one than the run began with ([`resume_changed`](Self::resume_changed) goes on all the same).
+    /// When there is no such run or workflow, the run has ended, another process executes it, or the workflow's definition
+    /// is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the same).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
         let name = self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?.name;
         let spec = self.workflow_spec(&name)?;

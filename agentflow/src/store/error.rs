@@ -1,4 +1,4 @@
-//! Why a store could not do what it was asked.
+//! Why a store could not do what it was asked. It never decides what follows from that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub enum StoreErrorKind {
     Replaced,
     /// The store is locked by another process for longer than was waited.
     Locked,
+    /// The store does not have this optional part, such as messages.
+    Unsupported,
     /// Anything else: the disk, the network.
     Io,
 }
@@ -62,6 +64,7 @@ impl StoreErrorKind {
             Self::TooLarge => "too_large",
             Self::Replaced => "replaced",
             Self::Locked => "locked",
+            Self::Unsupported => "unsupported",
             Self::Io => "io",
         }
     }
@@ -101,6 +104,14 @@ impl StoreError {
         Self::new(StoreErrorKind::Ended, format!("the run `{run}` is over ({status})"))
     }
 
+    /// A run cannot be created from events that do not begin with `run.started`.
+    pub fn not_a_start(run: &RunId) -> Self {
+        Self::new(
+            StoreErrorKind::Io,
+            format!("the run `{run}` cannot be created: its first event is not `run.started`"),
+        )
+    }
+
     /// There is such a run.
     pub fn exists(run: &RunId) -> Self {
         Self::new(
@@ -114,7 +125,7 @@ impl StoreError {
         Self::new(
             StoreErrorKind::Fenced,
             format!(
-                "the run `{run}` was taken up by another writer; this one has stopped and has written nothing since"
+                "the run `{run}` was resumed by another writer; this one has stopped and has written nothing since"
             ),
         )
     }
@@ -135,6 +146,13 @@ impl StoreError {
         Self::new(
             StoreErrorKind::Busy,
             format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
+        )
+    }
+    /// The store takes no messages.
+    pub(super) fn takes_no_messages() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store takes no control requests from other processes; make the request in the process that executes the run, or give both a store that takes messages, such as `SqliteStore`",
         )
     }
 }

@@ -1,228 +1,283 @@
-//! Where runs are kept beyond their process: the `Store` trait and what it deals in.
+//! Where journals are kept beyond their process: the [`Store`] trait, its data, and two implementations.
 //!
-//! A store keeps what it is given, in order, and decides who may write. It never interprets a journal beyond the few
+//! A store keeps the events of a run in order and decides who may write. It never interprets a journal beyond the few
 //! events that a run's status follows from ([`RunRecord::apply`]).
 
+mod commit;
 mod error;
+mod filter;
+mod layer;
 mod memory;
 mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 
+use async_trait::async_trait;
+use futures_util::FutureExt;
+
+pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StoreMessage};
 pub use self::error::{StoreError, StoreErrorKind};
+pub use self::filter::{RunFilter, RunList};
+pub use self::layer::StoreLayer;
 pub use self::memory::MemoryStore;
-pub use self::record::{RunFilter, RunList, RunRecord, RunStatus};
+pub use self::record::{RunRecord, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 use crate::event::{Event, RunId};
-use crate::model::BoxFuture;
-
-/// The right to write a run, as a number that grows with every opening: who holds a smaller one is fenced off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
-
-/// A shorter journal: replayed, these events lead to the same state as the first `seq` events of the run.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// How many events of the journal it stands for.
-    pub seq: u64,
-    /// The events that still matter.
-    pub events: Vec<Event>,
-}
-
-impl Snapshot {
-    /// Stands for the first `seq` events.
-    pub fn new(seq: u64, events: Vec<Event>) -> Self {
-        Self { seq, events }
-    }
-}
-
-/// What is written to a run's journal in one commit.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Append {
-    /// How many events the run has.
-    pub after: u64,
-    /// The events that follow. There may be none.
-    pub events: Vec<Event>,
-    /// Messages that are answered with them.
-    pub answered: Vec<Answered>,
-}
-
-impl Append {
-    /// Events after the first `after` ones.
-    pub fn new(after: u64, events: Vec<Event>) -> Self {
-        Self { after, events, answered: Vec::new() }
-    }
-
-    /// Answers a message in the same commit.
-    #[must_use]
-    pub fn answering(mut self, message: MessageId, outcome: impl Into<String>) -> Self {
-        self.answered.push(Answered::new(message, outcome));
-        self
-    }
-}
-
-/// A message that was left for a run; the number grows with every message of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MessageId(pub u64);
-
-/// A message that was left for a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoreMessage {
-    /// Its number.
-    pub id: MessageId,
-    /// The run it was left for.
-    pub run: RunId,
-    /// What it says: JSON of the runtime's own.
-    pub body: String,
-}
-
-impl StoreMessage {
-    /// A message as a store hands it out.
-    pub fn new(id: MessageId, run: RunId, body: impl Into<String>) -> Self {
-        Self { id, run, body: body.into() }
-    }
-}
-
-/// The outcome of a message, for whoever left it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Answered {
-    /// The message.
-    pub message: MessageId,
-    /// What came of it: JSON of the runtime's own.
-    pub outcome: String,
-}
-
-impl Answered {
-    /// The outcome of a message.
-    pub fn new(message: MessageId, outcome: impl Into<String>) -> Self {
-        Self { message, outcome: outcome.into() }
-    }
-}
 
 /// Keeps the journals of runs.
 ///
-/// What a future has reported as written survives the end of the process as far as the store promises. Futures own what
-/// they need; dropping one leaves open whether its write happened, and never half of it.
+/// While a run is executed, its events are appended to its journal; when it is resumed, they are read back. A store
+/// keeps them in order and lets one writer at a time append. It need not understand them: what a list says of a run is
+/// computed by [`RunRecord`].
 ///
-/// Implementations keep these rules, and `check_store` of the testing kit tests them: a run has one
-/// writer at a time; [`append`](Self::append) with an old epoch or another place than the journal's end writes nothing;
-/// a run that has ended is not opened; events are read as they were written; a message is answered in the same commit as
-/// the events that follow from it.
+/// # A first store
+///
+/// Six methods are required. This is a whole store, in memory:
+///
+/// ```
+#[doc = include_str!("first_store.rs")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+///
+/// let runtime = agentflow::Runtime::builder().store(MapStore::default()).build();
+/// assert!(runtime.runs(RunFilter::unfinished()).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `check_store` of the crate `agentflow-testing` tests a store against all rules of this page, and returns which
+/// optional parts the store does not have. `check_store_reopened` tests one that outlives its process.
+///
+/// To change what another store does (count, encrypt, delay, fail), implement [`StoreLayer`] instead.
+///
+/// # Rules
+///
+/// 1. **One commit each.** [`create`](Self::create), [`open`](Self::open), [`append`](Self::append) and
+///    [`amend`](Self::amend) do everything or nothing, and nobody sees half of it. Over a database each is one
+///    transaction, over Redis one script. They return when the data is as durable as the store promises; the run goes
+///    no further before.
+/// 2. **One writer.** A run has an epoch, a number that `open` and `amend` raise. `append`, `put_snapshot` and
+///    `receive` with another epoch than the run's fail as `fenced`. The epoch is compared in the transaction that
+///    writes. It never falls, also not when the store is opened anew.
+/// 3. **One place.** Events are numbered from 1 without gaps ([`Event::seq`]). `append` and `amend` say how many events
+///    the run has (`after`); when it has another number they fail as `fenced` and write nothing. A store that repeats
+///    an append itself, since it does not know whether the first one arrived, finds it there this way.
+/// 4. **Ended runs.** `open` and `send` of a run that has ended fail as `ended`, as its [`RunStatus`] says in the same
+///    transaction. `amend` takes it: retrying a failed run is one.
+/// 5. **Events come back as they were.** Keep each as its JSON (`Event` implements serde's traits), one entry an event;
+///    text may hold anything, also NUL. An event that cannot be read fails as `damaged`, one of a newer release as
+///    `newer_version`; neither is left out of [`read`](Self::read).
+/// 6. **Errors.** The [kind](StoreErrorKind) tells the runtime what happened; the text tells a person what to do. The
+///    kinds of the rules have constructors: [`StoreError::not_found`], [`exists`](StoreError::exists),
+///    [`ended`](StoreError::ended), [`busy`](StoreError::busy), [`fenced`](StoreError::fenced). After an `append` that
+///    fails the run stops in this process and can be resumed; it is not repeated by the runtime.
+///
+/// # Futures
+///
+/// A dropped future leaves open whether its write happened, and never half of it. There is at most one `append` of a run
+/// at a time, while calls for different runs come at the same time and from any thread: a store that waits for a disk or
+/// a server once for all that arrived meanwhile is faster. A method must not block the thread that polls it.
+///
+/// # Optional methods
+///
+/// Each has a default, which costs something:
+///
+/// | method | default | cost |
+/// | --- | --- | --- |
+/// | [`close`](Self::close) | does nothing | none, unless `open` fails as `busy` |
+/// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
+/// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is left out silently |
+/// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
+/// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | nothing is kept | when a workflow's code has changed, all of its nodes count as changed: `resume` names all of them, and `resume_changed` runs all of them again. `inspect` does not list the nodes that have not begun |
+/// | [`identity`](Self::identity) | `None` | two runtimes of one process do not find each other's runs |
+/// | [`holder`](Self::holder) | `None` | see below |
+/// | [`max_event_bytes`](Self::max_event_bytes) | no limit | an event that is too large fails in `append` and stops the run, not its step |
+/// | [`send`](Self::send), [`receive`](Self::receive), [`inbox`](Self::inbox), [`outcome`](Self::outcome), [`withdraw`](Self::withdraw), [`is_shared`](Self::is_shared) | `send` fails as `unsupported`, nothing is looked for | a run is controlled only in the process that executes it, or when none does |
+///
+/// # A store that several processes share
+///
+/// Three things are added.
+///
+/// **Liveness.** The store knows which process has a run open: a lock that ends with the process, or a lease that it
+/// renews. While that process lives, `open` and `amend` in another one fail as `busy`, and `holder` names it; within one
+/// process, opening again fences off the writer before. `close` gives the run up. Without liveness the last process
+/// that opens a run has it, and `recover` in a second process takes the runs of the first, which then stop as `fenced`.
+///
+/// **Messages.** A process that is asked to control a run which another one executes leaves a message (`send`) and looks
+/// for its `outcome`. The executing process looks at its `inbox` about ten times a second while it executes runs, one
+/// look for all of them, if `is_shared` is true. It answers with [`Append::answered`], in the commit that holds
+/// the events which follow from the message. A message without an outcome is received again when the run is opened
+/// again. The commit that ends a run removes its unanswered messages. Outcomes are kept until they are withdrawn; a
+/// store may remove those that nobody withdrew for an hour.
+///
+/// **Identity.** All handles of one store in a process return the same text, such as the address of the server and the
+/// name of the database.
+#[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
-    /// Creates a run with its first events in one commit, and opens it.
+    /// Creates a run with its first events and opens it.
     ///
     /// # Errors
     /// `exists` when there is a run of this id.
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>>;
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError>;
 
-    /// Opens a run that has not ended for writing. Whoever had it open before is fenced off, unless that process is
-    /// known to be alive. Whether it has ended is looked at in the same transaction.
+    /// Opens a run that has not ended for writing. The writer before is fenced off, unless it is in another process that
+    /// is known to be alive.
     ///
     /// # Errors
-    /// `not_found`; `ended`; `busy` when a living process has it open.
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>>;
+    /// `not_found`; `ended`; `busy` when another living process has it open.
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError>;
 
-    /// Gives up the right to write. Doing so with an old epoch changes nothing.
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>>;
-
-    /// Appends events and answers messages in one commit. When the events end the run, messages without an answer go
-    /// with the same commit: whoever left them finds the run ended.
+    /// Appends events, and answers messages in the same commit. A store without messages ignores those.
     ///
     /// # Errors
-    /// `fenced` when another writer has opened the run since or its journal does not end there.
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>>;
+    /// `not_found`; `fenced` when another writer has opened the run since, or the run has another number of events;
+    /// `too_large`.
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError>;
 
-    /// Appends events to a run that no process executes, in one commit, also to one that has ended. Whoever had it open
-    /// before is fenced off.
+    /// Appends events to a run that no process executes, also to one that has ended. The writer before is fenced off.
     ///
     /// # Errors
-    /// `not_found`; `busy` when a living process has it open; `fenced` when its journal does not end at `after`.
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>>;
+    /// `not_found`; `busy` when another living process has it open; `fenced` when the run has another number of events.
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError>;
 
-    /// The events of a run after a place, at most `limit`.
+    /// The events of a run after the first `after` ones, at most `limit`.
     ///
     /// # Errors
     /// `not_found`, `damaged`, `newer_version`.
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>>;
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Keeps a snapshot in the place of an earlier one. A store may ignore it.
-    ///
-    /// # Errors
-    /// `fenced` when another writer has opened the run since. The run continues without the snapshot.
-    fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot)
-    -> BoxFuture<'static, Result<(), StoreError>>;
+    /// The runs that a filter selects, in the order of [`RunFilter::select`]. A run that cannot be read is left out.
+    async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError>;
 
-    /// The newest snapshot of a run; `None` when there is none that can be read, or no such run.
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>>;
-
-    /// What is known of a run without reading its journal.
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>>;
-
-    /// The runs that a filter lets through, the newest first. A run that cannot be read is left out.
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>>;
-
-    /// Like [`list`](Self::list), with the runs that cannot be read and may belong to it. Default: there are none.
-    fn list_with_unreadable(&self, filter: RunFilter) -> BoxFuture<'static, Result<RunList, StoreError>> {
-        let listing = self.list(filter);
-        Box::pin(async move { Ok(RunList::new(listing.await?, Vec::new())) })
+    /// Gives up the right to write. With an old epoch it changes nothing.
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        let _ = (run, epoch);
+        Ok(())
     }
 
-    /// Keeps the description of a workflow under its hash. Keeping one again changes nothing.
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>>;
+    /// The record of a run; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// `damaged`, `newer_version`.
+    async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        /// How many events are read at once.
+        const PAGE: usize = 1000;
+        let mut events = match self.read(run, 0, PAGE).await {
+            Ok(events) => events,
+            Err(error) if error.kind() == StoreErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let Some(mut record) = RunRecord::from_events(&events) else { return Ok(None) };
+        while events.len() == PAGE {
+            events = self.read(run, record.events, PAGE).await?;
+            events.iter().for_each(|event| record.apply(event));
+        }
+        Ok(Some(record))
+    }
 
-    /// The description of a workflow by its hash.
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>>;
+    /// Like [`list`](Self::list), with the runs that cannot be read and may belong to it.
+    async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
+        Ok(RunList::new(self.list(filter).await?, Vec::new()))
+    }
 
-    /// What tells this store from others: handles of one store in one process give the same text, so that a run which
-    /// one of them executes is found through all of them. `None`, the default, when the handle itself is the store.
+    /// Keeps a snapshot in the place of an earlier one. A store may drop it at any time.
+    ///
+    /// # Errors
+    /// `fenced` when another writer has opened the run since; `too_large`. The run continues without the snapshot.
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        let _ = (run, epoch, snapshot);
+        Ok(())
+    }
+
+    /// The newest snapshot of a run; `None` when there is none that can be read, or no such run.
+    async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        let _ = run;
+        Ok(None)
+    }
+
+    /// Keeps the description of a workflow under its definition hash. Keeping one again changes nothing.
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        let _ = (hash, graph);
+        Ok(())
+    }
+
+    /// The description of a workflow by its definition hash.
+    async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        let _ = hash;
+        Ok(None)
+    }
+
+    /// A text that identifies the store: handles of one store in one process return the same, so that a run which one
+    /// of them executes is found through all of them. `None` when the handle itself is the store.
     fn identity(&self) -> Option<String> {
         None
     }
 
     /// The other living process that has a run open, in words for a person; `None` when there is none or the store
-    /// cannot tell.
-    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+    /// cannot know.
+    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let _ = run;
-        Box::pin(std::future::ready(Ok(None)))
+        Ok(None)
     }
 
     /// The most bytes that one event may have as JSON; an [`append`](Self::append) of a larger one fails as `too_large`.
-    /// Default: no limit.
     fn max_event_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Whether other processes may use the store, so that messages may come from there. Default: yes.
+    /// Whether another process may leave messages while this one executes runs, so that the
+    /// [`inbox`](Self::inbox) has to be looked at. A store that takes messages and that several processes use returns
+    /// `true`.
     fn is_shared(&self) -> bool {
-        true
+        false
     }
 
     /// Leaves a message for the process that executes a run.
     ///
     /// # Errors
-    /// `not_found`; `ended`.
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>>;
+    /// `not_found`; `ended`; `too_large`; `unsupported` when the store takes no messages.
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        let _ = (run, message);
+        Err(StoreError::takes_no_messages())
+    }
 
     /// The messages for a run that have no outcome yet, the oldest first.
     ///
     /// # Errors
     /// `fenced` when another writer has opened the run since.
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>>;
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        let _ = (run, epoch);
+        Ok(Vec::new())
+    }
 
-    /// The messages for all runs that this process has open and that have no outcome yet, the oldest first. One look
-    /// serves all of them.
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>>;
+    /// The messages for all runs that this process has open and that have no outcome yet, the oldest first.
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// The outcome of a message; `None` when there is none yet, or no such message.
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>>;
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        let _ = message;
+        Ok(None)
+    }
 
-    /// Takes a message back: it will have no effect, unless it has an outcome, which is returned and forgotten.
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>>;
+    /// Takes a message back: it has no effect, unless it has an outcome, which is returned and forgotten.
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        let _ = message;
+        Ok(None)
+    }
+}
+
+/// Closes a run without waiting: the store has the request when this returns, and a task of `runtime` waits for the
+/// rest. A store that cannot be reached learns that the run is free when this process ends.
+pub(crate) fn close_in_background(runtime: &tokio::runtime::Handle, store: &Arc<dyn Store>, run: &RunId, epoch: Epoch) {
+    let (store, run) = (Arc::clone(store), run.clone());
+    let mut closing = Box::pin(async move { store.close(&run, epoch).await });
+    if closing.as_mut().now_or_never().is_none() {
+        runtime.spawn(closing);
+    }
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
 use crate::event::{Event, EventKind, PauseReason, RunBody, RunId};
 use crate::time::Timestamp;
 
-/// Where a run is.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 #[doc(alias = "WorkflowRunStatus")]
 pub enum RunStatus {
-    /// It can continue and no process executes it: an operator answered, retried or unpaused it at rest. It continues
-    /// when a process resumes it.
+    /// It can continue and no process executes it: an operator answered, retried or unpaused it after its process had
+    /// ended. It continues when a process resumes it.
     Queued,
-    /// It is going on, or its process ended in the middle of it.
+    /// A process executes it, or ended while it did.
     Running,
     /// It waits for a person or an operator.
     Paused,
@@ -63,12 +63,12 @@ impl FromStr for RunStatus {
             .into_iter()
             .find(|status| status.as_str() == text)
             .ok_or_else(|| {
-                format!("`{text}` is no status; it is one of queued, running, paused, success, failed, cancelled")
+                format!("`{text}` is not a status; it is one of queued, running, paused, success, failed, cancelled")
             })
     }
 }
 
-/// A run in a list: what follows from its journal and is kept beside it.
+/// What a list says of a run. All of it follows from the run's events; a store may keep it beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunRecord {
@@ -78,7 +78,7 @@ pub struct RunRecord {
     pub name: Arc<str>,
     /// The workflow's definition hash; `None` for an agent.
     pub definition: Option<Arc<str>>,
-    /// Where it is.
+    /// Its status.
     pub status: RunStatus,
     /// What a paused run waits for.
     pub pause_reason: Option<PauseReason>,
@@ -112,7 +112,15 @@ impl RunRecord {
         })
     }
 
-    /// Takes in the next event of the run.
+    /// The record of a run from its events, which begin with `run.started`; `None` when they do not.
+    pub fn from_events(events: &[Event]) -> Option<Self> {
+        let (first, rest) = events.split_first()?;
+        let mut record = Self::new(first)?;
+        rest.iter().for_each(|event| record.apply(event));
+        Some(record)
+    }
+
+    /// Updates the record with the next event of the run.
     pub fn apply(&mut self, event: &Event) {
         self.updated = event.time;
         self.events = event.seq;
@@ -155,73 +163,5 @@ impl RunRecord {
         self.status = status;
         self.pause_reason = None;
         self.error = error;
-    }
-}
-
-/// Runs, and those that stand in a store and cannot be read.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct RunList {
-    /// The runs that were asked for, the newest first.
-    pub runs: Vec<RunRecord>,
-    /// The runs that may be among them and cannot be read, each with the reason: `damaged`, or `newer_version`.
-    pub unreadable: Vec<(RunId, StoreError)>,
-}
-
-impl RunList {
-    /// A list of both.
-    pub fn new(runs: Vec<RunRecord>, unreadable: Vec<(RunId, StoreError)>) -> Self {
-        Self { runs, unreadable }
-    }
-}
-
-/// Which runs a list is to have. The default is all of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct RunFilter {
-    /// Only runs of this status; several are alternatives.
-    pub status: Vec<RunStatus>,
-    /// Only runs of the agent or workflow of this name.
-    pub name: Option<Arc<str>>,
-    /// At most so many.
-    pub limit: Option<usize>,
-}
-
-impl RunFilter {
-    /// All runs.
-    pub fn all() -> Self {
-        Self::default()
-    }
-
-    /// Runs that have not ended.
-    pub fn unfinished() -> Self {
-        Self { status: vec![RunStatus::Queued, RunStatus::Running, RunStatus::Paused], ..Self::default() }
-    }
-
-    /// Only runs of this status, beside those that were named before.
-    #[must_use]
-    pub fn status(mut self, status: RunStatus) -> Self {
-        self.status.push(status);
-        self
-    }
-
-    /// Only runs of an agent or workflow.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// At most so many.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// Whether a run gets through, the limit aside.
-    pub fn admits(&self, run: &RunRecord) -> bool {
-        (self.status.is_empty() || self.status.contains(&run.status))
-            && self.name.as_ref().is_none_or(|name| *name == run.name)
     }
 }

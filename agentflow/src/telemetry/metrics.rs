@@ -10,9 +10,8 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use super::provider_name;
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
-use crate::model::{MAX_TOKENS, Usage};
+use crate::model::{MAX_TOKENS, Usage, telemetry_name};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 
@@ -50,7 +49,8 @@ const TOKENS: [f64; 14] = [
 /// about tokens has no usage. A run that was cancelled has the error type `cancelled`.
 ///
 /// ```
-/// use agentflow::{MetricsSink, Runtime, opentelemetry};
+/// use agentflow::{Runtime, opentelemetry};
+/// use agentflow::telemetry::MetricsSink;
 ///
 /// // With no provider installed nothing is measured.
 /// let meter = opentelemetry::global::meter("agentflow");
@@ -66,7 +66,7 @@ pub struct MetricsSink {
     open: Mutex<HashMap<RunId, Vec<OpenStep>>>,
 }
 
-/// A step that is going on; the run itself is one.
+/// A running step; the run itself is one.
 struct OpenStep {
     path: StepPath,
     since: Timestamp,
@@ -138,7 +138,7 @@ impl MetricsSink {
     ) {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "chat"),
-            KeyValue::new("gen_ai.provider.name", provider_name(provider).to_owned()),
+            KeyValue::new("gen_ai.provider.name", telemetry_name(provider).to_owned()),
             KeyValue::new("gen_ai.request.model", model),
         ];
         if let Some((model, _)) = response.filter(|(model, _)| !model.is_empty()) {

@@ -22,7 +22,7 @@ pub use self::metrics::MetricsSink;
 use crate::error::Error;
 use crate::event::{AgentCompleted, RunId};
 use crate::message::{ToolCall, ToolResult};
-use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage};
+use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage, telemetry_name};
 use crate::run::RunShared;
 use crate::tool::ToolDefinition;
 
@@ -35,7 +35,7 @@ pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
         otel.status_code = Empty,
         error.type = Empty,
         gen_ai.operation.name = "invoke_agent",
-        gen_ai.provider.name = provider_name(&info.provider),
+        gen_ai.provider.name = telemetry_name(&info.provider),
         gen_ai.request.model = &*info.model,
         gen_ai.agent.name = agent,
         gen_ai.conversation.id = run.as_str(),
@@ -102,7 +102,7 @@ pub(crate) fn chat_span(info: &ModelInfo, run: &RunId, request: &ModelRequest, c
         server.address = Empty,
         server.port = Empty,
         gen_ai.operation.name = "chat",
-        gen_ai.provider.name = provider_name(&info.provider),
+        gen_ai.provider.name = telemetry_name(&info.provider),
         gen_ai.conversation.id = run.as_str(),
         gen_ai.output.type = if request.output.is_some() { "json" } else { "text" },
         gen_ai.request.model = &*info.model,
@@ -228,13 +228,4 @@ fn record_usage(span: &Span, usage: &Usage) {
     count("gen_ai.usage.cache_read.input_tokens", usage.cached_tokens);
     count("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens);
     count("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens);
-}
-
-/// The conventions' name for a wire format of ours.
-fn provider_name(provider: &str) -> &str {
-    match provider {
-        "openai-chat" | "openai-responses" => "openai",
-        "gemini" => "gcp.gemini",
-        other => other,
-    }
 }

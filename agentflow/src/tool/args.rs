@@ -226,7 +226,7 @@ impl Parameters {
     }
 }
 
-/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be told.
+/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
 pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
     let mut generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
@@ -391,7 +391,7 @@ pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, argument
             slots
         }
     };
-    // When something is missing, whatever else is wrong or missing is told with it.
+    // When something is missing, whatever else is wrong or missing is reported with it.
     T::finish(slots, parameters.params, cx)
         .map_err(|error| read_slowly(parameters, text, &mut |_, _| {}).err().unwrap_or(error))
 }

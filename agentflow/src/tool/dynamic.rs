@@ -21,7 +21,8 @@ type Body =
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use agentflow::{Context, FnTool, Tool, schemars, serde};
+/// use agentflow::{Context, Tool, schemars, serde};
+/// use agentflow::tool::FnTool;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// #[serde(crate = "agentflow::serde")]

@@ -1,4 +1,4 @@
-//! One tool call from the model's wish to the result it gets: scopes, time, panics, size.
+//! One tool call from the model's request to the result it gets: scopes, time, panics, size.
 //!
 //! Whatever happens, there is a result; nothing here fails.
 
@@ -26,7 +26,7 @@ pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, grant
         Ok(output) => (ToolStatus::Success, output.into_json()),
         Err(error) => (error.status(), bounded(error.message(), policy)),
     };
-    ToolResult { call_id: call.id.clone(), name: call.name.clone(), status, output }
+    ToolResult::new(call, status, output)
 }
 
 /// Why the run may not call the tool, if it may not.
@@ -93,12 +93,7 @@ fn bounded(message: &str, policy: &ToolPolicy) -> String {
 
 /// The result of a call of a tool that is not offered.
 pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
-    let name = &call.name;
-    let hint = name_hint(name, offered);
-    ToolResult {
-        call_id: call.id.clone(),
-        name: name.clone(),
-        status: ToolStatus::NotFound,
-        output: format!("there is no tool `{}`; {hint}", head(name, HEAD)),
-    }
+    let hint = name_hint(&call.name, offered);
+    let output = format!("there is no tool `{}`; {hint}", head(&call.name, HEAD));
+    ToolResult::new(call, ToolStatus::NotFound, output)
 }

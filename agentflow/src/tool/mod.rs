@@ -1,6 +1,6 @@
 //! Tools: what a model may call. `#[tool]` writes the implementations; closures and hand-written ones stand beside them.
 //!
-//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, [`invoke`].
+//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, `invoke.rs`.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod args;
@@ -175,7 +175,7 @@ impl From<Arc<dyn Tool>> for ToolRef {
 #[macro_export]
 macro_rules! tools {
     ($($path:tt)*) => {
-        <[$crate::ToolRef]>::into_vec($crate::__private::Box::new(
+        <[$crate::tool::ToolRef]>::into_vec($crate::__private::Box::new(
             $crate::__private::tool_refs!(($crate) $($path)*)
         ))
     };

@@ -1,4 +1,4 @@
-//! What a tool's body comes to: JSON text, or a failure that the model can act on.
+//! The outcome of a tool's body: JSON text, or a failure that the model can act on.
 
 use std::fmt;
 

@@ -38,7 +38,7 @@ inventory::collect!(Linked);
 /// let registry = Registry::linked()?;
 /// registry.expect(["add"])?;
 /// assert_eq!(registry.get("ad").unwrap_err().to_string(), "there is no tool `ad`; did you mean `add`?");
-/// # Ok::<(), agentflow::RegistryError>(())
+/// # Ok::<(), agentflow::error::RegistryError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
@@ -81,7 +81,7 @@ impl Registry {
             .map_err(Clone::clone)
     }
 
-    /// Adds a tool, such as a [`FnTool`](crate::FnTool).
+    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool).
     ///
     /// # Errors
     /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`],
@@ -124,7 +124,7 @@ impl Registry {
     /// Checks that the program has the tools it counts on.
     ///
     /// # Errors
-    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is told [above](Self#why-a-tool-may-be-missing).
+    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is explained [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
             names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();

@@ -194,7 +194,7 @@ pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
         .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
 }
 
-/// What a body comes to. The body is called when the future is first polled: by then the start of the step is kept, and
+/// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept, and
 /// whatever the body does before its first await comes after that too.
 fn encoded<O, E, F>(body: impl FnOnce() -> F + Send + 'static) -> StepFuture
 where
@@ -290,7 +290,7 @@ impl Builder {
         self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step_of(reads, body)))
     }
 
-    /// Adds a value that follows from others without an effect. It is not recorded but worked out anew after a crash.
+    /// Adds a value that follows from others without an effect. It is not recorded but computed anew after a crash.
     pub fn value<R, O, E, B>(&mut self, node: impl Into<Node>, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -369,7 +369,7 @@ impl Builder {
     }
 
     /// Adds a question to a person: `ask` gives its text and what it is about. The output is the answer, of any type;
-    /// [`Approval`](super::Approval) is the usual one. [`Node::timeout`] bounds the waiting.
+    /// [`Approval`](crate::Approval) is the usual one. [`Node::timeout`] bounds the waiting.
     pub fn gate<R, P, A, E, B>(&mut self, node: impl Into<Node>, reads: R, ask: B) -> Handle<A>
     where
         R: Reads,

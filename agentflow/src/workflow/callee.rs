@@ -1,23 +1,41 @@
-//! What the functions that a workflow calls are: tools, agents and other workflows are known by the types of their
-//! functions, so that no name has to be guessed.
+//! Learns which function a step calls. The function's type says whether it is a `#[tool]`, an `#[agent]` or a `#[workflow]`,
+//! also when it was renamed or imported; its name could only be guessed. So a tool's policy holds for the node that calls it.
+//!
+//! `#[workflow]` writes the step `let page = fetch(url).await?;` as
+//!
+//! ```text
+//! steps.call(Node::new("page"), (url,), move |args| async move {
+//!     let f = fetch;                             // only the compiler can say what `fetch` is
+//!     let (cx, (url,)) = args.calling(&f).await; // built: notes the type of `f`, and never goes further
+//!     Ok(f(url).await?)                          // run: ready at once, with the context and the values
+//! })
+//! ```
+//!
+//! [`ask_callee`] polls this body once while the workflow is built; none of the user's code runs then. The type is asked for
+//! within the body, since the type parameters of a generic function follow from the arguments of its call. A call within
+//! another expression is not seen: such a step has the effects of a step without a tool.
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
 
+use crate::context::Context;
 use crate::tool::{ToolPolicy, ToolRef};
 
-/// A function that is more than a function; collected when the program is linked.
+/// A function with one of our attributes; collected when the program is linked.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Callee {
     /// The type of the function.
     pub function: fn() -> TypeId,
-    /// What it is.
+    /// Its attribute.
     pub kind: CalleeKind,
 }
 
-/// What a function is beside a function.
+/// Which attribute a function has.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum CalleeKind {
@@ -47,11 +65,78 @@ pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
     }
 }
 
-/// What the function is, in a word.
+/// The word for the function's attribute, for graphs and drawings.
 pub(super) fn word(function: TypeId) -> Option<&'static str> {
     Some(match kind(function)? {
         CalleeKind::Tool(_) => "tool",
         CalleeKind::Agent => "agent",
         CalleeKind::Workflow => "workflow",
     })
+}
+
+/// The identity of a function: its type.
+#[doc(hidden)]
+pub fn function_id<F>(_: &F) -> TypeId {
+    typeid::of::<F>()
+}
+
+/// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built the
+/// place for the function that the body is about to call.
+#[doc(hidden)]
+pub struct StepArgs<V>(Args<V>);
+
+enum Args<V> {
+    Run(Option<(Context, V)>),
+    Ask(Arc<OnceLock<TypeId>>),
+}
+
+impl<V> fmt::Debug for StepArgs<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepArgs").finish_non_exhaustive()
+    }
+}
+
+impl<V> StepArgs<V> {
+    pub(super) fn run(cx: Context, values: V) -> Self {
+        Self(Args::Run(Some((cx, values))))
+    }
+
+    /// The context and the values, in a run; never ready in a body that was only asked.
+    pub fn calling<F>(self, function: &F) -> ReadyArgs<V> {
+        if let Args::Ask(answer) = &self.0 {
+            let _ = answer.set(function_id(function));
+        }
+        ReadyArgs(self.0)
+    }
+}
+
+/// The future of [`StepArgs::calling`].
+#[doc(hidden)]
+pub struct ReadyArgs<V>(Args<V>);
+
+impl<V> fmt::Debug for ReadyArgs<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadyArgs").finish_non_exhaustive()
+    }
+}
+
+impl<V> Unpin for ReadyArgs<V> {}
+
+impl<V> Future for ReadyArgs<V> {
+    type Output = (Context, V);
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Args::Run(values) => values.take().map_or(Poll::Pending, Poll::Ready),
+            Args::Ask(_) => Poll::Pending,
+        }
+    }
+}
+
+/// The function that a body calls, by its type: polls the body up to `calling`.
+pub(super) fn ask_callee<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Option<TypeId> {
+    let answer = Arc::new(OnceLock::new());
+    let asked = pin!(body(StepArgs(Args::Ask(Arc::clone(&answer)))));
+    drop(asked.poll(&mut std::task::Context::from_waker(Waker::noop())));
+    answer.get().copied()
 }

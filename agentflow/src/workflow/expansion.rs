@@ -6,14 +6,13 @@
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
-use std::task::{Poll, Waker};
 
 use super::builder::{Branch, Builder, Node, Router, encode, load};
+use super::callee::{StepArgs, ask_callee};
 use super::failure::{StepError, StepFailure};
 use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
@@ -27,7 +26,7 @@ use crate::value::NodeValue;
 
 /// The return type of a workflow's function; an alias of `Result` is one too.
 #[diagnostic::on_unimplemented(
-    message = "a workflow returns a `Result`, and `{Self}` is none",
+    message = "a workflow returns a `Result`, and `{Self}` is not one",
     label = "write `Result<{Self}>` here, and `Ok(..)` at the end",
     note = "a step can fail, and so can the run as a whole"
 )]
@@ -68,7 +67,7 @@ impl<E: From<Error> + StepFailure> WorkflowError for E {}
 #[diagnostic::on_unimplemented(
     message = "a workflow cannot borrow an input",
     label = "take an owned value, such as `String` for `&str`",
-    note = "inputs are recorded, so that a run can be taken up after a crash; only the first parameter may be a \
+    note = "inputs are recorded, so that a run can be resumed after a crash; only the first parameter may be a \
             reference, and only to `agentflow::Context`"
 )]
 pub trait WorkflowContext {
@@ -89,7 +88,7 @@ impl WorkflowContext for Context {
 /// The output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
-    label = "if this is a `Result`, write `?` behind `.await`",
+    label = "if this is a `Result`, add `?` after `.await`",
     note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
             its data and be `Send`"
 )]
@@ -150,7 +149,7 @@ impl fmt::Debug for LinkedWorkflow {
 type Output<R> = <R as WorkflowReturn>::Ok;
 type Fails<R> = <R as WorkflowReturn>::Error;
 
-/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is told once and at its
+/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is reported once and at its
 /// place: the bounds of the associated types are judged where the expansion gives them.
 macro_rules! workflow_fn {
     ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
@@ -226,57 +225,6 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     })
 }
 
-/// The identity of a function, by its type.
-pub fn function_id<F>(_: &F) -> TypeId {
-    typeid::of::<F>()
-}
-
-/// What a step's body begins with. In a run it holds the context and the values that the step reads. Once before, while
-/// the workflow is built, it holds nothing and only learns which function the body is about to call.
-pub struct Open<V>(Opening<V>);
-
-enum Opening<V> {
-    Run(Option<(Context, V)>),
-    Ask(Arc<OnceLock<TypeId>>),
-}
-
-impl<V> Open<V> {
-    fn run(cx: Context, values: V) -> Self {
-        Self(Opening::Run(Some((cx, values))))
-    }
-
-    /// The context and the values; never comes back to a body that was only asked.
-    pub fn calling<F>(self, function: &F) -> Opened<V> {
-        if let Opening::Ask(answer) = &self.0 {
-            let _ = answer.set(function_id(function));
-        }
-        Opened(self.0)
-    }
-}
-
-pub struct Opened<V>(Opening<V>);
-
-impl<V> Unpin for Opened<V> {}
-
-impl<V> Future for Opened<V> {
-    type Output = (Context, V);
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Opening::Run(values) => values.take().map_or(Poll::Pending, Poll::Ready),
-            Opening::Ask(_) => Poll::Pending,
-        }
-    }
-}
-
-/// The function that a body calls, by its type. Nothing of the user's runs: the body is polled up to its opening.
-fn callee<V, F: Future>(body: &impl Fn(Open<V>) -> F) -> Option<TypeId> {
-    let answer = Arc::new(OnceLock::new());
-    let asked = pin!(body(Open(Opening::Ask(Arc::clone(&answer)))));
-    drop(asked.poll(&mut std::task::Context::from_waker(Waker::noop())));
-    answer.get().copied()
-}
-
 /// A step's future with its end as it is recorded.
 fn ended<O, E, F>(step: F, of: fn(E) -> StepError) -> StepFuture
 where
@@ -335,12 +283,12 @@ impl<E: 'static> Steps<'_, E> {
     where
         R: Reads,
         O: NodeValue,
-        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let node = node.calling(callee(&body));
+        let node = node.calling(ask_callee(&body));
         let of = self.of;
-        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(Open::run(cx, load(&reads, outputs)?)), of)));
+        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(StepArgs::run(cx, load(&reads, outputs)?)), of)));
         self.builder.made(node, reads.handles(), step)
     }
 
@@ -360,7 +308,7 @@ impl<E: 'static> Steps<'_, E> {
     where
         R: Reads,
         O: PlainOutput,
-        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
         self.call(node, reads, body)
@@ -428,11 +376,11 @@ impl<E: 'static> Steps<'_, E> {
     where
         R: Reads,
         O: NodeValue,
-        B: Fn(Open<R::Values>) -> F + Send + Sync + 'static,
+        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let callee = callee(&body);
-        self.branch(name, reads, move |cx, values| body(Open::run(cx, values))).calling(callee)
+        let callee = ask_callee(&body);
+        self.branch(name, reads, move |cx, values| body(StepArgs::run(cx, values))).calling(callee)
     }
 
     pub fn race<O: NodeValue>(&mut self, node: Node, branches: Branches<O>) -> Handle<O> {
@@ -479,11 +427,11 @@ impl<E: 'static> Steps<'_, E> {
         R: Reads,
         O: NodeValue,
         Vec<O>: NodeValue,
-        B: Fn(Open<(I, R::Values)>) -> F + Send + Sync + 'static,
+        B: Fn(StepArgs<(I, R::Values)>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        let node = node.calling(callee(&body));
-        self.map(node, items, reads, move |cx, item, values| body(Open::run(cx, (item, values))))
+        let node = node.calling(ask_callee(&body));
+        self.map(node, items, reads, move |cx, item, values| body(StepArgs::run(cx, (item, values))))
     }
 
     pub fn repeat<R, T, B, F>(
@@ -518,11 +466,11 @@ impl<E: 'static> Steps<'_, E> {
     where
         R: Reads,
         T: NodeValue,
-        B: Fn(Open<(T, R::Values)>) -> F + Send + Sync + 'static,
+        B: Fn(StepArgs<(T, R::Values)>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let node = node.calling(callee(&body));
-        self.repeat(node, first, reads, until, move |cx, last, values| body(Open::run(cx, (last, values))))
+        let node = node.calling(ask_callee(&body));
+        self.repeat(node, first, reads, until, move |cx, last, values| body(StepArgs::run(cx, (last, values))))
     }
 }
 

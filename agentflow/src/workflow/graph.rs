@@ -1,4 +1,4 @@
-//! A workflow described: nodes, edges, guards, policies, types. It is had without running anything, and can be stored.
+//! A workflow described: nodes, edges, guards, policies, types. It is available without running anything, and can be stored.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -196,7 +196,7 @@ impl Graph {
     }
 
     /// The hash of the definition: of what nodes there are, what they call and read, and the schemas of what they yield.
-    /// Policies, lines and descriptions do not count. Two workflows of one hash can take up each other's runs.
+    /// Policies, lines and descriptions do not count. Two workflows of one hash can resume each other's runs.
     pub fn hash(&self) -> String {
         let mut hash = Fnv::new();
         hash.text(&self.name);

@@ -11,7 +11,7 @@ mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
 pub(crate) mod failure;
-mod forms;
+mod form_macros;
 mod graph;
 mod handle;
 pub(crate) mod inputs;
@@ -44,7 +44,7 @@ use crate::model::BoxFuture;
 use crate::run::{Around, RunShared};
 use crate::value::{Encoded, NodeValue};
 
-/// How many steps of a run are going on at once when the workflow does not say.
+/// How many steps of a run are running at once when the workflow does not say.
 pub(crate) const CONCURRENCY: usize = 16;
 
 /// A graph of steps with a typed input and output.

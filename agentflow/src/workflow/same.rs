@@ -1,12 +1,12 @@
-//! What must be of one type: the arms of a router, the branches of a race or a fallback. It is here for the words that
-//! the compiler has for a mistake, and does nothing else.
+//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the messages
+//! of the compiler; it converts nothing.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use super::builder::Branch;
 use super::handle::Handle;
 
-/// What an arm gives. The compiler quotes the line of [`Arms::arm`] to whoever mixes types.
+/// The output of an arm. The compiler quotes the signature of [`Arms::arm`] when types differ, so it has a short name.
 type Arm<T> = Handle<T>;
 
 /// The arms of a router, all of the first one's type.

@@ -36,7 +36,7 @@ pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, S
 /// A step for one item: of a map, or of a repetition, which gets its last output.
 pub(crate) type ItemStep = Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
-/// What follows from outputs at once and without effects; it may be worked out any number of times.
+/// What follows from outputs at once and without effects; it may be computed any number of times.
 pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs) -> Result<Encoded, StepError> + Send + Sync>;
 
 /// What a gate asks.
@@ -91,7 +91,7 @@ pub enum NodeKind {
     Input,
     /// A step.
     Step,
-    /// An expression of other outputs, worked out in place.
+    /// An expression of other outputs, computed in place.
     Value,
     /// A choice of one arm.
     Router,
@@ -183,7 +183,7 @@ impl Spec {
         }
     }
 
-    /// The hash of its definition; worked out when it is first asked for.
+    /// The hash of its definition; computed when it is first asked for.
     pub(crate) fn hash(&self) -> &Arc<str> {
         self.hash.get_or_init(|| Graph::of(self).hash().into())
     }

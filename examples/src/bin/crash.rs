@@ -1,14 +1,17 @@
 //! A workflow whose process is killed in the middle: what another process then does not repeat, and what runs again.
 //!
 //! `crash [FILE]` starts itself as a child, which begins an order in an SQLite file; kills the child with SIGKILL while
-//! two steps are going on; and takes the order up. Nothing here waits for a time: the child says when it is in the middle.
+//! two steps are running; and takes the order up. Nothing here waits for a time: the child says when it is in the middle.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
-use agentflow::{EventKind, NodeStatus, PauseReason, Result, RunId, SqliteStore};
+use agentflow::runtime::NodeStatus;
+use agentflow::store::SqliteStore;
+use agentflow::{Result, RunId};
 use futures_util::StreamExt;
 
 const USAGE: &str = "usage: crash [FILE]
@@ -158,7 +161,7 @@ async fn crash_and_go_on(file: PathBuf) -> Done {
     Ok(())
 }
 
-/// Starts the child and kills it while two steps are going on.
+/// Starts the child and kills it while two steps are running.
 fn crash(file: &Path) -> Done<RunId> {
     let mut child = Command::new(std::env::current_exe()?);
     let mut child = Doom(child.arg(CHILD).arg(file).stdout(Stdio::piped()).spawn()?);

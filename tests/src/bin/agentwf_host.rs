@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::Result;
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
-use agentflow::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, Result};
 
 /// Add two integers.
 #[tool(effects = "none")]

@@ -1,4 +1,4 @@
-//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints what it came to.
+//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints its outcome.
 //!
 //! Its store is as small as one can be: a line a commit. It serves one process at a time.
 
@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::{
-    Append, BoxFuture, Context, Epoch, Event, Handle, MemoryStore, MessageId, Node, NodePolicy, RunFilter, RunId,
-    RunRecord, Runtime, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage, Workflow, serde_json,
-};
+use agentflow::store::{Append, Epoch, MemoryStore, RunRecord, Store, StoreError, StoreErrorKind};
+use agentflow::workflow::{Handle, Node, NodePolicy};
+use agentflow::{Context, Event, RunId, Runtime, Workflow, async_trait, serde_json};
 
 type Step<T> = Result<T, String>;
 
@@ -56,91 +55,25 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        match self.keep(&events) {
-            Ok(()) => self.memory.create(run, events),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+#[async_trait]
+impl agentflow::StoreLayer for FileStore {
+    fn inner(&self) -> &dyn Store {
+        &self.memory
     }
 
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
-        match self.keep(&append.events) {
-            Ok(()) => self.memory.append(run, epoch, append),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.keep(&events)?;
+        self.inner().create(run, events).await
     }
 
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        match self.keep(&events) {
-            Ok(()) => self.memory.amend(run, after, events),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.keep(&append.events)?;
+        self.inner().append(run, epoch, append).await
     }
 
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        self.memory.open(run)
-    }
-
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.close(run, epoch)
-    }
-
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
-        self.memory.read(run, after, limit)
-    }
-
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.put_snapshot(run, epoch, snapshot)
-    }
-
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        self.memory.snapshot(run)
-    }
-
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        self.memory.record(run)
-    }
-
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        self.memory.list(filter)
-    }
-
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
-        self.memory.put_definition(hash, graph)
-    }
-
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.definition(hash)
-    }
-
-    fn is_shared(&self) -> bool {
-        false
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        self.memory.send(run, message)
-    }
-
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.memory.receive(run, epoch)
-    }
-
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        self.memory.inbox()
-    }
-
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.outcome(message)
-    }
-
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.memory.withdraw(message)
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.keep(&events)?;
+        self.inner().amend(run, after, events).await
     }
 }
 
@@ -152,7 +85,7 @@ fn effect(file: &Path, cx: &Context) -> Step<()> {
 }
 
 fn flow(effects: &Path) -> Workflow<(u32,), u32> {
-    let step = |b: &mut agentflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+    let step = |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
         let file: PathBuf = effects.to_owned();
         b.node(node, (reads,), move |cx, (n,)| {
             let file = file.clone();
@@ -198,7 +131,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(record) if ended(&record) => {
             let events = store.read(&run, 0, usize::MAX).await?;
             let output = events.iter().rev().find_map(|event| match &event.kind {
-                agentflow::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
+                agentflow::event::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
                 _ => None,
             });
             println!("{}", output.ok_or("the run has no output")?);
@@ -220,10 +153,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             () = tokio::time::sleep(Duration::from_millis(2)) => {}
         }
-        // The operator of this program lets everything run again that was cut short.
+        // The operator of this program lets everything run again that was interrupted.
         let waits = store.record(&run).await?.is_some_and(|record| record.pause_reason.is_some());
         for event in handle.recorded().iter().filter(|_| waits) {
-            if matches!(&event.kind, agentflow::EventKind::NodeFailed { error, .. } if error.kind == "interrupted") {
+            if matches!(&event.kind, agentflow::event::EventKind::NodeFailed { error, .. } if error.kind == "interrupted")
+            {
                 // One that was retried already is no longer interrupted.
                 let _ = handle.retry(&event.path.to_string(), "host").await;
             }

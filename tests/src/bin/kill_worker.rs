@@ -1,7 +1,7 @@
 //! A process to be killed: a workflow of thirty nodes over a store file, with tools, an agent and a map.
 //!
-//! `kill-worker STORE EFFECTS`: starts the run, or takes up the one that is there, and prints what it came to. Every
-//! effect adds a line to the file EFFECTS. Steps that were cut short and may have had their effect are run again, as an
+//! `kill-worker STORE EFFECTS`: starts the run, or resumes the one that is there, and prints its outcome. Every
+//! effect adds a line to the file EFFECTS. Steps that were interrupted and may have had their effect are run again, as an
 //! operator would decide.
 
 use std::fs::OpenOptions;
@@ -9,8 +9,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentflow::event::EventKind;
 use agentflow::prelude::*;
-use agentflow::{Error, EventKind, Result, RunId, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{SqliteStore, Store, StoreErrorKind};
+use agentflow::{Error, Result, RunId};
 use agentflow_testing::{ScriptedModel, Turn};
 use futures_util::StreamExt;
 use serde_json::json;

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use agentflow::{Event, RunFilter, RunRecord, SqliteStore, Store};
+use agentflow::Event;
+use agentflow::store::{RunFilter, RunRecord, SqliteStore, Store};
 use agentflow_tests::kill::{Look, WordFile};
 
 use super::invariants::{Problem, of_run};
@@ -89,7 +90,7 @@ impl Outside {
     fn runs(&self) -> Vec<(RunRecord, Vec<Event>)> {
         self.tokio.block_on(async {
             let mut runs = Vec::new();
-            for run in self.store.list(RunFilter::all()).await.unwrap() {
+            for run in self.store.list(RunFilter::new()).await.unwrap() {
                 let events = self.store.read(&run.run_id, 0, usize::MAX).await.unwrap();
                 runs.push((run, events));
             }
@@ -98,7 +99,7 @@ impl Outside {
     }
 
     fn events(&self) -> u64 {
-        self.tokio.block_on(self.store.list(RunFilter::all())).unwrap().iter().map(|run| run.events).sum()
+        self.tokio.block_on(self.store.list(RunFilter::new())).unwrap().iter().map(|run| run.events).sum()
     }
 }
 
@@ -192,7 +193,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
             if victims[at].what == "host" && status.success() {
                 break;
             }
-            // It could not go on, and has complained about it, unless it panicked.
+            // It could not continue, and has complained about it, unless it panicked.
             if status.code() == Some(101) {
                 return Err(Problem::new("panic", said(folder)));
             }

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use agentflow::{Event, EventKind, PauseReason, RunRecord, RunStatus, StepPath};
+use agentflow::Event;
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::path::StepPath;
+use agentflow::store::{RunRecord, RunStatus};
 use agentflow_testing::check_events;
 use agentflow_tests::kill::Word;
 
@@ -79,7 +82,7 @@ pub(crate) fn of_run(
     }
 }
 
-/// Steps that were done and began again, and calls with effects that were made again after they were interrupted.
+/// Steps that were done and began again, and calls with effects that were retried after they were interrupted.
 fn again(events: &[Event]) -> Vec<String> {
     let (mut done, mut begun) = (BTreeSet::new(), BTreeMap::<String, usize>::new());
     let mut found = Vec::new();
@@ -203,7 +206,8 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
 /// The checks themselves must be able to fail.
 mod breaches {
     use agentflow::serde_json::{Value, json};
-    use agentflow::{Event, RunId, RunRecord};
+    use agentflow::store::RunRecord;
+    use agentflow::{Event, RunId};
     use agentflow_tests::journal::{event, started};
     use agentflow_tests::kill::Word;
 

@@ -1,15 +1,16 @@
-//! Runs in an SQLite file: the handle and its options. What is written goes to one thread, what is read does not.
+//! Runs in an SQLite file: the handle and its options. One thread writes, a few others read; the caller's thread never
+//! waits for the disk.
 //!
 //! The layout of the file is in `schema/`; it is stored, so it is only ever added to, by a new file there.
 
 mod files;
 mod owner;
 mod pool;
-mod problem;
 mod reader;
 mod recent;
 mod row;
 mod schema;
+mod store_errors;
 mod tables;
 mod writer;
 
@@ -19,27 +20,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rusqlite::Connection;
 
 use self::owner::Owner;
 use self::pool::Readers;
-use self::problem::{Failed, Problems};
 use self::recent::Recent;
 use self::row::EventRow;
+use self::store_errors::{Failed, StoreErrors};
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
-use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage,
-};
+use super::{Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, Store, StoreError, StoreMessage};
 use crate::event::{Event, RunId};
-use crate::model::BoxFuture;
 
 /// Keeps runs in an SQLite file, which is made when it is not there.
 ///
 /// A write is answered when it is on the disk; writes that come at the same time, of all runs, share one sync. Any number
 /// of processes of one machine may use the file at the same time, and a run is executed by one of them: a run that is
 /// open in a living process is `busy` for the others, and free the moment that process ends, however it ends. Within
-/// one process, opening a run again fences off whoever had it open.
+/// one process, opening a run again fences off the writer before.
 ///
 /// While another process has the file locked, as a backup does, runs wait and continue when it is free; see
 /// [`SqliteStoreBuilder::busy_timeout`].
@@ -63,10 +62,10 @@ use crate::model::BoxFuture;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), agentflow::StoreError> {
+/// # async fn main() -> Result<(), agentflow::store::StoreError> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("runs.db");
-/// use agentflow::{RunFilter, SqliteStore, Store};
+/// use agentflow::store::{RunFilter, SqliteStore, Store};
 ///
 /// let store = SqliteStore::open(path).await?;
 /// assert!(store.list(RunFilter::unfinished()).await?.is_empty());
@@ -138,12 +137,11 @@ impl SqliteStoreBuilder {
 
     /// How long to wait for a file that another process has locked. The default is 5 seconds.
     ///
-    /// What follows depends on who waits. Opening the file, and reading, fail as `locked`. Whatever is written waits on,
-    /// for as long as it takes, since a run should not end for what somebody else does to its file: a warning says so
-    /// (`tracing`) with the runs that wait, once after this time and then at growing distances, and the end of the wait is
-    /// logged as information. Who wants to wait no longer drops the future. Once all handles of the store are gone,
-    /// what is still to be written is waited for this long; then it fails as `locked`, and an error is logged that names
-    /// its runs.
+    /// Opening the file and reading then fail as `locked`. A write waits on, for as long as it takes, since a run should
+    /// not end because another program locks its file: a warning names the runs that wait (`tracing`), once after this
+    /// time and then at growing distances, and the end of the wait is logged as information. Dropping the future does
+    /// not take the write back. Once all handles of the store are gone, writes that are still queued wait this long;
+    /// then they are lost, and an error is logged that names their runs.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.0.busy_timeout = timeout;
         self
@@ -167,14 +165,14 @@ impl SqliteStoreBuilder {
     /// Opens the file, makes it when it is not there, and brings one of an older release up to date.
     ///
     /// # Errors
-    /// `newer_version` when a newer release wrote the file; `damaged` when it cannot be read or is no SQLite file;
+    /// `newer_version` when a newer release wrote the file; `damaged` when it cannot be read or is not an SQLite file;
     /// `locked`; `full`; `io` when its folder is missing, it is read-only or the database of another program. The file
     /// is then as it was before.
     pub async fn open(self) -> Result<SqliteStore, StoreError> {
-        let (writer, problems, files) = Writer::start(self.0.clone()).await?;
+        let (writer, errors, files) = Writer::start(self.0.clone()).await?;
         let event = self.0.max_event_bytes.min(ROW);
         let limits = Limits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW) };
-        let readers = Readers::new(self.0, problems, files);
+        let readers = Readers::new(self.0, errors, files);
         let definitions = Arc::new(Mutex::new(Recent::new(DEFINITIONS)));
         Ok(SqliteStore(Arc::new(Shared { readers, writer, definitions, limits })))
     }
@@ -184,7 +182,7 @@ impl SqliteStore {
     /// Opens a file with the defaults; see [`SqliteStoreBuilder::open`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`SqliteStoreBuilder::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::builder(path).open().await
     }
@@ -202,23 +200,23 @@ impl SqliteStore {
 
     /// The file, without links in its path.
     pub fn path(&self) -> &Path {
-        self.0.readers.problems().path()
+        self.0.readers.errors().path()
     }
 
-    fn read_with<T: Send + 'static>(
+    async fn read_with<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError> + Send + 'static,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
-        Box::pin(self.0.readers.read(read))
+        read: impl FnOnce(&Connection, &StoreErrors) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.readers.read(read).await
     }
 
-    /// A write that waits its turn, whether or not anybody waits for it.
-    fn write<T: Send + 'static>(
+    /// A write that is done in its turn, even when the future is dropped after its first poll.
+    async fn write<T: Send + 'static>(
         &self,
         run: &RunId,
         act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
-        Box::pin(self.0.writer.submit(Some(run), Abandoned::Done, act))
+    ) -> Result<T, StoreError> {
+        self.0.writer.submit(Some(run), Abandoned::Done, act).await
     }
 }
 
@@ -233,163 +231,129 @@ fn join(thread: JoinHandle<()>) {
     }
 }
 
-fn refused<T: Send + 'static>(error: StoreError) -> BoxFuture<'static, Result<T, StoreError>> {
-    Box::pin(std::future::ready(Err(error)))
-}
-
+#[async_trait]
 impl Store for SqliteStore {
-    fn create(&self, run: &RunId, events: Vec<Event>) -> BoxFuture<'static, Result<Epoch, StoreError>> {
-        let Some(mut record) = events.first().and_then(RunRecord::new) else {
-            let text = format!("the run `{run}` cannot be created: its first event is not `run.started`");
-            return refused(StoreError::new(StoreErrorKind::Io, text));
-        };
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        let mut record = RunRecord::from_events(&events).ok_or_else(|| StoreError::not_a_start(run))?;
         record.run_id = run.clone();
-        events.iter().for_each(|event| record.apply(event));
-        match EventRow::of(run, 0, &events, self.0.limits.event) {
-            Ok(rows) => {
-                let first = First { record, rows };
-                self.write(run, move |tables| tables.create(&first))
-            }
-            Err(error) => refused(error),
-        }
+        let first = First { record, rows: EventRow::of(run, 0, &events, self.0.limits.event)? };
+        self.write(run, move |tables| tables.create(&first)).await
     }
 
-    fn open(&self, run: &RunId) -> BoxFuture<'static, Result<Epoch, StoreError>> {
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
         let id = run.clone();
         // A run that is open for nobody would be in everybody's way.
-        Box::pin(self.0.writer.submit(Some(run), Abandoned::Left, move |tables| tables.open(&id)))
+        self.0.writer.submit(Some(run), Abandoned::Left, move |tables| tables.open(&id)).await
     }
 
-    fn close(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<(), StoreError>> {
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
         let id = run.clone();
-        self.write(run, move |tables| tables.close(&id, epoch))
+        self.write(run, move |tables| tables.close(&id, epoch)).await
     }
 
-    fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
         // Encoded here, on the thread of the run, so that the one writer has less to do.
-        match EventRow::of(run, append.after, &append.events, self.0.limits.event) {
-            Ok(rows) => {
-                let id = run.clone();
-                self.write(run, move |tables| tables.append(&id, epoch, &append, &rows))
-            }
-            Err(error) => refused(error),
-        }
+        let rows = EventRow::of(run, append.after, &append.events, self.0.limits.event)?;
+        let id = run.clone();
+        self.write(run, move |tables| tables.append(&id, epoch, &append, &rows)).await
     }
 
-    fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> BoxFuture<'static, Result<(), StoreError>> {
-        match EventRow::of(run, after, &events, self.0.limits.event) {
-            Ok(rows) => {
-                let id = run.clone();
-                self.write(run, move |tables| tables.amend(&id, after, &events, &rows))
-            }
-            Err(error) => refused(error),
-        }
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        let rows = EventRow::of(run, after, &events, self.0.limits.event)?;
+        let id = run.clone();
+        self.write(run, move |tables| tables.amend(&id, after, &events, &rows)).await
     }
 
-    fn read(&self, run: &RunId, after: u64, limit: usize) -> BoxFuture<'static, Result<Vec<Event>, StoreError>> {
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         let run = run.clone();
-        self.read_with(move |connection, problems| reader::events(connection, problems, &run, after, limit))
+        self.read_with(move |connection, errors| reader::events(connection, errors, &run, after, limit)).await
     }
 
-    fn put_snapshot(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'static, Result<(), StoreError>> {
-        match row::snapshot_body(run, &snapshot, self.0.limits.snapshot) {
-            Ok(body) => {
-                let (id, seq) = (run.clone(), row::number(snapshot.seq));
-                self.write(run, move |tables| tables.put_snapshot(&id, epoch, seq, &body))
-            }
-            Err(error) => refused(error),
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        let body = row::snapshot_body(run, &snapshot, self.0.limits.snapshot)?;
+        let (id, seq) = (run.clone(), row::number(snapshot.seq));
+        self.write(run, move |tables| tables.put_snapshot(&id, epoch, seq, &body)).await
+    }
+
+    async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        let run = run.clone();
+        self.read_with(move |connection, errors| reader::snapshot(connection, errors, &run)).await
+    }
+
+    async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        let run = run.clone();
+        self.read_with(move |connection, errors| reader::record(connection, errors, &run)).await
+    }
+
+    async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let RunList { runs, unreadable, .. } = self.list_with_unreadable(filter).await?;
+        for (run, error) in unreadable {
+            tracing::warn!(%run, %error, "a run cannot be read and is not in the list");
         }
+        Ok(runs)
     }
 
-    fn snapshot(&self, run: &RunId) -> BoxFuture<'static, Result<Option<Snapshot>, StoreError>> {
-        let run = run.clone();
-        self.read_with(move |connection, problems| reader::snapshot(connection, problems, &run))
+    async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
+        self.read_with(move |connection, errors| reader::list(connection, errors, &filter)).await
     }
 
-    fn record(&self, run: &RunId) -> BoxFuture<'static, Result<Option<RunRecord>, StoreError>> {
-        let run = run.clone();
-        self.read_with(move |connection, problems| reader::record(connection, problems, &run))
-    }
-
-    fn list(&self, filter: RunFilter) -> BoxFuture<'static, Result<Vec<RunRecord>, StoreError>> {
-        let listing = self.list_with_unreadable(filter);
-        Box::pin(async move {
-            let RunList { runs, unreadable, .. } = listing.await?;
-            for (run, error) in unreadable {
-                tracing::warn!(%run, %error, "a run cannot be read and is not in the list");
-            }
-            Ok(runs)
-        })
-    }
-
-    fn list_with_unreadable(&self, filter: RunFilter) -> BoxFuture<'static, Result<RunList, StoreError>> {
-        self.read_with(move |connection, problems| reader::list(connection, problems, &filter))
-    }
-
-    fn put_definition(&self, hash: &str, graph: String) -> BoxFuture<'static, Result<(), StoreError>> {
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         let hash = hash.to_owned();
         if lock(&self.0.definitions).get(&hash).is_some() {
-            return Box::pin(std::future::ready(Ok(())));
+            return Ok(());
         }
-        let (known, put) = (Arc::clone(&self.0.definitions), hash.clone());
-        let put = self.0.writer.submit(None, Abandoned::Done, move |tables| tables.put_definition(&put, &graph));
-        Box::pin(async move {
-            put.await?;
-            lock(&known).insert(hash, ());
-            Ok(())
-        })
+        let put = hash.clone();
+        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.put_definition(&put, &graph)).await?;
+        lock(&self.0.definitions).insert(hash, ());
+        Ok(())
     }
 
-    fn definition(&self, hash: &str) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+    async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
         let hash = hash.to_owned();
-        self.read_with(move |connection, problems| reader::definition(connection, problems, &hash))
+        self.read_with(move |connection, errors| reader::definition(connection, errors, &hash)).await
     }
 
     fn identity(&self) -> Option<String> {
         Some(format!("sqlite:{}", self.path().display()))
     }
 
-    fn holder(&self, run: &RunId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
+    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let id = run.clone();
-        // Within a write transaction: only there is a lock file that nobody holds one of a process that has ended.
-        self.write(run, move |tables| tables.holder(&id))
-    }
-
-    fn send(&self, run: &RunId, message: String) -> BoxFuture<'static, Result<MessageId, StoreError>> {
-        let size = row::check_size(message.len(), self.0.limits.event, format_args!("a message for the run `{run}`"));
-        if let Err(error) = size {
-            return refused(error);
-        }
-        let id = run.clone();
-        self.write(run, move |tables| tables.send(&id, &message))
+        // In a write transaction: only there does a lock file that nobody holds mean that its process has ended.
+        self.write(run, move |tables| tables.holder(&id)).await
     }
 
     fn max_event_bytes(&self) -> Option<u64> {
         Some(self.0.limits.event)
     }
 
-    fn receive(&self, run: &RunId, epoch: Epoch) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
-        let run = run.clone();
-        self.write(&run.clone(), move |tables| tables.receive(&run, epoch))
+    fn is_shared(&self) -> bool {
+        true
     }
 
-    fn inbox(&self) -> BoxFuture<'static, Result<Vec<StoreMessage>, StoreError>> {
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        row::check_size(message.len(), self.0.limits.event, format_args!("a message for the run `{run}`"))?;
+        let id = run.clone();
+        self.write(run, move |tables| tables.send(&id, &message)).await
+    }
+
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        let id = run.clone();
+        self.write(run, move |tables| tables.receive(&id, epoch)).await
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         // A process that has had no run open is sent nothing.
-        let Some(owner) = Owner::existing(self.path()) else { return Box::pin(std::future::ready(Ok(Vec::new()))) };
-        self.read_with(move |connection, problems| reader::inbox(connection, problems, owner.id()))
+        let Some(owner) = Owner::existing(self.path()) else { return Ok(Vec::new()) };
+        self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id())).await
     }
 
-    fn outcome(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        self.read_with(move |connection, problems| reader::outcome(connection, problems, message))
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.read_with(move |connection, errors| reader::outcome(connection, errors, message)).await
     }
 
-    fn withdraw(&self, message: MessageId) -> BoxFuture<'static, Result<Option<String>, StoreError>> {
-        Box::pin(self.0.writer.submit(None, Abandoned::Done, move |tables| tables.withdraw(message)))
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.withdraw(message)).await
     }
 }
 

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
-use super::problem::Problems;
+use super::store_errors::StoreErrors;
 use super::{Settings, join, lock, schema};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -18,7 +18,7 @@ pub(super) struct Readers(Arc<Pool>);
 
 struct Pool {
     settings: Settings,
-    problems: Problems,
+    errors: StoreErrors,
     files: Arc<OpenFiles>,
     /// The most threads.
     most: usize,
@@ -39,25 +39,25 @@ struct State {
 type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 
 impl Readers {
-    pub(super) fn new(settings: Settings, problems: Problems, files: Arc<OpenFiles>) -> Self {
+    pub(super) fn new(settings: Settings, errors: StoreErrors, files: Arc<OpenFiles>) -> Self {
         let most = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Self(Arc::new(Pool { settings, problems, files, most, state, changed }))
+        Self(Arc::new(Pool { settings, errors, files, most, state, changed }))
     }
 
-    pub(super) fn problems(&self) -> &Problems {
-        &self.0.problems
+    pub(super) fn errors(&self) -> &StoreErrors {
+        &self.0.errors
     }
 
     /// Queues a read now; the future is its answer. A read that nobody waits for any more is left out.
     pub(super) fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError> + Send + 'static,
+        read: impl FnOnce(&Connection, &StoreErrors) -> Result<T, StoreError> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (reply, answer) = oneshot::channel();
         let job = move |reader: &mut Reader<'_>| {
             if !reply.is_closed() {
-                // Whoever asked may have gone.
+                // The future may have been dropped.
                 let _ = reply.send(reader.with(read));
             }
         };
@@ -144,16 +144,19 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads from the file that others find at its path. The connection is kept when nothing is wrong with it.
-    fn with<T>(&mut self, read: impl FnOnce(&Connection, &Problems) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let Pool { settings, problems, files, .. } = self.pool;
+    fn with<T>(
+        &mut self,
+        read: impl FnOnce(&Connection, &StoreErrors) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let Pool { settings, errors, files, .. } = self.pool;
         if let Some(file) = files.replaced() {
-            return Err(problems.replaced(file));
+            return Err(errors.replaced(file));
         }
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => schema::open_reader(settings, problems)?,
+            None => schema::open_reader(settings, errors)?,
         };
-        let found = read(&connection, problems);
+        let found = read(&connection, errors);
         let is_fine = |error: &StoreError| matches!(error.kind(), StoreErrorKind::NotFound | StoreErrorKind::Fenced);
         if found.as_ref().err().is_none_or(is_fine) {
             self.connection = Some(connection);

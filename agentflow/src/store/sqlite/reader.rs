@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::problem::Problems;
+use super::store_errors::StoreErrors;
 use super::{row, tables};
 use crate::event::{Event, RunId};
 use crate::store::{
@@ -12,18 +12,18 @@ use crate::store::{
 
 pub(super) fn events(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     run: &RunId,
     after: u64,
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
-    let sql = |error| problems.sql(error);
+    let sql = |error| errors.sql(error);
     let (key, version) = connection
         .prepare_cached("SELECT key, version FROM runs WHERE run_id = ?1")
         .and_then(|mut select| select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional())
         .map_err(sql)?
         .ok_or_else(|| StoreError::not_found(run))?;
-    tables::check_version(run, version, problems)?;
+    tables::check_version(run, version, errors)?;
     let Ok(after) = u32::try_from(after).map(i64::from) else { return Ok(Vec::new()) };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection
@@ -33,7 +33,7 @@ pub(super) fn events(
     let mut events = Vec::new();
     for expected in after + 1.. {
         let Some(found) = rows.next().map_err(sql)? else { break };
-        events.push(row::event(found, run, expected, problems)?);
+        events.push(row::event(found, run, expected, errors)?);
     }
     Ok(events)
 }
@@ -41,10 +41,10 @@ pub(super) fn events(
 /// A snapshot only makes reading shorter: one that is damaged is as good as none.
 pub(super) fn snapshot(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     run: &RunId,
 ) -> Result<Option<Snapshot>, StoreError> {
-    whole_snapshot(connection, problems, run).or_else(|error| match error.kind() {
+    whole_snapshot(connection, errors, run).or_else(|error| match error.kind() {
         StoreErrorKind::Damaged => {
             tracing::warn!(%run, %error, "the snapshot of a run cannot be read; its whole journal is read instead");
             Ok(None)
@@ -53,7 +53,7 @@ pub(super) fn snapshot(
     })
 }
 
-fn whole_snapshot(connection: &Connection, problems: &Problems, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+fn whole_snapshot(connection: &Connection, errors: &StoreErrors, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
     let found = connection
         .prepare_cached(
             "SELECT seq, body, sum, version FROM snapshots JOIN runs ON runs.key = snapshots.run WHERE runs.run_id = ?1",
@@ -64,49 +64,50 @@ fn whole_snapshot(connection: &Connection, problems: &Problems, run: &RunId) -> 
             };
             select.query_row([run.as_str()], columns).optional()
         })
-        .map_err(|error| problems.sql(error))?;
+        .map_err(|error| errors.sql(error))?;
     let Some((seq, body, sum, version)) = found else { return Ok(None) };
-    tables::check_version(run, version, problems)?;
+    tables::check_version(run, version, errors)?;
     if sum != row::sum(seq, 0, "", &body) {
-        return Err(problems.damaged(format_args!("the snapshot of the run `{run}` is not as it was written")));
+        return Err(errors.damaged(format_args!("the snapshot of the run `{run}` is not as it was written")));
     }
     row::snapshot(seq, &body, run)
         .map(Some)
-        .map_err(|error| problems.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error))
+        .map_err(|error| errors.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error))
 }
 
 pub(super) fn record(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     run: &RunId,
 ) -> Result<Option<RunRecord>, StoreError> {
     let sql = format!("SELECT {} WHERE runs.run_id = ?1", row::RECORD);
-    Ok(records(connection, problems, &sql, [Value::Text(run.to_string())])?.pop())
+    Ok(records(connection, errors, &sql, [Value::Text(run.to_string())])?.pop())
 }
 
-pub(super) fn list(connection: &Connection, problems: &Problems, filter: &RunFilter) -> Result<RunList, StoreError> {
+pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
     let mut sql = format!("SELECT {} WHERE TRUE", row::RECORD);
     let mut values: Vec<Value> = Vec::new();
-    if !filter.status.is_empty() {
-        let places = vec!["?"; filter.status.len()].join(", ");
+    let statuses = filter.get_statuses();
+    if !statuses.is_empty() {
+        let places = vec!["?"; statuses.len()].join(", ");
         sql.push_str(&format!(" AND runs.status IN ({places})"));
-        values.extend(filter.status.iter().map(|status| Value::Text(status.to_string())));
+        values.extend(statuses.iter().map(|status| Value::Text(status.to_string())));
     }
-    if let Some(name) = &filter.name {
+    if let Some(name) = filter.get_name() {
         sql.push_str(" AND runs.name = ?");
-        values.push(Value::Text(name.to_string()));
+        values.push(Value::Text(name.to_owned()));
     }
     sql.push_str(" ORDER BY runs.created DESC, runs.run_id DESC LIMIT ?");
-    values.push(Value::Integer(filter.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));
+    values.push(Value::Integer(filter.get_limit().map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));
     // All at once where all are whole, which is nearly always.
-    let found = has_unknown_status(connection).map_err(|error| problems.sql(error)).and_then(|any| match any {
+    let found = has_unknown_status(connection).map_err(|error| errors.sql(error)).and_then(|any| match any {
         true => Ok(None),
-        false => records(connection, problems, &sql, values).map(Some),
+        false => records(connection, errors, &sql, values).map(Some),
     });
     match found {
         Ok(Some(runs)) => Ok(RunList::new(runs, Vec::new())),
         Err(error) if !matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => Err(error),
-        Ok(None) | Err(_) => list_one_by_one(connection, problems, filter),
+        Ok(None) | Err(_) => list_one_by_one(connection, errors, filter),
     }
 }
 
@@ -128,8 +129,8 @@ fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// The same list, where something of a run cannot be read: each is looked at alone, so that it stands in nobody's way.
-fn list_one_by_one(connection: &Connection, problems: &Problems, filter: &RunFilter) -> Result<RunList, StoreError> {
-    let sql = |error| problems.sql(error);
+fn list_one_by_one(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
+    let sql = |error| errors.sql(error);
     // From the index alone: the rows themselves may be what cannot be read.
     let mut keys = connection
         .prepare_cached("SELECT key, run_id FROM runs INDEXED BY runs_by_age ORDER BY created DESC, run_id DESC")
@@ -138,12 +139,12 @@ fn list_one_by_one(connection: &Connection, problems: &Problems, filter: &RunFil
     let one = format!("SELECT {} WHERE runs.key = ?1", row::RECORD);
     let mut one = connection.prepare_cached(&one).map_err(sql)?;
     let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
-    let limit = filter.limit.unwrap_or(usize::MAX);
+    let limit = filter.get_limit().unwrap_or(usize::MAX);
     while runs.len() < limit
         && let Some(found) = keys.next().map_err(sql)?
     {
         let key: i64 = found.get(0).map_err(sql)?;
-        let read = |row: &Row<'_>| Ok(row::record(row, problems));
+        let read = |row: &Row<'_>| Ok(row::record(row, errors));
         match one.query_row([key], read).map_err(sql).and_then(|record| record) {
             Ok(record) if filter.admits(&record) => runs.push(record),
             Ok(_) => {}
@@ -164,40 +165,41 @@ fn has_other_status(connection: &Connection, key: i64, filter: &RunFilter) -> bo
         .prepare_cached("SELECT status FROM runs WHERE key = ?1")
         .and_then(|mut select| select.query_row([key], |row| row.get(0)));
     let status = status.ok().and_then(|status| status.parse().ok());
-    status.is_some_and(|status| !filter.status.is_empty() && !filter.status.contains(&status))
+    let wanted = filter.get_statuses();
+    status.is_some_and(|status| !wanted.is_empty() && !wanted.contains(&status))
 }
 
 fn records(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     sql: &str,
     values: impl IntoIterator<Item = Value>,
 ) -> Result<Vec<RunRecord>, StoreError> {
-    let wrong = |error| problems.sql(error);
+    let wrong = |error| errors.sql(error);
     let mut select = connection.prepare_cached(sql).map_err(wrong)?;
     let mut rows = select.query(params_from_iter(values)).map_err(wrong)?;
     let mut records = Vec::new();
     while let Some(found) = rows.next().map_err(wrong)? {
-        records.push(row::record(found, problems)?);
+        records.push(row::record(found, errors)?);
     }
     Ok(records)
 }
 
 pub(super) fn definition(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     hash: &str,
 ) -> Result<Option<String>, StoreError> {
     connection
         .prepare_cached("SELECT graph FROM definitions WHERE hash = ?1")
         .and_then(|mut select| select.query_row([hash], |row| row.get(0)).optional())
-        .map_err(|error| problems.sql(error))
+        .map_err(|error| errors.sql(error))
 }
 
 /// The messages without an outcome for runs that a process has open.
 pub(super) fn inbox(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     owner: &str,
 ) -> Result<Vec<StoreMessage>, StoreError> {
     connection
@@ -212,18 +214,18 @@ pub(super) fn inbox(
             };
             select.query_map([owner], message)?.collect()
         })
-        .map_err(|error| problems.sql(error))
+        .map_err(|error| errors.sql(error))
 }
 
 /// The outcome of a message.
 pub(super) fn outcome(
     connection: &Connection,
-    problems: &Problems,
+    errors: &StoreErrors,
     message: MessageId,
 ) -> Result<Option<String>, StoreError> {
     connection
         .prepare_cached("SELECT outcome FROM messages WHERE id = ?1")
         .and_then(|mut select| select.query_row([row::number(message.0)], |row| row.get(0)).optional())
         .map(Option::flatten)
-        .map_err(|error| problems.sql(error))
+        .map_err(|error| errors.sql(error))
 }

@@ -8,7 +8,7 @@ use rusqlite::Row;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
-use super::problem::Problems;
+use super::store_errors::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
 use crate::path::StepPath;
 use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
@@ -117,17 +117,17 @@ pub(super) fn sum(seq: i64, time: i64, path: &str, body: &str) -> i64 {
 }
 
 /// Reads the columns `id, time, path, body, sum`. `expected` is the place it must have.
-pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, problems: &Problems) -> Result<Event, StoreError> {
-    let sql = |error| problems.sql(error);
+pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErrors) -> Result<Event, StoreError> {
+    let sql = |error| errors.sql(error);
     let damaged = |what: &str| {
-        problems.damaged(format_args!(
+        errors.damaged(format_args!(
             "event {expected} of the run `{run}` {what}, and the {} before it can be read",
             expected - 1
         ))
     };
     let text = |column| {
         let value = row.get_ref(column).map_err(sql)?;
-        value.as_str().map_err(|error| damaged("is no text").caused_by(error))
+        value.as_str().map_err(|error| damaged("is not a text").caused_by(error))
     };
     let (id, time): (i64, i64) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
     let (path, body) = (text(2)?, text(3)?);
@@ -138,11 +138,11 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, problems: &Proble
         return Err(damaged("is not as it was written"));
     }
     // The bytes are what was written: if this release cannot read an event, another one wrote it.
-    let newer = || problems.newer(format_args!("event {expected} of the run `{run}`"));
+    let newer = || errors.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
     let kind: EventKind = serde_json::from_str(body).map_err(|error| match is_event(body) {
         true => newer().caused_by(error),
-        false => damaged("is no event").caused_by(error),
+        false => damaged("is not an event").caused_by(error),
     })?;
     Ok(Event {
         run_id: run.clone(),
@@ -209,33 +209,32 @@ pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.s
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
 /// The status of a run from its column.
-pub(super) fn status(text: &str, version: i64, run: &RunId, problems: &Problems) -> Result<RunStatus, StoreError> {
-    text.parse().map_err(|_| unknown("status", text, version, run, problems))
+pub(super) fn status(text: &str, version: i64, run: &RunId, errors: &StoreErrors) -> Result<RunStatus, StoreError> {
+    text.parse().map_err(|_| unknown("status", text, version, run, errors))
 }
 
 /// A word of a newer release is in a run that such a release has had open.
-fn unknown(column: &str, word: &str, version: i64, run: &RunId, problems: &Problems) -> StoreError {
+fn unknown(column: &str, word: &str, version: i64, run: &RunId, errors: &StoreErrors) -> StoreError {
     match version > i64::from(RunStarted::VERSION) {
-        true => problems.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
-        false => problems.damaged(format_args!("`{word}` is no {column}, and the run `{run}` has it")),
+        true => errors.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
+        false => errors.damaged(format_args!("`{word}` is no {column}, and the run `{run}` has it")),
     }
 }
 
 /// Reads the columns of [`RECORD`].
-pub(super) fn record(row: &Row<'_>, problems: &Problems) -> Result<RunRecord, StoreError> {
-    let sql = |error| problems.sql(error);
+pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, StoreError> {
+    let sql = |error| errors.sql(error);
     let text = |column| row.get::<_, String>(column).map_err(sql);
     let maybe = |column| row.get::<_, Option<String>>(column).map_err(sql);
     let run_id = RunId::new(text(0)?);
     let created = Timestamp::from_millis(within(row, 6, 0..=i64::MAX).map_err(sql)?.unsigned_abs());
     let number = |column| row.get::<_, Option<i64>>(column).map_err(sql);
     let (status, reason, version) = (text(3)?, maybe(4)?, row.get::<_, i64>(12).map_err(sql)?);
-    let status = self::status(&status, version, &run_id, problems)?;
+    let status = self::status(&status, version, &run_id, errors)?;
     let pause_reason = reason
         .map(|reason| {
             let word = StrDeserializer::<ValueError>::new(&reason);
-            PauseReason::deserialize(word)
-                .map_err(|_| unknown("reason for a pause", &reason, version, &run_id, problems))
+            PauseReason::deserialize(word).map_err(|_| unknown("reason for a pause", &reason, version, &run_id, errors))
         })
         .transpose()?;
     Ok(RunRecord {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
-use super::problem::{Problems, is_locked};
+use super::store_errors::{StoreErrors, is_locked};
 use super::{Settings, Synchronous};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -31,7 +31,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(5);
 /// A file that is open for writing.
 pub(super) struct Opened {
     pub(super) connection: Connection,
-    pub(super) problems: Problems,
+    pub(super) errors: StoreErrors,
     pub(super) files: Arc<OpenFiles>,
 }
 
@@ -58,16 +58,16 @@ pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<
 }
 
 fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
-    let problems = Problems::new(settings, real_path(settings)?);
-    let sql = |error| problems.sql(error);
+    let errors = StoreErrors::new(settings, real_path(settings)?);
+    let sql = |error| errors.sql(error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(problems.path(), flags).map_err(sql)?;
+    let mut connection = Connection::open_with_flags(errors.path(), flags).map_err(sql)?;
     // Only now is there a file behind a link to none, and the path the one that all processes see.
-    let problems = Problems::new(settings, real_path(settings)?);
-    let sql = |error| problems.sql(error);
+    let errors = StoreErrors::new(settings, real_path(settings)?);
+    let sql = |error| errors.sql(error);
     let wait = settings.busy_timeout.min(ATTEMPT);
     connection.busy_timeout(wait).map_err(sql)?;
-    let version = version_at_once(&connection, &problems)?;
+    let version = version_at_once(&connection, &errors)?;
     if version > 0 {
         // Who has to wait for a lock may write.
         connection.busy_timeout(Duration::ZERO).map_err(sql)?;
@@ -79,35 +79,35 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     prepare(&connection, settings).map_err(sql)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
-        return Err(problems.io("lies where SQLite can keep no write-ahead log; put it on a local disk"));
+        return Err(errors.io("lies where SQLite can keep no write-ahead log; put it on a local disk"));
     }
     if version < VERSION {
-        migrate(&mut connection, &problems)?;
+        migrate(&mut connection, &errors)?;
     }
-    let files = Arc::new(OpenFiles::of(problems.path()));
-    Ok(Opened { connection, problems, files })
+    let files = Arc::new(OpenFiles::of(errors.path()));
+    Ok(Opened { connection, errors, files })
 }
 
 /// Opens a file that [`open_writer`] has opened, for reading alone.
-pub(super) fn open_reader(settings: &Settings, problems: &Problems) -> Result<Connection, StoreError> {
+pub(super) fn open_reader(settings: &Settings, errors: &StoreErrors) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(problems.path(), flags).map_err(|error| problems.sql(error))?;
+    let connection = Connection::open_with_flags(errors.path(), flags).map_err(|error| errors.sql(error))?;
     // SQLite counts milliseconds in 32 bits.
     let timeout = settings.busy_timeout.min(Duration::from_millis(i32::MAX as u64));
-    connection.busy_timeout(timeout).map_err(|error| problems.sql(error))?;
+    connection.busy_timeout(timeout).map_err(|error| errors.sql(error))?;
     Ok(connection)
 }
 
 /// The path without links, so that all processes call the file by one name.
 fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
-    let given = Problems::new(settings, settings.path.clone());
+    let given = StoreErrors::new(settings, settings.path.clone());
     if settings.path.is_dir() {
         return Err(given.io("is a folder; give the path of a file in it"));
     }
     if let Ok(path) = settings.path.canonicalize() {
         return Ok(path);
     }
-    let Some(file) = settings.path.file_name() else { return Err(given.io("is no path of a file")) };
+    let Some(file) = settings.path.file_name() else { return Err(given.io("is not the path of a file")) };
     let folder = match settings.path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => ".".as_ref(),
@@ -122,29 +122,28 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
 }
 
 /// The version of the tables in the file, all of it as it was at one moment: somebody else may be creating them.
-fn version_at_once(connection: &Connection, problems: &Problems) -> Result<i64, StoreError> {
-    let moment = connection.unchecked_transaction().map_err(|error| problems.sql(error))?;
-    version(&moment, problems)
+fn version_at_once(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
+    let moment = connection.unchecked_transaction().map_err(|error| errors.sql(error))?;
+    version(&moment, errors)
 }
 
 /// The version of the tables in the file, 0 when it has none. To be asked within a transaction.
-fn version(connection: &Connection, problems: &Problems) -> Result<i64, StoreError> {
+fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
     let number = |pragma| {
-        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|error| problems.sql(error))
+        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|error| errors.sql(error))
     };
     let (id, version) = (number("application_id")?, number("user_version")?);
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
-        .map_err(|error| problems.sql(error))?;
+        .map_err(|error| errors.sql(error))?;
     match id == APPLICATION_ID {
         true => match version {
             1..=VERSION => Ok(version),
-            _ => Err(problems.newer_or_damaged(version, VERSION, "the table layout")),
+            _ => Err(errors.newer_or_damaged(version, VERSION, "the table layout")),
         },
         false if tables == 0 && version == 0 && id == 0 => Ok(0),
         false => {
-            Err(problems
-                .io("is the database of another program, and was not changed; give the store a file of its own"))
+            Err(errors.io("is the database of another program, and was not changed; give the store a file of its own"))
         }
     }
 }
@@ -169,11 +168,11 @@ fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()>
     Ok(())
 }
 
-fn migrate(connection: &mut Connection, problems: &Problems) -> Result<(), StoreError> {
-    let sql = |error| problems.sql(error);
+fn migrate(connection: &mut Connection, errors: &StoreErrors) -> Result<(), StoreError> {
+    let sql = |error| errors.sql(error);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
     // Another process may have been faster.
-    let version = version(&transaction, problems)?;
+    let version = version(&transaction, errors)?;
     for migration in &MIGRATIONS[usize::try_from(version).unwrap_or(0)..] {
         transaction.execute_batch(migration).map_err(sql)?;
     }

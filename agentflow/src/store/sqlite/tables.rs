@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::files::OpenFiles;
 use super::owner::{self, Owner};
-use super::problem::{Failed, Problems};
 use super::recent::Recent;
 use super::row::{self, EventRow, number};
 use super::schema::Opened;
+use super::store_errors::{Failed, StoreErrors};
 use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
 
@@ -19,7 +19,7 @@ const KNOWN: usize = 16_384;
 
 pub(super) struct Tables {
     connection: Connection,
-    problems: Problems,
+    errors: StoreErrors,
     files: Arc<OpenFiles>,
     /// This process, once it has had a run open.
     owner: Option<Arc<Owner>>,
@@ -42,19 +42,19 @@ pub(super) struct First {
 
 impl Tables {
     pub(super) fn new(opened: Opened) -> Self {
-        let Opened { connection, problems, files } = opened;
-        Self { connection, problems, files, owner: None, known: Recent::new(KNOWN) }
+        let Opened { connection, errors, files } = opened;
+        Self { connection, errors, files, owner: None, known: Recent::new(KNOWN) }
     }
 
-    pub(super) fn problems(&self) -> &Problems {
-        &self.problems
+    pub(super) fn errors(&self) -> &StoreErrors {
+        &self.errors
     }
 
     /// Begins a transaction, in the file that others find at its path.
     pub(super) fn begin(&mut self) -> Result<(), Failed> {
         let begun = self.run("BEGIN IMMEDIATE");
         if let Some(file) = self.files.replaced() {
-            let replaced = self.problems.replaced(file);
+            let replaced = self.errors.replaced(file);
             self.roll_back();
             return Err(replaced.into());
         }
@@ -156,8 +156,8 @@ impl Tables {
         let Some(((key, epoch, holder), version, status)) = row else {
             return Err(StoreError::not_found(run).into());
         };
-        check_version(run, version, &self.problems)?;
-        let status = row::status(&status, version, run, &self.problems)?;
+        check_version(run, version, &self.errors)?;
+        let status = row::status(&status, version, run, &self.errors)?;
         let owner = self.owner()?;
         if let Some(holder) = holder.filter(|holder| holder != owner.id())
             && let Some(process) = self.alive(&holder)?
@@ -168,7 +168,7 @@ impl Tables {
     }
 
     fn alive(&self, holder: &str) -> Result<Option<String>, Failed> {
-        owner::alive(self.problems.path(), holder).map_err(|error| self.no_lock(error))
+        owner::alive(self.errors.path(), holder).map_err(|error| self.no_lock(error))
     }
 
     /// The other living process that has a run open.
@@ -188,7 +188,7 @@ impl Tables {
     pub(super) fn close(&mut self, run: &RunId, epoch: Epoch) -> Result<(), Failed> {
         let known = match self.writable(run, epoch) {
             Ok(known) => known,
-            // Whoever is fenced off has nothing to give up.
+            // A writer that is fenced off has nothing to give up.
             Err(Failed::Refused(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -287,8 +287,8 @@ impl Tables {
             .query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
         let Some((key, status, version)) = row else { return Err(StoreError::not_found(run).into()) };
-        check_version(run, version, &self.problems)?;
-        let status = row::status(&status, version, run, &self.problems)?;
+        check_version(run, version, &self.errors)?;
+        let status = row::status(&status, version, run, &self.errors)?;
         if status.has_ended() {
             return Err(StoreError::ended(run, status).into());
         }
@@ -349,12 +349,12 @@ impl Tables {
         let mut select = self.connection.prepare_cached(&sql)?;
         let mut rows = select.query([run.as_str()])?;
         let Some(row) = rows.next()? else { return Err(StoreError::not_found(run).into()) };
-        check_version(run, row.get(12)?, &self.problems)?;
+        check_version(run, row.get(12)?, &self.errors)?;
         Ok(Known {
             key: row::key(row, 9)?,
             epoch: row::epoch(row, 10)?,
             owned: row.get_ref(11)?.as_str_or_null().ok().flatten().is_some(),
-            record: row::record(row, &self.problems)?,
+            record: row::record(row, &self.errors)?,
         })
     }
 
@@ -363,7 +363,7 @@ impl Tables {
         let mut select = self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
         match select.query_row([], |row| row.get::<_, i64>(0))? {
             ..row::LAST_KEY => Ok(()),
-            _ => Err(self.problems.damaged("a run has a number that no store gives").into()),
+            _ => Err(self.errors.damaged("a run has a number that no store gives").into()),
         }
     }
 
@@ -371,7 +371,7 @@ impl Tables {
         if let Some(owner) = &self.owner {
             return Ok(Arc::clone(owner));
         }
-        let owner = Owner::of_this_process(self.problems.path()).map_err(|error| self.no_lock(error))?;
+        let owner = Owner::of_this_process(self.errors.path()).map_err(|error| self.no_lock(error))?;
         self.owner = Some(Arc::clone(&owner));
         Ok(owner)
     }
@@ -379,7 +379,7 @@ impl Tables {
     fn no_lock(&self, error: std::io::Error) -> Failed {
         let what =
             format!("needs a lock file beside it, which cannot be had ({error}); check the rights of its folder");
-        self.problems.io(what).caused_by(error).into()
+        self.errors.io(what).caused_by(error).into()
     }
 }
 
@@ -396,10 +396,10 @@ fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>
 }
 
 /// A run that a newer release has written is left alone.
-pub(super) fn check_version(run: &RunId, version: i64, problems: &Problems) -> Result<(), StoreError> {
+pub(super) fn check_version(run: &RunId, version: i64, errors: &StoreErrors) -> Result<(), StoreError> {
     let known = i64::from(RunStarted::VERSION);
     match (1..=known).contains(&version) {
         true => Ok(()),
-        false => Err(problems.newer_or_damaged(version, known, format_args!("the run `{run}`"))),
+        false => Err(errors.newer_or_damaged(version, known, format_args!("the run `{run}`"))),
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that writes: whatever waits goes into one transaction, and is answered when that is on the disk.
+//! The thread that writes: all requests that wait go into one transaction, and are answered when it is on the disk.
 //!
 //! It decides nothing about runs, and holds no handle of the store: it ends when the last one is gone and its queue is
 //! empty. While another process has the file locked it waits, since no run has to end for that; only once all handles
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
-use super::problem::{Failed, Problems, is_locked};
+use super::store_errors::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
 use super::{Settings, join, schema};
 use crate::event::RunId;
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     ending: Arc<AtomicBool>,
 }
 
-/// What becomes of a request when whoever made it has gone before its turn.
+/// What happens to a request whose future was dropped before its turn.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Abandoned {
     /// It is done.
@@ -48,7 +48,7 @@ pub(super) enum Abandoned {
 
 impl Writer {
     /// Opens the file on a thread of its own.
-    pub(super) async fn start(settings: Settings) -> Result<(Self, Problems, Arc<OpenFiles>), StoreError> {
+    pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
         let ending = Arc::new(AtomicBool::new(false));
@@ -57,7 +57,7 @@ impl Writer {
             .name("agentflow-sqlite".to_owned())
             .spawn(move || match schema::open_writer(&settings, &unwanted) {
                 Ok(file) => {
-                    let place = (file.problems.clone(), Arc::clone(&file.files));
+                    let place = (file.errors.clone(), Arc::clone(&file.files));
                     if opened.send(Ok(place)).is_ok() {
                         let (tables, busy_timeout) = (Tables::new(file), settings.busy_timeout);
                         Work { tables, busy_timeout, ending: unwanted, ending_since: None }.through(&jobs);
@@ -70,8 +70,8 @@ impl Writer {
                 StoreError::new(StoreErrorKind::Io, "no thread can be started for the store").caused_by(error)
             })?;
         let writer = Self { queue: Some(queue), thread: Some(thread), ending };
-        let (problems, files) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok((writer, problems, files))
+        let (errors, files) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok((writer, errors, files))
     }
 
     /// Queues a request now, about a run or none; the future is its answer.
@@ -146,7 +146,7 @@ where
 
     fn answer(&mut self) {
         if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
-            // Whoever asked may have gone.
+            // The future may have been dropped.
             let _ = reply.send(result);
         }
     }
@@ -185,7 +185,7 @@ impl Work {
             Err(Failed::Sql(_)) if jobs.len() > 1 => {
                 jobs.chunks_mut(1).for_each(|job| self.commit(job));
             }
-            Err(Failed::Sql(error)) => self.fail(jobs, &self.problems().sql(error)),
+            Err(Failed::Sql(error)) => self.fail(jobs, &self.errors().sql(error)),
             // None of them may be written.
             Err(Failed::Refused(error)) => self.fail(jobs, &error),
         }
@@ -195,8 +195,8 @@ impl Work {
         jobs.iter_mut().for_each(|job| job.fail(error.clone()));
     }
 
-    fn problems(&self) -> &Problems {
-        self.tables.problems()
+    fn errors(&self) -> &StoreErrors {
+        self.tables.errors()
     }
 
     /// Does them in one transaction, as soon as nobody else has the file locked.
@@ -208,7 +208,7 @@ impl Work {
                 Err(Failed::Sql(error)) if is_locked(&error) => error,
                 done => {
                     if spoken.is_some() && done.is_ok() {
-                        let (path, waited) = (self.problems().path().display(), begun.elapsed());
+                        let (path, waited) = (self.errors().path().display(), begun.elapsed());
                         tracing::info!(%path, ?waited, "the store is no longer locked; everything that waited is written");
                     }
                     return done;
@@ -216,16 +216,16 @@ impl Work {
             };
             let waited = begun.elapsed();
             if self.gives_up() {
-                let (path, writes, runs) = (self.problems().path().display(), jobs.len(), names(jobs));
+                let (path, writes, runs) = (self.errors().path().display(), jobs.len(), names(jobs));
                 tracing::error!(
                     %path, writes, runs, %error,
                     "the store was dropped while another process had its file locked; these writes are lost"
                 );
-                return Err(self.problems().given_up().caused_by(error).into());
+                return Err(self.errors().given_up().caused_by(error).into());
             }
             let next = spoken.map_or(self.busy_timeout, |at| at + at.clamp(Duration::from_secs(1), SILENCE));
             if waited >= next {
-                let (path, runs) = (self.problems().path().display(), names(jobs));
+                let (path, runs) = (self.errors().path().display(), names(jobs));
                 tracing::warn!(
                     %path, ?waited, runs,
                     "another process has the store locked; runs wait until it is free, then they continue"

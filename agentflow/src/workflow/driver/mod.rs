@@ -397,8 +397,9 @@ impl WorkflowRun {
         }
         self.shared.log.took_snapshot(events.len());
         if let Some((store, Some(epoch))) = self.shared.log.store() {
-            let written = store.put_snapshot(&self.shared.id, epoch, Snapshot::new(seq, events));
-            self.commit = Some(Commit::Snapshot(written));
+            let (store, run) = (Arc::clone(store), self.shared.id.clone());
+            let written = async move { store.put_snapshot(&run, epoch, Snapshot::new(seq, events)).await };
+            self.commit = Some(Commit::Snapshot(Box::pin(written)));
         }
     }
 

@@ -10,8 +10,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
-use agentflow::{Event, EventKind, PauseReason, Result, RunFilter, RunHandle, SqliteStore};
+use agentflow::store::{RunFilter, SqliteStore};
+use agentflow::{Event, Result, RunHandle};
 use futures_util::StreamExt;
 
 use crate::flow::{PullRequest, Verdict, review};
@@ -19,7 +21,7 @@ use crate::flow::{PullRequest, Verdict, review};
 const USAGE: &str = "usage: code_review [--approve | --deny COMMENT] [--store FILE] [DIFF]
        code_review --graph
   DIFF is a file that `git diff` wrote; without one a small change is reviewed that is part of the example.
-  Without --approve and --deny it asks. With --store the review survives this process: called again, it goes on.
+  Without --approve and --deny it asks. With --store the review survives this process: called again, it continues.
   AGENTFLOW_MODEL names a model, such as openai-chat/gpt-5-mini; without it stand-ins by rules answer.";
 
 const DIFF: &str = "--- a/src/payment.rs
@@ -125,7 +127,7 @@ async fn runtime(store: Option<&PathBuf>) -> Result<Runtime> {
     Ok(runtime.build())
 }
 
-/// Takes up the review that the store has, or starts one, and shows it until its end or until it waits for an answer.
+/// Resumes the review that the store has, or starts one, and shows it until its end or until it waits for an answer.
 async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>> {
     let workflow = review::workflow();
     let runtime = runtime(arguments.store.as_ref()).await?;
@@ -135,7 +137,7 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
     };
     let (mut run, seen) = match &earlier {
         Some(earlier) => {
-            eprintln!("going on with the review {}; what is done stays done", earlier.run_id);
+            eprintln!("continuing with the review {}; what is done stays done", earlier.run_id);
             (runtime.resume_as(&earlier.run_id, &workflow).await?, earlier.events)
         }
         None => (runtime.start(workflow, pr).await?, 0),
@@ -159,7 +161,7 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
                 let question = format!("{} {}", request.message, request.payload);
                 unanswered = !answer(&run, &arguments, &event.path.to_string(), &question).await?;
             }
-            // Nothing else is going on any more.
+            // Nothing else is running any more.
             EventKind::RunPaused { reason: PauseReason::Approval } => waits = unanswered,
             _ => {}
         }

@@ -1,7 +1,9 @@
 //! What stands in for the models: each agent's answers by a rule, from what the agent tells its model.
 
+use agentflow::message::Role;
+use agentflow::model::ModelRequest;
+use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
-use agentflow::{ModelRequest, Role, RuntimeBuilder};
 use agentflow_testing::{ScriptedModel, Turn};
 
 /// Gives each agent its stand-in.

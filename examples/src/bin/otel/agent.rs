@@ -1,11 +1,12 @@
 //! The agent that is observed, and a stand-in for its model.
 
+use agentflow::Message;
+use agentflow::message::{Part, Role, ToolCall};
+use agentflow::model::{
+    ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, Usage,
+};
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow::{
-    Message, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, Part, Role,
-    ToolCall, Usage,
-};
 
 /// The weather of a city.
 #[tool(effects = "read")]

@@ -7,7 +7,8 @@ mod agent;
 mod print;
 mod telemetry;
 
-use agentflow::{MetricsSink, Runtime};
+use agentflow::Runtime;
+use agentflow::telemetry::MetricsSink;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::telemetry::Telemetry;

@@ -14,10 +14,12 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::task::Poll;
 
-use agentflow::openai_chat::OpenAiChat;
+use agentflow::event::EventKind;
+use agentflow::model::openai_chat::OpenAiChat;
+use agentflow::model::{ModelRef, ModelSource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value};
-use agentflow::{Error, Event, EventKind, ModelRef, ModelSource};
+use agentflow::{Error, Event};
 use futures_util::StreamExt;
 
 use crate::library::Library;

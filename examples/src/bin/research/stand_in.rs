@@ -5,11 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use agentflow::message::{Conversation, Part, Role, ToolCall, ToolResult};
+use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::serde_json::{self, Value, json};
-use agentflow::{
-    Conversation, Message, Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, Part, Role,
-    ToolCall, ToolResult,
-};
+use agentflow::{Message, Model};
 use futures_util::stream;
 
 use crate::library::repeats;

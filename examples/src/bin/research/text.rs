@@ -35,7 +35,7 @@ const STOP: &[&str] = &[
     "with", "would", "you", "your",
 ];
 
-/// The words of a text: lower case, `camelCase` and `snake_case` taken apart, endings cut off, stop words left out.
+/// The words of a text: lower case, `camelCase` and `snake_case` destructured, endings cut off, stop words left out.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

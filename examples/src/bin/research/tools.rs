@@ -2,6 +2,7 @@
 
 use agentflow::prelude::*;
 use agentflow::serde::Serialize;
+use agentflow::tool::ToolRef;
 
 use crate::library::{Hit, Library};
 
@@ -89,7 +90,7 @@ fn read_lines(
 }
 
 /// All of them.
-pub(crate) fn all() -> Vec<agentflow::ToolRef> {
+pub(crate) fn all() -> Vec<ToolRef> {
     tools![list_documents, search, read_lines]
 }
 

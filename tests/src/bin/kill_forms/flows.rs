@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::agent::RunRequest;
 use agentflow::serde_json::{Value, json};
-use agentflow::{
-    Agent, Approval, Branch, Builder, Context, Effects, FnTool, Handle, Node, NodePolicy, OnError, RetryPolicy,
-    RunRequest, ToolDefinition, ToolPolicy, ToolRef, Workflow,
-};
+use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy, ToolRef};
+use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, OnError, RetryPolicy};
+use agentflow::{Agent, Approval, Context, Workflow};
 use agentflow_testing::{ScriptedModel, Turn};
 
 type Step<T> = Result<T, String>;
@@ -205,7 +205,7 @@ fn inner(file: &EffectFile) -> Flow {
     built(Workflow::build("inner", ["n"], |b, (n,)| {
         let x = free(b, file, "x", n);
         let pay = paid(b, file, "pay", n);
-        let word: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("go on?".to_owned(), n)));
+        let word: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
         let sum = b.value("sum", (x, pay, word), |(x, y, word)| Step::Ok(x + y + u64::from(word.is_granted())));
         let y = free(b, file, "y", sum);
         b.value("end", (y,), |(y,)| Step::Ok(y.to_string()))

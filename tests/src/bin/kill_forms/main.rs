@@ -10,10 +10,10 @@ mod operator;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentflow::{
-    Agent, ControlErrorKind, Error, Result, RunFilter, RunId, RunRequest, RunStatus, Runtime, SqliteStore,
-    StoreErrorKind, Workflow,
-};
+use agentflow::agent::RunRequest;
+use agentflow::error::ControlErrorKind;
+use agentflow::store::{RunFilter, RunStatus, SqliteStore, StoreErrorKind};
+use agentflow::{Agent, Error, Result, RunId, Runtime, Workflow};
 use agentflow_tests::kill::WordFile;
 use flows::EffectFile;
 use operator::{Mood, Operator};
@@ -107,7 +107,7 @@ impl Host {
         let of = [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
         let flows = of.map(|flow| flow(&file));
         let builder = Runtime::builder().store(open(folder).await?);
-        let runtime = flows.iter().fold(builder, agentflow::RuntimeBuilder::workflow).build();
+        let runtime = flows.iter().fold(builder, agentflow::runtime::RuntimeBuilder::workflow).build();
         let solo = flows::chief(&file).name("solo").runtime(&runtime);
         Ok(Self { runtime, flows, solo, words: words.clone() })
     }
@@ -118,7 +118,7 @@ impl Host {
 
     /// Starts the runs that are not there yet.
     async fn begin(&self) -> Result<()> {
-        let there = self.runtime.runs(RunFilter::all()).await?;
+        let there = self.runtime.runs(RunFilter::new()).await?;
         let is_there = |id: &RunId| there.iter().any(|run| run.run_id == *id);
         for id in ids().into_iter().filter(|id| !is_there(id)) {
             let form = FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
@@ -139,7 +139,7 @@ impl Host {
         Ok(())
     }
 
-    /// Takes up whatever nobody executes.
+    /// Resumes whatever nobody executes.
     async fn take_up(&self) -> Result<()> {
         let recovered = self.runtime.recover().await?;
         for mut run in recovered.resumed {
@@ -183,7 +183,7 @@ impl Host {
     }
 
     async fn all_ended(&self) -> Result<bool> {
-        let runs = self.runtime.runs(RunFilter::all()).await?;
+        let runs = self.runtime.runs(RunFilter::new()).await?;
         let ended = runs.iter().filter(|run| matches!(run.status, RunStatus::Success | RunStatus::Cancelled)).count();
         Ok(ended == ids().len())
     }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use agentflow::serde_json::json;
-use agentflow::{Approval, Error, Result, RunFilter, RunId, RunStatus, Runtime, StoreErrorKind};
+use agentflow::store::{RunFilter, RunStatus, StoreErrorKind};
+use agentflow::{Approval, Error, Result, RunId, Runtime};
 use agentflow_tests::kill::{Look, WordFile};
 
 /// What an operator may do beside what is needed.
@@ -27,7 +28,7 @@ impl Operator {
     /// Works until its process ends.
     pub(crate) async fn work(mut self) -> Result<std::convert::Infallible> {
         loop {
-            let mut runs = self.runtime.runs(RunFilter::all()).await?;
+            let mut runs = self.runtime.runs(RunFilter::new()).await?;
             self.random.shuffle(&mut runs);
             for run in runs {
                 let ended = matches!(run.status, RunStatus::Success | RunStatus::Cancelled);

@@ -1,0 +1,103 @@
+//! Names from patterns: those that a pattern binds, and the name of an arm. It guesses nothing but that a lower-case name is
+//! a binding.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::visit::Visit;
+use syn::{Expr, Lit, Pat, PatIdent};
+
+/// The names that a pattern binds, each once.
+///
+/// Only the compiler knows whether a bare name is a binding or a constant. By convention, a constant or a variant begins
+/// with a capital.
+pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
+    #[derive(Default)]
+    struct Binds(Vec<Ident>);
+    impl<'a> Visit<'a> for Binds {
+        fn visit_pat_ident(&mut self, pat: &'a PatIdent) {
+            let sure = pat.by_ref.is_some() || pat.mutability.is_some() || pat.subpat.is_some();
+            if (sure || is_variable(&pat.ident)) && !self.0.contains(&pat.ident) {
+                self.0.push(pat.ident.clone());
+            }
+            if let Some((_, inner)) = &pat.subpat {
+                self.visit_pat(inner);
+            }
+        }
+
+        fn visit_expr(&mut self, _: &'a Expr) {}
+    }
+    let mut binds = Binds::default();
+    binds.visit_pat(pat);
+    binds.0
+}
+
+fn is_variable(ident: &Ident) -> bool {
+    ident.unraw().to_string().chars().next().is_some_and(|first| first == '_' || first.is_lowercase())
+}
+
+/// The names that `if let` and its chains bind for their block.
+pub(crate) fn binds_of_condition(condition: &Expr) -> Vec<Ident> {
+    match condition {
+        Expr::Let(test) => binds(&test.pat),
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
+            let mut all = binds_of_condition(&both.left);
+            for bind in binds_of_condition(&both.right) {
+                if !all.contains(&bind) {
+                    all.push(bind);
+                }
+            }
+            all
+        }
+        Expr::Group(group) => binds_of_condition(&group.expr),
+        _ => Vec::new(),
+    }
+}
+
+/// The pattern without its guard.
+pub(crate) fn unguarded(pat: &Pat) -> &Pat {
+    match pat {
+        Pat::Guard(guard) => &guard.pat,
+        other => other,
+    }
+}
+
+/// The name of an arm after its pattern: `Granted`, `404`, `else`.
+pub(crate) fn arm_name(pat: &Pat) -> String {
+    let name = match pat {
+        Pat::Guard(guard) => arm_name(&guard.pat),
+        Pat::Wild(_) | Pat::Rest(_) => "else".to_owned(),
+        Pat::Ident(pat) => pat.subpat.as_ref().map_or_else(|| pat.ident.unraw().to_string(), |(_, pat)| arm_name(pat)),
+        Pat::Path(path) => last_segment(&path.path),
+        Pat::Struct(pat) => last_segment(&pat.path),
+        Pat::TupleStruct(pat) => last_segment(&pat.path),
+        Pat::Reference(pat) => arm_name(&pat.pat),
+        Pat::Paren(pat) => arm_name(&pat.pat),
+        Pat::Or(pat) => pat.cases.iter().map(arm_name).collect::<Vec<_>>().join("_or_"),
+        Pat::Tuple(pat) => pat.elems.iter().map(arm_name).collect::<Vec<_>>().join("_"),
+        Pat::Lit(literal) => match &literal.lit {
+            Lit::Str(text) => text.value(),
+            Lit::Char(character) => character.value().to_string(),
+            other => other.to_token_stream().to_string(),
+        },
+        other => other.to_token_stream().to_string().replace(' ', ""),
+    };
+    as_name(&name)
+}
+
+fn last_segment(path: &syn::Path) -> String {
+    path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
+}
+
+/// The text with every character replaced that a node's name cannot have.
+pub(crate) fn as_name(text: &str) -> String {
+    let name: String = text
+        .chars()
+        .map(|c| match c {
+            '/' | '[' | ']' | '%' | '"' | '\\' | '#' => '_',
+            c if c.is_whitespace() || c.is_control() => '_',
+            c => c,
+        })
+        .collect();
+    if name.is_empty() { "empty".to_owned() } else { name }
+}

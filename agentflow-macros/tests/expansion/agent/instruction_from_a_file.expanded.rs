@@ -1,0 +1,44 @@
+#[doc = include_str!("judge.md")]
+/// For {customer}.
+#[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
+async fn judge(customer: String, limit: u8) -> Result<String> {
+    let value0 = <String as __private::AgentParam>::json(&customer);
+    let call = __private::AgentCall::new(<judge>::definition(), __private::None)
+        .text(include_str!("judge.md"))
+        .text("\nFor ")
+        .value("customer", &value0)
+        .text(".")
+        .argument("limit", &<u8 as __private::AgentParam>::json(&limit));
+    <Result<String> as __private::AgentReturn>::run(call).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct judge {}
+#[allow(deprecated, clippy::needless_update)]
+const _: () = {
+    static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
+        "judge",
+        __private::concat!(include_str!("judge.md"), "\n", "For {customer}.", "\n"),
+        (__private::file!(), __private::line!()),
+        __private::AgentOptions::DEFAULT,
+    );
+    impl judge {
+        /// What this agent is: its name, its instruction, its tools.
+        #[allow(dead_code)]
+        fn definition() -> &'static __private::AgentDefinition {
+            &__AGENTFLOW_AGENT
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedAgent(< judge > ::definition)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& judge), kind :
+        __private::CalleeKind::Agent }
+    }
+};

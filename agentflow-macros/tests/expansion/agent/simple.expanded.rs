@@ -1,0 +1,43 @@
+/// Answer in one sentence: {question}
+#[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
+async fn answer(question: String) -> Result<String> {
+    let value0 = <String as __private::AgentParam>::json(&question);
+    let call = __private::AgentCall::new(<answer>::definition(), __private::None)
+        .text("Answer in one sentence: ")
+        .value("question", &value0);
+    <Result<String> as __private::AgentReturn>::run(call).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct answer {}
+#[allow(deprecated, clippy::needless_update)]
+const _: () = {
+    static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
+        "answer",
+        "Answer in one sentence: {question}",
+        (__private::file!(), __private::line!()),
+        __private::AgentOptions {
+            model: __private::Some("anthropic/claude-sonnet-4-5"),
+            ..__private::AgentOptions::DEFAULT
+        },
+    );
+    impl answer {
+        /// What this agent is: its name, its instruction, its tools.
+        #[allow(dead_code)]
+        fn definition() -> &'static __private::AgentDefinition {
+            &__AGENTFLOW_AGENT
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedAgent(< answer > ::definition)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& answer), kind :
+        __private::CalleeKind::Agent }
+    }
+};

@@ -1,0 +1,68 @@
+/// You are a release manager at {app:company}.
+/// Judge the risk of {change.title}.
+#[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
+pub async fn judge(cx: &Context, change: Change, limit: u32) -> Result<Risk> {
+    let value0 = __private::AgentParam::json(&change.title);
+    let call = __private::AgentCall::new(
+            <judge>::definition(),
+            __private::Some(<Context as __private::AgentContext>::of(cx)),
+        )
+        .text("You are a release manager at ")
+        .app("company", false)
+        .text(".\nJudge the risk of ")
+        .value("change.title", &value0)
+        .text(".")
+        .argument("limit", &<u32 as __private::AgentParam>::json(&limit));
+    <Result<Risk> as __private::AgentReturn>::run(call).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+pub struct judge {}
+#[allow(deprecated, clippy::needless_update)]
+const _: () = {
+    static __AGENTFLOW_AGENT: __private::AgentDefinition = __private::agent_definition(
+        "judge",
+        "You are a release manager at {app:company}.\nJudge the risk of {change.title}.",
+        (__private::file!(), __private::line!()),
+        __private::AgentOptions {
+            tools: || __private::linked_tools([
+                {
+                    #[allow(unused_imports)]
+                    use incidents as PlainFunction;
+                    #[allow(unused_imports, clippy::wildcard_imports)]
+                    use __private::plain::*;
+                    <PlainFunction as __private::PathTool>::tool()
+                },
+                {
+                    #[allow(unused_imports)]
+                    use orders::find as PlainFunction;
+                    #[allow(unused_imports, clippy::wildcard_imports)]
+                    use __private::plain::*;
+                    <PlainFunction as __private::PathTool>::tool()
+                },
+            ]),
+            temperature: __private::Some(0.2),
+            max_steps: __private::Some(5),
+            ..__private::AgentOptions::DEFAULT
+        },
+    );
+    impl judge {
+        /// What this agent is: its name, its instruction, its tools.
+        #[allow(dead_code)]
+        pub fn definition() -> &'static __private::AgentDefinition {
+            &__AGENTFLOW_AGENT
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedAgent(< judge > ::definition)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& judge), kind :
+        __private::CalleeKind::Agent }
+    }
+};

@@ -1,0 +1,56 @@
+#[allow(clippy::needless_pass_by_value)]
+/// First line.
+///
+///     indented
+/// last
+fn describe(#[allow(unused)] text: String) {}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct describe {}
+#[allow(deprecated, clippy::needless_update)]
+const _: () = {
+    #[allow(unused_imports)]
+    use __private::Probed as _;
+    impl __private::ToolFn1 for describe {
+        type A = String;
+        #[allow(unused_variables)]
+        fn call(cx: &__private::Context, (p0,): (String,)) -> __private::ToolFuture<'_> {
+            __private::ToolFuture::ready({
+                use __private::{ResultKind as _, ValueKind as _};
+                let value = describe(p0);
+                (&value).agentflow_kind().finish(&value)
+            })
+        }
+    }
+    static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
+        "describe",
+        "First line.\n\n    indented\nlast",
+        (__private::file!(), __private::line!()),
+        &[
+            __private::Param::new(
+                "text",
+                "The text.",
+                __private::Probe::<String>::FILLED,
+            ),
+        ],
+        __private::Options::DEFAULT,
+        <describe as __private::ToolFn1>::BODY,
+    );
+    impl __private::PathTool for describe {
+        fn tool() -> &'static __private::LinkedTool {
+            &__AGENTFLOW_TOOL
+        }
+    }
+    __private::inventory::submit! {
+        __private::Linked(__private::linked:: < describe >)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& describe), kind :
+        __private::CalleeKind::Tool(__private::linked:: < describe >), }
+    }
+};

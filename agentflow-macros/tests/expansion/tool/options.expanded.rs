@@ -1,0 +1,85 @@
+#[allow(clippy::needless_pass_by_value)]
+/// Refunds an order.
+async fn refund_order(
+    number: u64,
+    cents: u64,
+    reason: Option<String>,
+) -> Result<(), String> {
+    pay_back(number, cents, reason).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct refund_order {}
+#[allow(deprecated, clippy::needless_update)]
+const _: () = {
+    #[allow(unused_imports)]
+    use __private::Probed as _;
+    impl __private::ToolFn3 for refund_order {
+        type A = u64;
+        type B = u64;
+        type C = Option<String>;
+        #[allow(unused_variables)]
+        fn call(
+            cx: &__private::Context,
+            (p0, p1, p2): (u64, u64, Option<String>),
+        ) -> __private::ToolFuture<'_> {
+            __private::ToolFuture::pending(async move {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = refund_order(p0, p1, p2).await;
+                    (&value).agentflow_kind().finish(&value)
+                }
+            })
+        }
+    }
+    static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
+        "refund",
+        "Refunds an order.",
+        (__private::file!(), __private::line!()),
+        &[
+            __private::Param::new(
+                "number",
+                "The order's number.",
+                __private::Probe::<u64>::FILLED,
+            ),
+            __private::Param::new("amount", "In cents.", __private::Probe::<u64>::FILLED)
+                .with_default::<u64>(const { &__private::default_fn(|| 0) }),
+            __private::Param::new(
+                    "reason",
+                    "",
+                    __private::Probe::<Option<String>>::FILLED,
+                )
+                .with_default::<Option<String>>(const {
+                    &__private::default_fn(|| <Option<String> as __private::Default>::default())
+                }),
+        ],
+        __private::Options {
+            timeout_ms: __private::Some(30000u64),
+            retry: 2,
+            idempotent: true,
+            effects: __private::Effects::Write,
+            approve: true,
+            scopes: &["billing", "orders:write"],
+            max_output: 1024,
+            ..__private::Options::DEFAULT
+        },
+        <refund_order as __private::ToolFn3>::BODY,
+    );
+    impl __private::PathTool for refund_order {
+        fn tool() -> &'static __private::LinkedTool {
+            &__AGENTFLOW_TOOL
+        }
+    }
+    __private::inventory::submit! {
+        __private::Linked(__private::linked:: < refund_order >)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& refund_order), kind :
+        __private::CalleeKind::Tool(__private::linked:: < refund_order >), }
+    }
+};

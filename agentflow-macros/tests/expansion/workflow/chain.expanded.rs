@@ -1,0 +1,103 @@
+/// Looks at a page.
+#[allow(clippy::used_underscore_binding)]
+async fn look_at(url: String) -> Result<usize> {
+    <look_at as __private::WorkflowFn1>::run(__private::None, (url,)).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct look_at {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for look_at {
+        type Ok = <Result<usize> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<usize> as __private::WorkflowReturn>::Error;
+    }
+    impl look_at {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(String,), <look_at as __private::WorkflowTypes>::Ok> {
+            <look_at as __private::WorkflowFn1>::workflow()
+        }
+    }
+    impl __private::WorkflowFn1 for look_at {
+        type A = String;
+        type Return = __private::Result<
+            <look_at as __private::WorkflowTypes>::Ok,
+            <look_at as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "look_at";
+        const INPUTS: [&'static str; 1usize] = ["url"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(String,), <look_at as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(String,), <look_at as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <look_at as __private::WorkflowTypes>::Error>,
+            (url,): (__private::Handle<String>,),
+        ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
+            steps.describe("Looks at a page.");
+            let page = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("page").line(::core::line!()).calls("fetch"),
+                    (url,),
+                    move |args| async move {
+                        let agentflow_step = fetch;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (url,)) = args.calling(&agentflow_step).await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(url).await?)
+                    },
+                );
+            let count = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("count").line(::core::line!()).calls("count"),
+                    (page,),
+                    move |args| async move {
+                        let agentflow_step = count;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (page,)) = args.calling(&agentflow_step).await;
+                        #[allow(unused_variables, unused_mut)]
+                        let words = page.split(' ');
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(words.collect()).await?)
+                    },
+                );
+            steps
+                .value::<_, _, _>(
+                    __private::Node::new("output").line(::core::line!()),
+                    (count,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (count,) = values;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<usize> = Ok(count + 1);
+                            ended
+                        }
+                    },
+                )
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("look_at", (__private::file!(),
+        __private::line!()), < look_at as __private::WorkflowFn1 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& look_at), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

@@ -1,0 +1,179 @@
+/// Asks a person, and follows the answer.
+#[allow(clippy::used_underscore_binding)]
+async fn merge(change: Change) -> Result<String> {
+    <merge as __private::WorkflowFn1>::run(__private::None, (change,)).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct merge {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for merge {
+        type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<String> as __private::WorkflowReturn>::Error;
+    }
+    impl merge {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(Change,), <merge as __private::WorkflowTypes>::Ok> {
+            <merge as __private::WorkflowFn1>::workflow()
+        }
+    }
+    impl __private::WorkflowFn1 for merge {
+        type A = Change;
+        type Return = __private::Result<
+            <merge as __private::WorkflowTypes>::Ok,
+            <merge as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "merge";
+        const INPUTS: [&'static str; 1usize] = ["change"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(Change,), <merge as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(Change,), <merge as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <merge as __private::WorkflowTypes>::Error>,
+            (change,): (__private::Handle<Change>,),
+        ) -> __private::Handle<<merge as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <merge as __private::WorkflowTypes>::Error;
+            steps.describe("Asks a person, and follows the answer.");
+            let approval = steps
+                .gate::<_, _, __private::Approval, _>(
+                    __private::Node::new("approval")
+                        .line(::core::line!())
+                        .timeout(__private::Duration::from_millis(604800000u64)),
+                    (change,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (change,) = values;
+                        __private::Ok::<(__private::String, _), __AgentflowError>((__private::format!("merge {change}?"), change))
+                    },
+                );
+            let outcome = {
+                let router = steps
+                    .route(
+                        __private::Node::new("outcome")
+                            .line(::core::line!())
+                            .calls("match approval"),
+                        ["Granted", "Denied"],
+                        (approval,),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (approval,) = values;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::match_same_arms,
+                                clippy::needless_bool
+                            )]
+                            let chosen: usize = match approval {
+                                Approval::Granted { .. } => 0usize,
+                                Approval::Denied { comment } => 1usize,
+                            };
+                            __private::Ok::<usize, __AgentflowError>(chosen)
+                        },
+                    );
+                let arms = __private::arms::<_>();
+                let arm = steps
+                    .arm(
+                        router,
+                        0usize,
+                        |steps| {
+                            steps
+                                .call::<_, _, _, _>(
+                                    __private::Node::new("merge_now")
+                                        .line(::core::line!())
+                                        .calls("merge_now"),
+                                    (change,),
+                                    move |args| async move {
+                                        let agentflow_step = merge_now;
+                                        #[allow(unused_variables, unused_mut)]
+                                        let (cx, (change,)) = args.calling(&agentflow_step).await;
+                                        __private::Ok::<_, __AgentflowError>(agentflow_step(change).await?)
+                                    },
+                                )
+                        },
+                    );
+                let arms = __private::Arms::arm(arms, arm);
+                let arm = steps
+                    .arm(
+                        router,
+                        1usize,
+                        |steps| {
+                            steps
+                                .call::<_, _, _, _>(
+                                    __private::Node::new("comment_on")
+                                        .line(::core::line!())
+                                        .calls("comment_on"),
+                                    (change, approval),
+                                    move |args| async move {
+                                        let agentflow_step = comment_on;
+                                        #[allow(unused_variables, unused_mut)]
+                                        let (cx, (change, approval)) = args
+                                            .calling(&agentflow_step)
+                                            .await;
+                                        #[allow(
+                                            unreachable_patterns,
+                                            irrefutable_let_patterns,
+                                            clippy::single_match_else,
+                                            clippy::match_wildcard_for_single_variants,
+                                            clippy::manual_let_else,
+                                            clippy::question_mark,
+                                            clippy::match_same_arms
+                                        )]
+                                        let (comment,) = match approval {
+                                            Approval::Denied { comment } => (comment,),
+                                            _ => __private::not_this_arm(),
+                                        };
+                                        __private::Ok::<_, __AgentflowError>(agentflow_step(change, comment).await?)
+                                    },
+                                )
+                        },
+                    );
+                let arms = __private::Arms::arm(arms, arm);
+                steps.join(router, arms)
+            };
+            steps
+                .value::<_, _, _>(
+                    __private::Node::new("output").line(::core::line!()),
+                    (outcome,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (outcome,) = values;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<String> = Ok(outcome);
+                            ended
+                        }
+                    },
+                )
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("merge", (__private::file!(), __private::line!()),
+        < merge as __private::WorkflowFn1 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& merge), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

@@ -1,0 +1,187 @@
+/// Lint levels are written before all statements that hold the user's code.
+#[allow(clippy::pedantic)]
+#[allow(clippy::used_underscore_binding)]
+async fn lints(#[allow(unused)] a: u32) -> Result<u32> {
+    <lints as __private::WorkflowFn1>::run(__private::None, (a,)).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct lints {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for lints {
+        type Ok = <Result<u32> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<u32> as __private::WorkflowReturn>::Error;
+    }
+    impl lints {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(u32,), <lints as __private::WorkflowTypes>::Ok> {
+            <lints as __private::WorkflowFn1>::workflow()
+        }
+    }
+    impl __private::WorkflowFn1 for lints {
+        type A = u32;
+        type Return = __private::Result<
+            <lints as __private::WorkflowTypes>::Ok,
+            <lints as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "lints";
+        const INPUTS: [&'static str; 1usize] = ["a"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(u32,), <lints as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(u32,), <lints as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        #[allow(clippy::pedantic)]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <lints as __private::WorkflowTypes>::Error>,
+            (a,): (__private::Handle<u32>,),
+        ) -> __private::Handle<<lints as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <lints as __private::WorkflowTypes>::Error;
+            #[allow(unused)]
+            let a = a;
+            steps
+                .describe(
+                    "Lint levels are written before all statements that hold the user's code.",
+                );
+            #[allow(deprecated)]
+            let output_1 = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("x_y").line(::core::line!()).calls("step"),
+                    (a,),
+                    move |args| async move {
+                        let agentflow_step = step;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (a,)) = args.calling(&agentflow_step).await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(a).await?)
+                    },
+                );
+            let z = {
+                let router = steps
+                    .route(
+                        __private::Node::new("z").line(::core::line!()).calls("match x"),
+                        ["1", "else"],
+                        (output_1,),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (output_1,) = values;
+                            #[allow(unused_variables, unused_mut)]
+                            #[allow(deprecated)]
+                            let (x, y) = output_1;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::match_same_arms,
+                                clippy::needless_bool
+                            )]
+                            let chosen: usize = match x {
+                                #[allow(deprecated)]
+                                1 => 0usize,
+                                _ => 1usize,
+                            };
+                            __private::Ok::<usize, __AgentflowError>(chosen)
+                        },
+                    );
+                let arms = __private::arms::<_>();
+                #[allow(deprecated)]
+                let arm = steps
+                    .arm(
+                        router,
+                        0usize,
+                        |steps| {
+                            steps
+                                .call::<_, _, _, _>(
+                                    __private::Node::new("step")
+                                        .line(::core::line!())
+                                        .calls("step"),
+                                    (output_1,),
+                                    move |args| async move {
+                                        let agentflow_step = step;
+                                        #[allow(unused_variables, unused_mut)]
+                                        let (cx, (output_1,)) = args.calling(&agentflow_step).await;
+                                        #[allow(unused_variables, unused_mut)]
+                                        #[allow(deprecated)]
+                                        let (x, y) = output_1;
+                                        __private::Ok::<_, __AgentflowError>(agentflow_step(y).await?)
+                                    },
+                                )
+                        },
+                    );
+                let arms = __private::Arms::arm(arms, arm);
+                let arm = steps
+                    .arm(
+                        router,
+                        1usize,
+                        |steps| {
+                            steps
+                                .value::<_, _, _>(
+                                    __private::Node::new("yield").line(::core::line!()),
+                                    (output_1,),
+                                    move |values| {
+                                        #[allow(
+                                            unused_variables,
+                                            unused_mut,
+                                            clippy::let_unit_value
+                                        )]
+                                        let (output_1,) = values;
+                                        #[allow(unused_variables, unused_mut)]
+                                        #[allow(deprecated)]
+                                        let (x, y) = output_1;
+                                        __private::Ok::<_, __AgentflowError>(y)
+                                    },
+                                )
+                        },
+                    );
+                let arms = __private::Arms::arm(arms, arm);
+                steps.join(router, arms)
+            };
+            #[allow(deprecated)]
+            let last = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("end")
+                        .line(::core::line!())
+                        .calls("step")
+                        .retry(2),
+                    (z,),
+                    move |args| async move {
+                        let agentflow_step = step;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (z,)) = args.calling(&agentflow_step).await;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<u32> = agentflow_step(z).await;
+                            ended
+                        }
+                    },
+                );
+            last
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("lints", (__private::file!(), __private::line!()),
+        < lints as __private::WorkflowFn1 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& lints), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

@@ -1,0 +1,116 @@
+/// A closure and a method are steps whose function is not known.
+#[allow(clippy::used_underscore_binding)]
+async fn local(cx: &Context, a: Client) -> Result<String> {
+    <local as __private::WorkflowFn1>::run(
+            __private::Some(<Context as __private::WorkflowContext>::context(cx)),
+            (a,),
+        )
+        .await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct local {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for local {
+        type Ok = <Result<String> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<String> as __private::WorkflowReturn>::Error;
+    }
+    impl local {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(Client,), <local as __private::WorkflowTypes>::Ok> {
+            <local as __private::WorkflowFn1>::workflow()
+        }
+    }
+    impl __private::WorkflowFn1 for local {
+        type A = Client;
+        type Return = __private::Result<
+            <local as __private::WorkflowTypes>::Ok,
+            <local as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "local";
+        const INPUTS: [&'static str; 1usize] = ["a"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(Client,), <local as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(Client,), <local as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <local as __private::WorkflowTypes>::Error>,
+            (a,): (__private::Handle<Client>,),
+        ) -> __private::Handle<<local as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <local as __private::WorkflowTypes>::Error;
+            steps
+                .describe(
+                    "A closure and a method are steps whose function is not known.",
+                );
+            let page = steps
+                .step::<_, _, _, _>(
+                    __private::Node::new("page").line(::core::line!()).calls("fetch"),
+                    (a,),
+                    move |cx, values| async move {
+                        #[allow(unused_variables, unused_mut)]
+                        let (a,) = values;
+                        #[allow(unused_variables)]
+                        let cx = cx;
+                        #[allow(unused_variables)]
+                        let cx = &cx;
+                        __private::Ok::<_, __AgentflowError>(a.fetch(cx).await?)
+                    },
+                );
+            let loud = steps
+                .step::<_, _, _, _>(
+                    __private::Node::new("loud").line(::core::line!()).calls("shout"),
+                    (page,),
+                    move |cx, values| async move {
+                        #[allow(unused_variables, unused_mut)]
+                        let (page,) = values;
+                        #[allow(unused_variables)]
+                        let cx = cx;
+                        #[allow(unused_variables, unused_mut)]
+                        let shout = |text: String| async move {
+                            Ok(text.to_uppercase())
+                        };
+                        __private::Ok::<_, __AgentflowError>(shout(page).await?)
+                    },
+                );
+            steps
+                .value::<_, _, _>(
+                    __private::Node::new("output").line(::core::line!()),
+                    (loud,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (loud,) = values;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<String> = Ok(loud);
+                            ended
+                        }
+                    },
+                )
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("local", (__private::file!(), __private::line!()),
+        < local as __private::WorkflowFn1 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& local), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

@@ -1,0 +1,105 @@
+/// A step for each file.
+#[allow(clippy::used_underscore_binding)]
+async fn notes(files: Vec<String>, rules: Rules) -> Result<Vec<Note>> {
+    <notes as __private::WorkflowFn2>::run(__private::None, (files, rules)).await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct notes {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for notes {
+        type Ok = <Result<Vec<Note>> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<Vec<Note>> as __private::WorkflowReturn>::Error;
+    }
+    impl notes {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(Vec<String>, Rules), <notes as __private::WorkflowTypes>::Ok> {
+            <notes as __private::WorkflowFn2>::workflow()
+        }
+    }
+    impl __private::WorkflowFn2 for notes {
+        type A = Vec<String>;
+        type B = Rules;
+        type Return = __private::Result<
+            <notes as __private::WorkflowTypes>::Ok,
+            <notes as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "notes";
+        const INPUTS: [&'static str; 2usize] = ["files", "rules"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(Vec<String>, Rules), <notes as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(Vec<String>, Rules), <notes as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <notes as __private::WorkflowTypes>::Error>,
+            (files, rules): (__private::Handle<Vec<String>>, __private::Handle<Rules>),
+        ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
+            steps.describe("A step for each file.");
+            let notes = {
+                let items = steps
+                    .items(
+                        __private::Node::new("notes.items").line(::core::line!()),
+                        files,
+                    );
+                steps
+                    .map_call::<_, _, _, _, _>(
+                        __private::Node::new("notes")
+                            .line(::core::line!())
+                            .calls("annotate")
+                            .concurrency(2),
+                        items,
+                        (rules,),
+                        move |args| async move {
+                            let agentflow_step = annotate;
+                            #[allow(unused_variables, unused_mut)]
+                            let (cx, (item, (rules,))) = args
+                                .calling(&agentflow_step)
+                                .await;
+                            let file = item;
+                            __private::Ok::<_, __AgentflowError>(agentflow_step(file, rules).await?)
+                        },
+                    )
+            };
+            steps
+                .value::<_, _, _>(
+                    __private::Node::new("output").line(::core::line!()),
+                    (notes,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (notes,) = values;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<Vec<Note>> = Ok(notes);
+                            ended
+                        }
+                    },
+                )
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("notes", (__private::file!(), __private::line!()),
+        < notes as __private::WorkflowFn2 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& notes), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

@@ -1,0 +1,141 @@
+/// Two steps that read the same output, and one that reads both.
+#[allow(clippy::used_underscore_binding)]
+async fn review(cx: &Context, change: Change) -> Result<Verdict> {
+    <review as __private::WorkflowFn1>::run(
+            __private::Some(<Context as __private::WorkflowContext>::context(cx)),
+            (change,),
+        )
+        .await
+}
+#[doc(hidden)]
+#[allow(
+    non_camel_case_types,
+    dead_code,
+    missing_debug_implementations,
+    missing_copy_implementations
+)]
+struct review {}
+#[allow(deprecated)]
+const _: () = {
+    impl __private::WorkflowTypes for review {
+        type Ok = <Result<Verdict> as __private::WorkflowReturn>::Ok;
+        type Error = <Result<Verdict> as __private::WorkflowReturn>::Error;
+    }
+    impl review {
+        /// The workflow, to start it on a runtime or to look at its graph; built when it is first asked for.
+        #[must_use]
+        #[allow(dead_code)]
+        fn workflow() -> __private::Workflow<(Change,), <review as __private::WorkflowTypes>::Ok> {
+            <review as __private::WorkflowFn1>::workflow()
+        }
+    }
+    impl __private::WorkflowFn1 for review {
+        type A = Change;
+        type Return = __private::Result<
+            <review as __private::WorkflowTypes>::Ok,
+            <review as __private::WorkflowTypes>::Error,
+        >;
+        const NAME: &'static str = "review";
+        const INPUTS: [&'static str; 1usize] = ["change"];
+        fn cell() -> &'static __private::OnceLock<
+            __private::Workflow<(Change,), <review as __private::WorkflowTypes>::Ok>,
+        > {
+            static WORKFLOW: __private::OnceLock<
+                __private::Workflow<(Change,), <review as __private::WorkflowTypes>::Ok>,
+            > = __private::OnceLock::new();
+            &WORKFLOW
+        }
+        #[allow(
+            clippy::needless_question_mark,
+            clippy::too_many_lines,
+            clippy::zero_prefixed_literal
+        )]
+        fn nodes(
+            steps: &mut __private::Steps<'_, <review as __private::WorkflowTypes>::Error>,
+            (change,): (__private::Handle<Change>,),
+        ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
+            type __AgentflowError = <review as __private::WorkflowTypes>::Error;
+            steps
+                .describe(
+                    "Two steps that read the same output, and one that reads both.",
+                );
+            steps.concurrency(4);
+            steps.stop_policy(__private::StopPolicy::BestEffort);
+            let diff = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("diff").line(::core::line!()).calls("load"),
+                    (change,),
+                    move |args| async move {
+                        let agentflow_step = load;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (change,)) = args.calling(&agentflow_step).await;
+                        #[allow(unused_variables)]
+                        let cx = &cx;
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(cx, change).await?)
+                    },
+                );
+            let lint = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("lint")
+                        .line(::core::line!())
+                        .calls("run_linter")
+                        .retry(3)
+                        .timeout(__private::Duration::from_millis(30000u64)),
+                    (diff,),
+                    move |args| async move {
+                        let agentflow_step = run_linter;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (diff,)) = args.calling(&agentflow_step).await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(diff).await?)
+                    },
+                );
+            let output_4 = steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("title_body")
+                        .line(::core::line!())
+                        .calls("summarize"),
+                    (diff,),
+                    move |args| async move {
+                        let agentflow_step = summarize;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (diff,)) = args.calling(&agentflow_step).await;
+                        #[allow(unused_variables)]
+                        let cx = &cx;
+                        __private::Ok::<_, __AgentflowError>(agentflow_step(cx, diff).await?)
+                    },
+                );
+            steps
+                .call::<_, _, _, _>(
+                    __private::Node::new("judge").line(::core::line!()).calls("judge"),
+                    (lint, output_4),
+                    move |args| async move {
+                        let agentflow_step = judge;
+                        #[allow(unused_variables, unused_mut)]
+                        let (cx, (lint, output_4)) = args.calling(&agentflow_step).await;
+                        #[allow(unused_variables)]
+                        let cx = &cx;
+                        let (title, body) = output_4;
+                        #[allow(clippy::let_and_return)]
+                        {
+                            let ended: Result<Verdict> = agentflow_step(
+                                    cx,
+                                    lint,
+                                    title,
+                                    body,
+                                )
+                                .await;
+                            ended
+                        }
+                    },
+                )
+        }
+    }
+    __private::inventory::submit! {
+        __private::LinkedWorkflow::new("review", (__private::file!(),
+        __private::line!()), < review as __private::WorkflowFn1 > ::GRAPH)
+    }
+    __private::inventory::submit! {
+        __private::Callee { function : || __private::function_id(& review), kind :
+        __private::CalleeKind::Workflow }
+    }
+};

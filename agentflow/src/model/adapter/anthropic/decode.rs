@@ -1,0 +1,233 @@
+//! From the bytes of an answer to its pieces and the whole.
+//!
+//! A streamed answer is finished only by `message_stop`.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::blocks::Block;
+use super::error_body;
+use super::wire::{Event, Fields, OtherDelta, OtherEvent, WireMessage};
+use crate::message::{Message, Role};
+use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::adapter::loose::{MAX_RAW_USAGE, bounded, count_of, from_bytes, invalid, unread};
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
+
+/// More than any usage has.
+const MAX_USAGE_FIELDS: usize = 64;
+
+#[derive(Clone, Debug)]
+pub(crate) struct MessagesDecoder {
+    /// The model that was asked for: what its thinking goes back to.
+    asked: Arc<str>,
+    blocks: Vec<Block>,
+    /// The block that each index of the wire stands for.
+    slots: Vec<(u64, usize)>,
+    calls: usize,
+    started: bool,
+    ended: bool,
+    stop_reason: String,
+    usage: Map<String, Value>,
+    id: String,
+    model: String,
+}
+
+impl Decode for MessagesDecoder {
+    fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        let data = event.data.trim_ascii();
+        if event.name == b"error" {
+            return Err(error_body::in_answer(data));
+        }
+        // Some gateways send what other wire formats end with.
+        if data.is_empty() || data == b"[DONE]" {
+            return Ok(Flow::More);
+        }
+        let event: Event<'_> = match from_bytes(data) {
+            Ok(event) => event,
+            Err(error) => return self.other(error, data),
+        };
+        match &*event.kind {
+            "content_block_delta" => self.more(&event, data, deltas),
+            "content_block_start" => {
+                if let Some(raw) = event.content_block {
+                    let fields = serde_json::from_str(raw.get())
+                        .map_err(|error| unread("a block of the answer", error, data))?;
+                    self.begin(event.index, fields, deltas);
+                    bounded(self.blocks.len())?;
+                }
+            }
+            "content_block_stop" => {
+                if let Some(at) = self.slot(event.index) {
+                    self.blocks[at].end(deltas);
+                }
+            }
+            "message_start" => {
+                self.started = true;
+                if let Some(raw) = event.message {
+                    let message: WireMessage<'_> = serde_json::from_str(raw.get())
+                        .map_err(|error| unread("the head of the answer", error, data))?;
+                    self.head(&message);
+                    self.count(message.usage, data)?;
+                }
+            }
+            "message_delta" => {
+                if let Some(delta) = event.delta.as_ref().filter(|delta| !delta.stop_reason.is_empty()) {
+                    (*delta.stop_reason).clone_into(&mut self.stop_reason);
+                }
+                self.count(event.usage, data)?;
+            }
+            "message_stop" => {
+                self.blocks.iter_mut().for_each(|block| block.end(deltas));
+                self.ended = self.started;
+                return Ok(Flow::End);
+            }
+            "error" => return Err(error_body::in_answer(data)),
+            // A ping, or an event that is newer than this.
+            _ => {}
+        }
+        Ok(Flow::More)
+    }
+
+    fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
+        let message: WireMessage<'_> =
+            serde_json::from_slice(body).map_err(|error| unread("the answer", error, body))?;
+        if &*message.kind == "error" || message.error.is_some_and(|error| error.get() != "null") {
+            return Err(error_body::in_answer(body));
+        }
+        let Some(content) = &message.content else {
+            return Err(invalid("the answer", "it has no content; check the base URL", body));
+        };
+        bounded(content.len())?;
+        self.head(&message);
+        self.count(message.usage, body)?;
+        (*message.stop_reason).clone_into(&mut self.stop_reason);
+        for (index, raw) in (0..).zip(content) {
+            let fields =
+                serde_json::from_str(raw.get()).map_err(|error| unread("a block of the answer", error, body))?;
+            self.begin(index, fields, deltas);
+        }
+        self.blocks.iter_mut().for_each(|block| block.end(deltas));
+        self.ended = true;
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Option<ModelResponse> {
+        if !std::mem::take(&mut self.ended) {
+            return None;
+        }
+        let blocks = std::mem::take(&mut self.blocks);
+        let parts: Vec<_> = blocks.into_iter().flat_map(|block| block.into_parts(&self.asked)).collect();
+        let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
+        response.stop_reason = stop_reason(&self.stop_reason, self.calls > 0);
+        response.usage = usage(std::mem::take(&mut self.usage));
+        response.id = std::mem::take(&mut self.id);
+        response.model = std::mem::take(&mut self.model);
+        Some(response)
+    }
+}
+
+impl MessagesDecoder {
+    pub(super) fn new(asked: Arc<str>) -> Self {
+        Self {
+            asked,
+            blocks: Vec::new(),
+            slots: Vec::new(),
+            calls: 0,
+            started: false,
+            ended: false,
+            stop_reason: String::new(),
+            usage: Map::new(),
+            id: String::new(),
+            model: String::new(),
+        }
+    }
+
+    fn head(&mut self, message: &WireMessage<'_>) {
+        (*message.id).clone_into(&mut self.id);
+        (*message.model).clone_into(&mut self.model);
+    }
+
+    /// Counts are cumulative: a later one takes the place of an earlier one. An object too large for a usage is not
+    /// one.
+    fn count(&mut self, usage: Option<&RawValue>, data: &[u8]) -> Result<(), ModelError> {
+        let Some(raw) = usage.filter(|raw| raw.get().len() <= MAX_RAW_USAGE) else { return Ok(()) };
+        let usage: Option<Map<String, Value>> =
+            serde_json::from_str(raw.get()).map_err(|error| unread("the usage of the answer", error, data))?;
+        for (name, value) in usage.into_iter().flatten() {
+            let known = self.usage.contains_key(&name);
+            if known && !value.is_null() || !known && self.usage.len() < MAX_USAGE_FIELDS {
+                self.usage.insert(name, value);
+            }
+        }
+        Ok(())
+    }
+
+    fn slot(&self, index: u64) -> Option<usize> {
+        self.slots.iter().rev().find(|(of, _)| *of == index).map(|(_, at)| *at)
+    }
+
+    fn begin(&mut self, index: u64, fields: Fields, deltas: &mut Deltas) {
+        let block = Block::begin(fields, self.calls, deltas);
+        self.calls += usize::from(matches!(block, Block::Call { .. }));
+        self.slots.push((index, self.blocks.len()));
+        self.blocks.push(block);
+    }
+
+    fn more(&mut self, event: &Event<'_>, data: &[u8], deltas: &mut Deltas) {
+        let (Some(delta), Some(at)) = (&event.delta, self.slot(event.index)) else { return };
+        if !self.blocks[at].more(delta, deltas)
+            && let Ok(other) = serde_json::from_slice::<OtherDelta>(data)
+        {
+            self.blocks[at].more_fields(other.delta);
+        }
+    }
+
+    /// Skips an event of unknown shape when its kind is unknown too.
+    fn other(&mut self, error: serde_json::Error, data: &[u8]) -> Result<Flow, ModelError> {
+        let delta = match serde_json::from_slice::<OtherEvent<'_>>(data) {
+            Ok(other) => match &*other.kind {
+                "content_block_delta" => serde_json::from_slice::<OtherDelta>(data).ok().filter(OtherDelta::is_new),
+                "content_block_start" | "content_block_stop" | "message_start" | "message_delta" | "message_stop" => {
+                    None
+                }
+                _ => return Ok(Flow::More),
+            },
+            Err(_) => None,
+        };
+        let delta = delta.ok_or_else(|| unread("an event of the answer", error, data))?;
+        if let Some(at) = self.slot(delta.index) {
+            self.blocks[at].more_fields(delta.delta);
+        }
+        Ok(Flow::More)
+    }
+}
+
+fn stop_reason(reason: &str, calls: bool) -> StopReason {
+    match reason {
+        "tool_use" => StopReason::ToolCalls,
+        // Servers other than Anthropic's also send these when the model calls tools.
+        "end_turn" | "stop_sequence" | "" if calls => StopReason::ToolCalls,
+        "end_turn" | "stop_sequence" | "" => StopReason::Stop,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::Length,
+        "refusal" => StopReason::Refusal,
+        "pause_turn" => StopReason::PauseTurn,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// The provider's input leaves out what was read from its cache or written to it; ours has it all.
+fn usage(raw: Map<String, Value>) -> Usage {
+    let count = |name: &str| raw.get(name).and_then(count_of);
+    let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let inputs = [count("input_tokens"), cached, written];
+    let mut usage = Usage::new(inputs.into_iter().flatten().sum(), count("output_tokens").unwrap_or_default());
+    usage.cached_tokens = cached;
+    usage.cache_write_tokens = written;
+    usage.reasoning_tokens = raw.get("output_tokens_details").and_then(|details| count_of(&details["thinking_tokens"]));
+    if !raw.is_empty() {
+        usage.raw = Some(Box::new(Value::Object(raw)));
+    }
+    usage
+}

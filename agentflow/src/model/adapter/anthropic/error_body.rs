@@ -1,0 +1,133 @@
+//! From the body of a server's error to its meaning.
+
+use serde_json::Value;
+
+use crate::model::adapter::http::{Refusal, kind_of_status};
+use crate::model::{ModelError, ModelErrorKind};
+
+/// The error of an answer whose status is not 2xx.
+pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
+    let problem = Problem::read(refusal.body.as_bytes());
+    let message = match (problem.message.is_empty(), refusal.status) {
+        (false, _) => Some(problem.message.clone()),
+        (true, 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
+        (true, _) => None,
+    };
+    let kind = problem.kind(Some(refusal.status));
+    problem.finish(refusal.error(kind, message))
+}
+
+/// The error in the middle of an answer, or in place of one.
+pub(super) fn in_answer(data: &[u8]) -> ModelError {
+    let problem = Problem::read(data);
+    let message = match problem.message.is_empty() {
+        true => "the server ended its answer with an error".to_owned(),
+        false => problem.message.clone(),
+    };
+    let kind = problem.kind(None);
+    problem.finish(ModelError::new(kind, message).with_body(String::from_utf8_lossy(data)))
+}
+
+/// The fields of an error.
+struct Problem {
+    message: String,
+    code: String,
+    request_id: String,
+}
+
+impl Problem {
+    fn read(data: &[u8]) -> Self {
+        let body: Value = serde_json::from_slice(data).unwrap_or_default();
+        // A gateway may leave out the object around it, or send a text in its place.
+        let error = body.get("error").filter(|error| !error.is_null()).unwrap_or(&body);
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            message: text(Some(error).filter(|error| error.is_string()).or_else(|| error.get("message"))),
+            code: text(error.get("type")),
+            request_id: text(body.get("request_id")),
+        }
+    }
+
+    fn kind(&self, status: Option<u16>) -> ModelErrorKind {
+        let too_long = ["prompt is too long", "exceed context limit"];
+        match (&*self.code, status) {
+            ("overloaded_error", _) => ModelErrorKind::Overloaded,
+            // llama.cpp has a type of its own; Anthropic has it only in the message.
+            ("exceed_context_size_error", _) => ModelErrorKind::ContextOverflow,
+            ("invalid_request_error", None | Some(400 | 413))
+                if too_long.iter().any(|text| self.message.contains(text)) =>
+            {
+                ModelErrorKind::ContextOverflow
+            }
+            (_, Some(status)) => kind_of_status(status),
+            ("rate_limit_error", None) => ModelErrorKind::RateLimited,
+            ("authentication_error", None) => ModelErrorKind::Auth,
+            ("permission_error" | "billing_error", None) => ModelErrorKind::Permission,
+            ("not_found_error", None) => ModelErrorKind::NotFound,
+            ("invalid_request_error" | "request_too_large", None) => ModelErrorKind::BadRequest,
+            (_, None) => ModelErrorKind::Server,
+        }
+    }
+
+    fn finish(self, mut error: ModelError) -> ModelError {
+        if !self.code.is_empty() {
+            error = error.with_provider_code(self.code);
+        }
+        match error.request_id().is_none() && !self.request_id.is_empty() {
+            true => error.with_request_id(self.request_id),
+            false => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderMap;
+
+    use super::{in_answer, refused};
+    use crate::model::adapter::http::Refusal;
+    use crate::model::{ModelError, ModelErrorKind};
+
+    fn of(status: u16, body: &str) -> ModelError {
+        refused(&Refusal { status, headers: &HeaderMap::new(), body })
+    }
+
+    #[test]
+    fn a_refusal_is_read() {
+        let error = of(
+            401,
+            r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},"request_id":"req_1"}"#,
+        );
+        assert_eq!((error.kind(), error.message()), (ModelErrorKind::Auth, "invalid x-api-key"));
+        assert_eq!((error.provider_code(), error.request_id()), (Some("authentication_error"), Some("req_1")));
+        let error = of(
+            400,
+            r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+        );
+        assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
+        assert_eq!(of(529, r#"{"error":{"type":"overloaded_error"}}"#).kind(), ModelErrorKind::Overloaded);
+        assert_eq!(of(402, r#"{"error":{"type":"billing_error"}}"#).kind(), ModelErrorKind::Permission);
+        assert_eq!(of(504, r#"{"error":{"type":"timeout_error"}}"#).kind(), ModelErrorKind::Server);
+        assert_eq!(of(404, r#"{"error":"no such model"}"#).message(), "no such model");
+        assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
+    }
+
+    #[test]
+    fn an_error_in_the_answer_is_classed_by_its_type() {
+        for (code, kind) in [
+            ("overloaded_error", ModelErrorKind::Overloaded),
+            ("rate_limit_error", ModelErrorKind::RateLimited),
+            ("api_error", ModelErrorKind::Server),
+            ("timeout_error", ModelErrorKind::Server),
+            ("invalid_request_error", ModelErrorKind::BadRequest),
+            ("something_new", ModelErrorKind::Server),
+        ] {
+            let error = in_answer(
+                format!(r#"{{"type":"error","error":{{"type":"{code}","message":"m"}},"request_id":"req_2"}}"#)
+                    .as_bytes(),
+            );
+            assert_eq!((error.kind(), error.request_id()), (kind, Some("req_2")), "{code}");
+        }
+        assert_eq!(in_answer(b"not JSON").kind(), ModelErrorKind::Server);
+    }
+}

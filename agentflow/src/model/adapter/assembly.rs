@@ -1,0 +1,129 @@
+//! Puts an answer's pieces together, and yields each as it arrives.
+//!
+//! Shared by the adapters. It knows no wire format: the adapter finds out which piece belongs to which call.
+
+use std::sync::Arc;
+
+use super::http::Deltas;
+use crate::message::{Part, Reasoning, ToolCall};
+use crate::model::{ModelEvent, ToolCallDelta};
+
+/// The parts of an answer, in the order in which they began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assembly {
+    pieces: Vec<Piece>,
+    /// Where each call is among the pieces.
+    calls: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Text(String),
+    Reasoning(Reasoning),
+    Call(ToolCall),
+    /// A part to which nothing is added.
+    #[cfg(feature = "gemini")]
+    Whole(Part),
+}
+
+impl Assembly {
+    /// More text; part of the text before it when nothing came between.
+    pub(super) fn text(&mut self, more: &str, deltas: &mut Deltas) {
+        if more.is_empty() {
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push_str(more),
+            _ => self.pieces.push(Piece::Text(more.to_owned())),
+        }
+        deltas.push(|| ModelEvent::Text(more.to_owned()));
+    }
+
+    /// More readable reasoning; part of the reasoning before it when nothing came between.
+    pub(super) fn reasoning(&mut self, more: &str, deltas: &mut Deltas) {
+        if more.is_empty() {
+            return;
+        }
+        match self.pieces.last_mut() {
+            Some(Piece::Reasoning(reasoning)) => reasoning.text.push_str(more),
+            _ => self.pieces.push(Piece::Reasoning(Reasoning { text: more.to_owned(), ..Reasoning::default() })),
+        }
+        deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
+    }
+
+    /// A part that is whole already and that nothing joins. The adapter itself yields the pieces of it.
+    #[cfg(feature = "gemini")]
+    pub(super) fn part(&mut self, part: Part) {
+        self.pieces.push(Piece::Whole(part));
+    }
+
+    /// A new call; what is known of it may be empty. Returns its number, from 0.
+    pub(super) fn begin_call(&mut self) -> usize {
+        self.calls.push(self.pieces.len());
+        self.pieces.push(Piece::Call(ToolCall::default()));
+        self.calls.len() - 1
+    }
+
+    /// How many calls have begun.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many parts have begun. The adapter bounds them.
+    pub(super) fn parts(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// A call by its number.
+    pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
+        match self.pieces.get_mut(*self.calls.get(number)?) {
+            Some(Piece::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// More of a call. An id or a name that is known already is not yielded again.
+    pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
+        let Some(call) = self.call_mut(number) else { return };
+        let news = |known: &mut String, said: &str| {
+            (known.is_empty() && !said.is_empty()).then(|| said.clone_into(known)).map(|()| said.to_owned())
+        };
+        let (id, name) = (news(&mut call.id, id), news(&mut call.name, name));
+        call.arguments.push_str(arguments);
+        if id.is_some() || name.is_some() || !arguments.is_empty() {
+            deltas.push(|| {
+                ModelEvent::ToolCall(ToolCallDelta { index: number, id, name, arguments: arguments.to_owned() })
+            });
+        }
+    }
+
+    /// Says of all reasoning who made it, and gives the first what it takes to send it back; there may be nothing
+    /// readable beside that.
+    pub(super) fn keep_reasoning(&mut self, provider: &str, model: &str, opaque: Option<serde_json::Value>) {
+        let any = self.pieces.iter().any(|piece| matches!(piece, Piece::Reasoning(_)));
+        if !any && opaque.is_some() {
+            self.pieces.insert(0, Piece::Reasoning(Reasoning::default()));
+            self.calls.iter_mut().for_each(|at| *at += 1);
+        }
+        let mut opaque = opaque.map(Box::new);
+        for piece in &mut self.pieces {
+            if let Piece::Reasoning(reasoning) = piece {
+                provider.clone_into(&mut reasoning.provider);
+                model.clone_into(&mut reasoning.model);
+                reasoning.opaque = opaque.take();
+            }
+        }
+    }
+
+    /// The parts as a message holds them.
+    pub(super) fn into_parts(self) -> Vec<Part> {
+        let parts = self.pieces.into_iter().map(|piece| match piece {
+            Piece::Text(text) => Part::Text { text },
+            Piece::Reasoning(reasoning) => Part::Reasoning(reasoning),
+            Piece::Call(call) => Part::ToolCall(Arc::new(call)),
+            #[cfg(feature = "gemini")]
+            Piece::Whole(part) => part,
+        });
+        parts.collect()
+    }
+}

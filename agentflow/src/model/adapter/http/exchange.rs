@@ -1,0 +1,391 @@
+//! One call over HTTP as a stream: send, wait, try again, read.
+//!
+//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is retried when
+//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer.
+//! Once a piece was yielded it is never retried, and neither is one whose answer broke off: that one may have been
+//! paid.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{TryStreamExt, stream};
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::failure::{Refusal, request_id, timed_out, transport};
+use super::sse::SseReader;
+use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, retry};
+use crate::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
+};
+use crate::{mask, text};
+
+/// The most of a refusal that is read.
+const MAX_REFUSAL: usize = 64 * 1024;
+/// The most of each text that an error keeps, the body among them.
+const MAX_ERROR_TEXT: usize = 4 * 1024;
+/// How long the end of the body may take after the provider's own end, and how large it may be. It mostly comes with
+/// it; a connection whose body was not read to the end cannot be used again.
+const DRAIN: Duration = Duration::from_millis(100);
+const MAX_DRAIN: usize = 1024 * 1024;
+
+/// The stream of one call. Nothing happens before it is polled.
+pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: ModelRequest) -> ModelStream {
+    let state = Box::new(Exchange {
+        deltas: Deltas::new(request.stream),
+        retried_by_caller: request.retried_by_caller,
+        adapter,
+        stage: Stage::New(request),
+        prepared: None,
+        deadline: Limit::never(),
+        retries: 0,
+        handed_on: false,
+        failed: None,
+    });
+    // A future for each piece of the body, not for each piece of the answer: it is large, and making it costs most.
+    let batches = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
+    Box::pin(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
+}
+
+struct Exchange<F: WireFormat> {
+    adapter: Arc<HttpAdapter<F>>,
+    stage: Stage<F::Decoder>,
+    prepared: Option<(Outgoing, F::Decoder)>,
+    deltas: Deltas,
+    /// When the call as a whole must have ended.
+    deadline: Limit,
+    retried_by_caller: bool,
+    retries: u32,
+    handed_on: bool,
+    /// The error that ends the stream once the pieces before it are yielded.
+    failed: Option<ModelError>,
+}
+
+enum Stage<D> {
+    New(ModelRequest),
+    Send,
+    Read(Box<Reading<D>>),
+    Done,
+}
+
+/// An answer that has begun.
+struct Reading<D> {
+    response: Response,
+    host: Box<str>,
+    /// The first piece of the body, until it is read.
+    first: Option<Bytes>,
+    body: Body,
+    /// How many bytes of the body were read.
+    taken: u64,
+    decoder: D,
+}
+
+enum Body {
+    Events(SseReader),
+    Document(Vec<u8>),
+}
+
+impl Body {
+    fn take(&mut self, bytes: &[u8], decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        match self {
+            Self::Events(reader) => reader.feed(bytes, |event| decoder.event(event, deltas)),
+            Self::Document(document) => {
+                document.extend_from_slice(bytes);
+                Ok(Flow::More)
+            }
+        }
+    }
+
+    /// The body has ended.
+    fn finish(&mut self, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<(), ModelError> {
+        match self {
+            // An incomplete event is only a sign of truncation, which is reported right after.
+            Self::Events(reader) => match reader.finish(|event| decoder.event(event, deltas)) {
+                Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(error),
+                _ => Ok(()),
+            },
+            Self::Document(document) => decoder.document(document, deltas),
+        }
+    }
+}
+
+/// Reads a body of server-sent events as one answer, without a server.
+pub(super) fn read_events(body: &[u8], mut decoder: impl Decode) -> Result<ModelResponse, ModelError> {
+    let (mut events, mut deltas) = (Body::Events(SseReader::default()), Deltas::new(true));
+    if events.take(body, &mut decoder, &mut deltas)? == Flow::More {
+        events.finish(&mut decoder, &mut deltas)?;
+    }
+    decoder.complete().ok_or_else(ModelError::truncated)
+}
+
+impl<F: WireFormat> Exchange<F> {
+    /// The next pieces, as many as there are; an error comes alone.
+    async fn next(&mut self) -> Option<Result<VecDeque<ModelEvent>, ModelError>> {
+        loop {
+            if !self.deltas.is_empty() {
+                self.handed_on = true;
+                return Some(Ok(self.deltas.take()));
+            }
+            if let Some(error) = self.failed.take() {
+                let hidden = self.prepared.as_ref().map_or(&[][..], |(outgoing, _)| &outgoing.hidden);
+                return Some(Err(sealed(error, hidden)));
+            }
+            let advanced = match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::New(request) => self.prepare(request).await,
+                Stage::Send => self.send().await,
+                Stage::Read(reading) => self.read(reading).await,
+                Stage::Done => return None,
+            };
+            match advanced {
+                Ok(stage) => self.stage = stage,
+                Err(error) => self.failed = Some(error),
+            }
+        }
+    }
+
+    async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<F::Decoder>, ModelError> {
+        self.deadline = Limit::after(self.adapter.settings().total_timeout, TimeoutKind::Total);
+        let prepared = self.deadline.hold(self.adapter.prepare(request)).await??;
+        let url = &prepared.0.url;
+        record_server(url);
+        self.prepared = Some(prepared);
+        Ok(Stage::Send)
+    }
+
+    async fn send(&mut self) -> Result<Stage<F::Decoder>, ModelError> {
+        let Some((outgoing, decoder)) = &self.prepared else { return Ok(Stage::Done) };
+        match attempt(&self.adapter, outgoing, self.deadline).await {
+            Ok((response, first)) => {
+                let body = body_of(&response, outgoing.stream)?;
+                let (host, decoder) = (host_of(outgoing), decoder.clone());
+                Ok(Stage::Read(Box::new(Reading { response, host, first, body, taken: 0, decoder })))
+            }
+            Err(error) => self.again(error).await,
+        }
+    }
+
+    /// Waits for the next attempt, or gives up.
+    async fn again(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
+        if self.retried_by_caller {
+            return Err(error);
+        }
+        let Some(wait) = retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
+        let until = Limit::after(wait, TimeoutKind::Total).at;
+        if until >= self.deadline.at {
+            return Err(error);
+        }
+        tracing::debug!(kind = error.kind().as_str(), status = error.status(), ?wait, "the model call is retried");
+        sleep_until(until).await;
+        self.retries += 1;
+        Ok(Stage::Send)
+    }
+
+    async fn read(&mut self, mut reading: Box<Reading<F::Decoder>>) -> Result<Stage<F::Decoder>, ModelError> {
+        let settings = self.adapter.settings();
+        let piece = match reading.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => reading.piece(settings, self.deadline).await,
+        };
+        match piece {
+            Ok(Some(bytes)) => match reading.take(&bytes, settings.max_answer_bytes, &mut self.deltas) {
+                Ok(Flow::More) => Ok(Stage::Read(reading)),
+                Ok(Flow::End) => {
+                    reading.drain().await;
+                    self.complete(&mut reading)
+                }
+                Err(error) if self.handed_on || !self.deltas.is_empty() => Err(reading.signed(error)),
+                // Nothing but an error arrived, so a retry repeats nothing.
+                Err(error) => self.again(reading.signed(error)).await,
+            },
+            Ok(None) => {
+                reading.finish(&mut self.deltas)?;
+                self.complete(&mut reading)
+            }
+            // After the provider's sign of the end the answer is whole; only the end of the body is missing.
+            Err(error) => self.complete(&mut reading).map_err(|_| error),
+        }
+    }
+
+    fn complete(&mut self, reading: &mut Reading<F::Decoder>) -> Result<Stage<F::Decoder>, ModelError> {
+        let Some(response) = reading.decoder.complete() else { return Err(reading.signed(ModelError::truncated())) };
+        self.deltas.complete(response);
+        Ok(Stage::Done)
+    }
+}
+
+impl<D: Decode> Reading<D> {
+    async fn piece(&mut self, settings: &HttpSettings, deadline: Limit) -> Result<Option<Bytes>, ModelError> {
+        let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(deadline);
+        match limit.hold(self.response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => Err(self.signed(transport(error, &self.host, settings.connect_timeout))),
+            Err(error) => Err(self.signed(error)),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], most: u64, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        let Self { body, decoder, taken, .. } = self;
+        *taken = taken.saturating_add(bytes.len() as u64);
+        if *taken > most {
+            let problem =
+                format!("the answer is larger than {most} bytes, the limit `max_answer_bytes` of `HttpSettings`");
+            return Err(ModelError::too_large(problem));
+        }
+        body.take(bytes, decoder, deltas)
+    }
+
+    /// The body has ended.
+    fn finish(&mut self, deltas: &mut Deltas) -> Result<(), ModelError> {
+        self.body.finish(&mut self.decoder, deltas).map_err(|error| self.signed(error))
+    }
+
+    /// Reads the end of the body, so that the connection can be used again.
+    async fn drain(&mut self) {
+        let mut left = MAX_DRAIN;
+        let rest = async {
+            while let Ok(Some(piece)) = self.response.chunk().await
+                && piece.len() <= left
+            {
+                left -= piece.len();
+            }
+        };
+        let _ = timeout(DRAIN, rest).await;
+    }
+
+    /// Adds the status and the request's id from the head of the answer.
+    fn signed(&self, error: ModelError) -> ModelError {
+        let error = match error.status() {
+            None => error.with_status(self.response.status().as_u16()),
+            Some(_) => error,
+        };
+        match (error.request_id(), request_id(self.response.headers())) {
+            (None, Some(id)) => error.with_request_id(id),
+            _ => error,
+        }
+    }
+}
+
+/// Sends once and waits for the first piece of the answer's body.
+async fn attempt<F: WireFormat>(
+    adapter: &HttpAdapter<F>,
+    outgoing: &Outgoing,
+    deadline: Limit,
+) -> Result<(Response, Option<Bytes>), ModelError> {
+    let settings = adapter.settings();
+    let broken = |error| transport(error, &host_of(outgoing), settings.connect_timeout);
+    let client = client::client(&outgoing.url, settings.connect_timeout)?;
+    let request =
+        client.post(outgoing.url.clone()).headers(outgoing.headers.clone()).body(outgoing.body.clone()).send();
+    let limit = Limit::after(settings.first_byte_timeout, TimeoutKind::FirstByte).or(deadline);
+    let mut response = limit.hold(request).await?.map_err(broken)?;
+    if !response.status().is_success() {
+        return Err(refusal::<F>(settings, outgoing, response, deadline).await);
+    }
+    let first = limit.hold(response.chunk()).await?.map_err(broken)?;
+    Ok((response, first))
+}
+
+/// Reads a refusal as far as it arrives; the wire format makes the error of it.
+async fn refusal<F: WireFormat>(
+    settings: &HttpSettings,
+    outgoing: &Outgoing,
+    mut response: Response,
+    deadline: Limit,
+) -> ModelError {
+    let mut body = Vec::new();
+    loop {
+        let limit = Limit::after(settings.idle_timeout, TimeoutKind::Idle).or(deadline);
+        match limit.hold(response.chunk()).await {
+            Ok(Ok(Some(piece))) if body.len() < MAX_REFUSAL => body.extend_from_slice(&piece),
+            _ => break,
+        }
+    }
+    let body = redacted(String::from_utf8_lossy(&body).into_owned(), &outgoing.hidden);
+    let (status, headers) = (response.status().as_u16(), response.headers());
+    F::refused(&Refusal { status, headers, body: &body })
+}
+
+/// How the body is to be read: by its content type, else by whether a stream was asked for.
+fn body_of(response: &Response, stream: bool) -> Result<Body, ModelError> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let events = match kind.as_str() {
+        "text/event-stream" => true,
+        json if json.ends_with("json") => false,
+        "" | "text/plain" | "application/octet-stream" => stream,
+        other => {
+            let message = format!("the server answered with `{other}`, which no model does; check the base URL");
+            return Err(
+                ModelError::new(ModelErrorKind::InvalidResponse, message).with_status(response.status().as_u16())
+            );
+        }
+    };
+    Ok(if events { Body::Events(SseReader::default()) } else { Body::Document(Vec::new()) })
+}
+
+fn host_of(outgoing: &Outgoing) -> Box<str> {
+    let host = outgoing.url.host_str().unwrap_or_default();
+    match outgoing.url.port() {
+        Some(port) => format!("{host}:{port}").into(),
+        None => host.into(),
+    }
+}
+
+/// An error that holds no key and not too much text.
+fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
+    error.map_texts(|text| redacted(text, hidden), |text| text::head(&text, MAX_ERROR_TEXT).to_owned())
+}
+
+fn redacted(mut text: String, hidden: &[Secret]) -> String {
+    for secret in hidden {
+        // A very short one is not a key and would be found everywhere.
+        if secret.expose().len() >= 6
+            && let Some(without) = mask::without(&text, secret.expose(), "[hidden]")
+        {
+            text = without;
+        }
+    }
+    text
+}
+
+/// A moment, and what it means when it comes first.
+#[derive(Clone, Copy)]
+struct Limit {
+    at: Instant,
+    kind: TimeoutKind,
+    length: Duration,
+}
+
+impl Limit {
+    fn never() -> Self {
+        Self::after(Duration::MAX, TimeoutKind::Total)
+    }
+
+    fn after(length: Duration, kind: TimeoutKind) -> Self {
+        /// Longer than any program runs, and within what an `Instant` can hold.
+        const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+        Self { at: Instant::now() + length.min(FAR), kind, length }
+    }
+
+    fn or(self, other: Self) -> Self {
+        if other.at < self.at { other } else { self }
+    }
+
+    async fn hold<T>(self, future: impl Future<Output = T>) -> Result<T, ModelError> {
+        timeout_at(self.at, future).await.map_err(|_| timed_out(self.kind, self.length))
+    }
+}
+
+/// Adds the server to the current span, when that is a model call's.
+fn record_server(url: &reqwest::Url) {
+    let span = tracing::Span::current();
+    if !span.is_disabled() {
+        span.record("server.address", url.host_str().unwrap_or_default());
+        if let Some(port) = url.port_or_known_default() {
+            span.record("server.port", i64::from(port));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What the adapters share: one HTTP client, time-outs, retries, server-sent events.
+//!
+//! A [`WireFormat`] writes a call and its [`Decode`] reads the answer; everything between happens here. This module
+//! knows no provider, and no key leaves it in an error.
+
+mod adapter;
+mod client;
+mod exchange;
+mod failure;
+mod retry;
+mod server;
+mod settings;
+mod sse;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+
+pub(crate) use self::adapter::{FromParts, HttpAdapter, WireFormat, decode, http_model, open};
+pub use self::adapter::{HttpModel, HttpModelBuilder};
+use self::exchange::{exchange, read_events};
+pub(crate) use self::failure::{Refusal, kind_of_status};
+pub(crate) use self::server::{Server, ServerBuilder};
+pub use self::settings::HttpSettings;
+pub(crate) use self::sse::SseEvent;
+use crate::model::{ModelError, ModelEvent, ModelResponse, Secret};
+
+/// Reads one answer. It is cloned before each attempt.
+pub(crate) trait Decode: Clone + Send + Sync + 'static {
+    /// Takes one server-sent event. It skips events that it does not know.
+    fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError>;
+
+    /// Takes an answer that is one JSON document.
+    fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError>;
+
+    /// The whole answer; `None` when the provider's own sign of its end has not been seen.
+    fn complete(&mut self) -> Option<ModelResponse>;
+}
+
+/// Whether more events follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// More may follow.
+    More,
+    /// This was the last one, by the provider's own sign.
+    End,
+}
+
+/// A request as it goes over the wire, as often as it takes.
+pub(crate) struct Outgoing {
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Whether a stream was asked for; decides how an answer without a content type is read.
+    pub(crate) stream: bool,
+    /// Texts that must not be seen in an error, should the server send them back.
+    pub(crate) hidden: Vec<Secret>,
+}
+
+/// The pieces that a decoder has read and the stream has not yielded yet.
+#[derive(Debug, Default)]
+pub(crate) struct Deltas {
+    wanted: bool,
+    queue: VecDeque<ModelEvent>,
+}
+
+impl Deltas {
+    /// A queue that keeps pieces only when they are wanted.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { wanted, queue: VecDeque::new() }
+    }
+
+    /// Adds a piece; it is not even made when pieces are not wanted.
+    pub(crate) fn push(&mut self, piece: impl FnOnce() -> ModelEvent) {
+        if self.wanted {
+            self.queue.push_back(piece());
+        }
+    }
+
+    /// Everything that is there.
+    fn take(&mut self) -> VecDeque<ModelEvent> {
+        std::mem::take(&mut self.queue)
+    }
+
+    fn complete(&mut self, response: ModelResponse) {
+        self.queue.push_back(ModelEvent::Completed(Box::new(response)));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn drain(&mut self) -> Vec<ModelEvent> {
+        self.queue.drain(..).collect()
+    }
+}

@@ -1,0 +1,286 @@
+//! Reading the JSON of answers: bytes that are text are checked once, and a text is read leniently, so that a number or
+//! an object in its place is taken as its JSON. It knows no provider.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor, value};
+use serde_json::Value;
+
+use crate::model::{MAX_TOKENS, ModelError, ModelErrorKind};
+use crate::text;
+
+/// Reads JSON. Bytes that are UTF-8 as a whole, as nearly all are, need no look at each text in them.
+pub(in crate::model::adapter) fn from_bytes<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(bytes),
+    }
+}
+
+/// The largest usage object that is kept beside the counts.
+pub(in crate::model::adapter) const MAX_RAW_USAGE: usize = 64 * 1024;
+
+/// Reads a count of tokens, for `deserialize_with`: any number within what a count can be, and nothing from what is no
+/// number.
+pub(in crate::model::adapter) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_any(CountVisitor)
+}
+
+/// The count of tokens that a value is.
+#[cfg(feature = "anthropic")]
+pub(in crate::model::adapter) fn count_of(value: &Value) -> Option<u64> {
+    count(value).ok().flatten()
+}
+
+/// A usage object to keep unchanged, unless it is of a size that no usage has: a value takes far more room than its
+/// text.
+pub(in crate::model::adapter) fn raw_usage(raw: &str) -> Option<Box<Value>> {
+    let value = (raw.len() <= MAX_RAW_USAGE).then(|| serde_json::from_str(raw).ok())?;
+    value.map(Box::new)
+}
+
+struct CountVisitor;
+
+impl<'de> Visitor<'de> for CountVisitor {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a count")
+    }
+
+    fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
+        Ok(Some(count.min(MAX_TOKENS)))
+    }
+
+    fn visit_i64<E>(self, count: i64) -> Result<Self::Value, E> {
+        Ok(Some(u64::try_from(count).unwrap_or(0).min(MAX_TOKENS)))
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast stays within the type")]
+    fn visit_f64<E>(self, count: f64) -> Result<Self::Value, E> {
+        Ok(Some((count as u64).min(MAX_TOKENS)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+/// The most parts of an answer, and the most of any list that is read into memory: a list of nothings is short on the
+/// wire and large in memory.
+pub(in crate::model::adapter) const MAX_PARTS: usize = 4096;
+
+const TOO_MANY: &str = "a list of more than 4096 items";
+
+/// Reads a list of at most [`MAX_PARTS`] items, for `deserialize_with`; `null` counts as no list.
+pub(in crate::model::adapter) fn list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_option(ListVisitor(PhantomData))
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        items(seq).map(Some)
+    }
+}
+
+/// The items of a list that has begun, at most [`MAX_PARTS`].
+pub(in crate::model::adapter) fn items<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(
+    mut seq: A,
+) -> Result<Vec<T>, A::Error> {
+    let mut items = Vec::new();
+    while let Some(item) = seq.next_element()? {
+        if items.len() == MAX_PARTS {
+            return Err(serde::de::Error::custom(TOO_MANY));
+        }
+        items.push(item);
+    }
+    Ok(items)
+}
+
+/// The error when an answer has more parts than it may.
+pub(in crate::model::adapter) fn bounded(parts: usize) -> Result<(), ModelError> {
+    match parts > MAX_PARTS {
+        true => Err(ModelError::too_large(format!("the answer has more than {MAX_PARTS} parts"))),
+        false => Ok(()),
+    }
+}
+
+/// The error for a part of an answer that cannot be read.
+pub(in crate::model::adapter) fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> ModelError {
+    if error.is_eof() {
+        return ModelError::truncated().with_source(error);
+    }
+    let problem = error.to_string();
+    match problem.starts_with(TOO_MANY) {
+        true => ModelError::too_large(format!("{what} holds {problem}")),
+        false => invalid(what, &problem, data).with_source(error),
+    }
+}
+
+/// The error for a part of an answer that is not of the wire format.
+pub(in crate::model::adapter) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
+    let data = String::from_utf8_lossy(data);
+    let shown = text::head(data.trim(), 200);
+    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
+        .with_body(data)
+}
+
+/// A text, taken as it lies in the input where it holds no escapes; absent and `null` are the empty text.
+#[derive(Debug, Default)]
+pub(in crate::model::adapter) struct Loose<'a>(Cow<'a, str>);
+
+impl std::ops::Deref for Loose<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Loose<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LooseVisitor)
+    }
+}
+
+pub(in crate::model::adapter) struct LooseVisitor;
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Loose::default())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+        let value = Value::deserialize(value::SeqAccessDeserializer::new(seq))?;
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let value = Value::deserialize(value::MapAccessDeserializer::new(map))?;
+        Ok(Loose(Cow::Owned(value.to_string())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::{MAX_PARTS, MAX_RAW_USAGE, count, list, raw_usage, unread};
+    use crate::model::{MAX_TOKENS, ModelErrorKind};
+
+    #[derive(Debug, Deserialize)]
+    struct Listed {
+        #[serde(default, deserialize_with = "list")]
+        items: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn a_list_has_at_most_so_many_items() {
+        let read =
+            |text: &str| serde_json::from_str::<Listed>(text).map(|listed| listed.items.map(|items| items.len()));
+        let of = |count: usize| format!("{{\"items\":[{}0]}}", "0,".repeat(count - 1));
+        assert_eq!(read(&of(MAX_PARTS)).unwrap(), Some(MAX_PARTS));
+        assert_eq!((read("{}").unwrap(), read("{\"items\":null}").unwrap()), (None, None));
+        let error = unread("the answer", read(&of(MAX_PARTS + 1)).unwrap_err(), b"");
+        assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{error}");
+        assert_eq!(unread("x", read("{\"items\":7}").unwrap_err(), b"").kind(), ModelErrorKind::InvalidResponse);
+    }
+
+    #[test]
+    fn a_count_is_a_number_that_a_model_can_reach() {
+        let read = |text: &str| count(&mut serde_json::Deserializer::from_str(text)).expect("JSON");
+        for (text, expected) in [
+            ("7", Some(7)),
+            ("12.0", Some(12)),
+            ("-3", Some(0)),
+            ("18446744073709551615", Some(MAX_TOKENS)),
+            // More than 64 bits hold.
+            ("99999999999999999999", Some(MAX_TOKENS)),
+            ("1e300", Some(MAX_TOKENS)),
+            ("-1e300", Some(0)),
+            ("null", None),
+            ("\"many\"", None),
+            ("[1,[2]]", None),
+            ("{\"a\":{}}", None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_usage_object_is_kept_up_to_a_size() {
+        assert_eq!(raw_usage("{\"a\":1}"), Some(Box::new(serde_json::json!({"a": 1}))));
+        assert_eq!(raw_usage(&format!("[{}0]", "0,".repeat(MAX_RAW_USAGE / 2))), None);
+    }
+}

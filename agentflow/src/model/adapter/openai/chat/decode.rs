@@ -1,0 +1,286 @@
+//! From the bytes of an answer to its pieces and the whole.
+//!
+//! An answer is finished only by a `finish_reason`; usage may follow it until `[DONE]` or the end of the body.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::PROVIDER;
+use super::wire::{Call, Chunk, Content, Delta, WireUsage};
+use crate::message::{Message, Role};
+use crate::model::adapter::assembly::Assembly;
+use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
+use crate::model::adapter::loose::{bounded, from_bytes, invalid, raw_usage, unread};
+use crate::model::adapter::openai::error_body;
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
+
+#[derive(Clone, Debug)]
+pub(crate) struct ChatDecoder {
+    /// The model that was asked for: what its reasoning goes back to.
+    asked: Arc<str>,
+    /// The length of the conversation, for the ids of calls that have none.
+    turn: usize,
+    answer: Assembly,
+    /// The call that each index of the wire stands for now.
+    slots: Vec<(u64, usize)>,
+    details: Vec<Value>,
+    reasoning_content: bool,
+    refused: bool,
+    finish_reason: Option<Box<str>>,
+    usage: Option<Box<str>>,
+    id: String,
+    model: String,
+}
+
+impl Decode for ChatDecoder {
+    fn event(&mut self, event: SseEvent<'_>, deltas: &mut Deltas) -> Result<Flow, ModelError> {
+        match event.data.trim_ascii() {
+            b"[DONE]" => return Ok(Flow::End),
+            // A ping of some servers.
+            b"" => return Ok(Flow::More),
+            _ => {}
+        }
+        self.chunk(event.data, deltas, "an event of the answer")?;
+        Ok(Flow::More)
+    }
+
+    fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
+        let choices = self.chunk(body, deltas, "the answer")?;
+        if !choices {
+            return Err(invalid("the answer", "it has no choices; check the base URL", body));
+        }
+        // A whole document is an end in itself: some servers leave the reason out.
+        self.finish_reason.get_or_insert_default();
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Option<ModelResponse> {
+        let reason = self.finish_reason.take()?;
+        self.keep_reasoning();
+        for number in 0..self.answer.calls() {
+            let made = format!("call_{}_{number}", self.turn);
+            if let Some(call) = self.answer.call_mut(number).filter(|call| call.id.is_empty()) {
+                call.id = made;
+            }
+        }
+        let stop_reason = stop_reason(&reason, self.answer.calls() > 0, self.refused);
+        let message = Message::new(Role::Assistant, std::mem::take(&mut self.answer).into_parts());
+        let mut response = ModelResponse::new(message);
+        response.stop_reason = stop_reason;
+        response.usage = self.usage.take().map(|raw| usage(&raw)).unwrap_or_default();
+        response.id = std::mem::take(&mut self.id);
+        response.model = std::mem::take(&mut self.model);
+        Some(response)
+    }
+}
+
+impl ChatDecoder {
+    pub(super) fn new(asked: Arc<str>, turn: usize) -> Self {
+        Self {
+            asked,
+            turn,
+            answer: Assembly::default(),
+            slots: Vec::new(),
+            details: Vec::new(),
+            reasoning_content: false,
+            refused: false,
+            finish_reason: None,
+            usage: None,
+            id: String::new(),
+            model: String::new(),
+        }
+    }
+
+    /// Reads one object; returns whether it had the choice that is read, the first.
+    fn chunk(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
+        let chunk: Chunk<'_> = from_bytes(data).map_err(|error| unread(what, error, data))?;
+        if let Some(error) = chunk.error {
+            return Err(error_body::in_answer(error.get()));
+        }
+        if &*chunk.object == "error" {
+            return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
+        }
+        for (known, said) in [(&mut self.id, &chunk.id), (&mut self.model, &chunk.model)] {
+            if known.is_empty() {
+                known.push_str(said);
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            self.usage = Some(usage.get().into());
+        }
+        let mut choices = chunk.choices.unwrap_or_default().into_iter();
+        let Some(choice) = choices.find(|choice| choice.index.unwrap_or(0) == 0) else { return Ok(false) };
+        if let Some(error) = choice.error {
+            return Err(error_body::in_answer(error.get()));
+        }
+        if let Some(usage) = choice.usage {
+            self.usage = Some(usage.get().into());
+        }
+        if let Some(delta) = choice.delta.or(choice.message) {
+            self.delta(delta, deltas);
+            bounded(self.answer.parts() + self.details.len())?;
+        }
+        if !choice.finish_reason.is_empty() {
+            self.finish_reason = Some((*choice.finish_reason).into());
+        }
+        Ok(true)
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, deltas: &mut Deltas) {
+        self.reasoning(&delta, deltas);
+        self.details(delta.reasoning_details.unwrap_or_default());
+        self.content(&delta.content, deltas);
+        self.refusal(&delta.refusal, deltas);
+        for call in delta.tool_calls.into_iter().flatten() {
+            self.call(call, deltas);
+        }
+    }
+
+    /// Servers that use several names for it send the same in each.
+    fn reasoning(&mut self, delta: &Delta<'_>, deltas: &mut Deltas) {
+        self.reasoning_content |= !delta.reasoning_content.is_empty();
+        if !delta.reasoning_content.is_empty() || !delta.reasoning.is_empty() {
+            let said = [&delta.reasoning_content, &delta.reasoning].into_iter().find(|text| !text.is_empty());
+            self.answer.reasoning(said.map_or("", |text| text), deltas);
+            return;
+        }
+        for detail in delta.reasoning_details.iter().flatten() {
+            let readable = ["text", "summary"].iter().find_map(|name| detail.get(name)?.as_str());
+            self.answer.reasoning(readable.unwrap_or_default(), deltas);
+        }
+    }
+
+    /// Keeps the details so that they can go back as a whole: pieces of one readable block become one.
+    fn details(&mut self, details: Vec<Value>) {
+        for detail in details {
+            let same = |other: &Value, name: &str| other.get(name) == detail.get(name);
+            let block = self.details.last_mut().filter(|last| same(last, "type") && same(last, "index"));
+            let readable = ["text", "summary"].into_iter().find(|name| detail.get(name).is_some_and(Value::is_string));
+            match (block.and_then(Value::as_object_mut), readable) {
+                (Some(block), Some(readable)) => {
+                    let Value::Object(detail) = detail else { continue };
+                    for (name, said) in detail {
+                        match (block.get_mut(&name), said) {
+                            (_, Value::Null) => {}
+                            (Some(Value::String(text)), Value::String(more)) if name == readable => {
+                                text.push_str(&more);
+                            }
+                            (_, said) => drop(block.insert(name, said)),
+                        }
+                    }
+                }
+                _ => self.details.push(detail),
+            }
+        }
+    }
+
+    fn content(&mut self, content: &Content<'_>, deltas: &mut Deltas) {
+        match content {
+            Content::Text(text) => self.answer.text(text, deltas),
+            Content::Parts(parts) => {
+                for part in parts {
+                    match &*part.kind {
+                        "thinking" => self.thinking(&part.thinking, deltas),
+                        "refusal" => self.refusal(&part.refusal, deltas),
+                        _ => self.answer.text(&part.text, deltas),
+                    }
+                }
+            }
+        }
+    }
+
+    fn thinking(&mut self, content: &Content<'_>, deltas: &mut Deltas) {
+        match content {
+            Content::Text(text) => self.answer.reasoning(text, deltas),
+            Content::Parts(parts) => parts.iter().for_each(|part| self.answer.reasoning(&part.text, deltas)),
+        }
+    }
+
+    fn refusal(&mut self, text: &str, deltas: &mut Deltas) {
+        self.refused |= !text.is_empty();
+        self.answer.text(text, deltas);
+    }
+
+    fn call(&mut self, call: Call<'_>, deltas: &mut Deltas) {
+        let function = call.function.unwrap_or_default();
+        let number = self.number(call.index, &call.id, &function.name);
+        self.answer.call(number, &call.id, &function.name, &function.arguments, deltas);
+        if let Some(extra) = call.extra_content.filter(|extra| !extra.is_null())
+            && let Some(known) = self.answer.call_mut(number)
+        {
+            let opaque = serde_json::json!({"provider": PROVIDER.name, "model": &*self.asked, "extra_content": extra});
+            known.opaque = Some(Box::new(opaque));
+        }
+    }
+
+    /// Which call a piece belongs to. The index decides, unless the piece begins another call: some servers
+    /// leave the index out or give the same one to every call.
+    fn number(&mut self, index: Option<u64>, id: &str, name: &str) -> usize {
+        let slot = match index {
+            Some(index) => self.slots.iter().rposition(|(of, _)| *of == index),
+            None if id.is_empty() => self.slots.len().checked_sub(1),
+            None => (0..self.slots.len()).rev().find(|at| {
+                let number = self.slots[*at].1;
+                self.answer.call_mut(number).is_some_and(|call| call.id == id)
+            }),
+        };
+        let known = slot.map(|at| self.slots[at].1);
+        if let Some(number) = known
+            && let Some(call) = self.answer.call_mut(number)
+        {
+            let another = match id.is_empty() {
+                false => !call.id.is_empty() && call.id != id,
+                // A name again, after arguments that are whole.
+                true => !name.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok(),
+            };
+            if !another {
+                return number;
+            }
+        }
+        let number = self.answer.begin_call();
+        match slot.filter(|_| index.is_some()) {
+            Some(at) => self.slots[at].1 = number,
+            None => self.slots.push((index.unwrap_or(u64::MAX), number)),
+        }
+        number
+    }
+
+    /// Marks the reasoning with what it takes to send it back.
+    fn keep_reasoning(&mut self) {
+        let opaque = match (std::mem::take(&mut self.details), self.reasoning_content) {
+            (details, _) if !details.is_empty() => Some(serde_json::json!({"reasoning_details": details})),
+            (_, true) => Some(serde_json::json!({"reasoning_content": true})),
+            _ => None,
+        };
+        self.answer.keep_reasoning(PROVIDER.name, &self.asked, opaque);
+    }
+}
+
+fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
+    match reason {
+        "length" => StopReason::Length,
+        "content_filter" => StopReason::ContentFilter,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        // Ollama sends `stop` when the model calls tools.
+        "stop" | "" if calls => StopReason::ToolCalls,
+        "stop" | "" if refused => StopReason::Refusal,
+        "stop" | "" => StopReason::Stop,
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// Counts that cannot be read count as none: an answer is worth more than its bill.
+fn usage(raw: &str) -> Usage {
+    let mut usage = Usage { raw: raw_usage(raw), ..Usage::default() };
+    if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
+        let (input, output) =
+            (wire.prompt_tokens_details.unwrap_or_default(), wire.completion_tokens_details.unwrap_or_default());
+        usage.input_tokens = wire.prompt_tokens.unwrap_or_default();
+        usage.output_tokens = wire.completion_tokens.unwrap_or_default();
+        usage.cached_tokens = input.cached_tokens.or(wire.prompt_cache_hit_tokens);
+        usage.cache_write_tokens = input.cache_write_tokens;
+        usage.reasoning_tokens = output.reasoning_tokens;
+    }
+    usage
+}

@@ -1,0 +1,177 @@
+//! From the body of a server's error to its meaning. The shapes differ; the fields are looked for where the known
+//! servers put them.
+
+use serde_json::Value;
+
+use crate::model::adapter::http::{Refusal, kind_of_status};
+use crate::model::{ModelError, ModelErrorKind};
+
+/// The error of an answer whose status is not 2xx.
+pub(in crate::model::adapter) fn refused(refusal: &Refusal<'_>) -> ModelError {
+    let body: Value = serde_json::from_str(refusal.body).unwrap_or_default();
+    let problem = Problem::read(&body);
+    let (kind, permanent) = problem.class(Some(refusal.status));
+    let message = match (problem.message.is_empty(), refusal.status) {
+        (false, _) => Some(problem.message.clone()),
+        (true, 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
+        (true, _) => None,
+    };
+    problem.finish(refusal.error(kind, message), permanent)
+}
+
+/// The error object in the middle of an answer, or in place of one.
+pub(in crate::model::adapter) fn in_answer(raw: &str) -> ModelError {
+    let value: Value = serde_json::from_str(raw).unwrap_or_default();
+    let problem = Problem::read(&value);
+    let (kind, permanent) = problem.class(None);
+    let message = match problem.message.is_empty() {
+        true => "the server ended its answer with an error".to_owned(),
+        false => problem.message.clone(),
+    };
+    problem.finish(ModelError::new(kind, message).with_body(raw), permanent)
+}
+
+/// The fields of an error.
+#[derive(Debug, Default)]
+struct Problem {
+    message: String,
+    kind: String,
+    code: String,
+    /// A code that is a number, such as an HTTP status.
+    number: Option<u16>,
+}
+
+impl Problem {
+    fn read(value: &Value) -> Self {
+        let value = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+        // Gemini's compatible endpoint puts the object into a list.
+        let value = value.get(0).and_then(|first| first.get("error")).unwrap_or(value);
+        let text = |name: &str| match value.get(name) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        let message = match value {
+            Value::String(text) => text.clone(),
+            _ => Some(text("message")).filter(|text| !text.is_empty()).unwrap_or_else(|| text("detail")),
+        };
+        let code = text("code");
+        // The type of an event of the Responses API, which does not describe the error in it.
+        let kind = Some(text("type")).filter(|kind| kind != "error").unwrap_or_default();
+        Self { message, kind, number: code.parse().ok(), code }
+    }
+
+    /// The class, and whether a retry is of no use whatever the class.
+    fn class(&self, status: Option<u16>) -> (ModelErrorKind, bool) {
+        let says = |name: &str| self.code == name || self.kind == name;
+        let status = status.or(self.number).filter(|status| *status >= 300);
+        if says("insufficient_quota") {
+            return (ModelErrorKind::RateLimited, true);
+        }
+        // `exceed_context_size_error` is llama.cpp's; vLLM and others have it only in the message.
+        if says("context_length_exceeded")
+            || says("exceed_context_size_error")
+            || status == Some(400) && self.message.contains("maximum context length")
+        {
+            return (ModelErrorKind::ContextOverflow, false);
+        }
+        if says("content_filter") || says("content_policy_violation") {
+            return (ModelErrorKind::ContentFilter, false);
+        }
+        // The Responses API sends it with status 400.
+        if says("model_not_found") && status.is_none_or(|status| matches!(status, 400 | 404)) {
+            return (ModelErrorKind::NotFound, false);
+        }
+        if let Some(status) = status {
+            return (kind_of_status(status), false);
+        }
+        let kind = match (self.code.as_str(), self.kind.as_str()) {
+            ("rate_limit_exceeded", _) | (_, "rate_limit_error" | "rate_limit_exceeded" | "tokens" | "requests") => {
+                ModelErrorKind::RateLimited
+            }
+            (_, "overloaded_error" | "engine_overloaded" | "unavailable_error" | "service_unavailable") => {
+                ModelErrorKind::Overloaded
+            }
+            ("server_is_overloaded" | "slow_down", _) => ModelErrorKind::Overloaded,
+            ("invalid_api_key", _) | (_, "authentication_error") => ModelErrorKind::Auth,
+            (_, "not_found_error") => ModelErrorKind::NotFound,
+            (_, "permission_error") => ModelErrorKind::Permission,
+            ("invalid_prompt", _) | (_, "invalid_request_error" | "BadRequestError") => ModelErrorKind::BadRequest,
+            _ => ModelErrorKind::Server,
+        };
+        (kind, false)
+    }
+
+    fn finish(self, mut error: ModelError, permanent: bool) -> ModelError {
+        let code = if self.code.is_empty() { self.kind } else { self.code };
+        if !code.is_empty() {
+            error = error.with_provider_code(code);
+        }
+        if permanent { error.permanent() } else { error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderMap;
+
+    use super::{in_answer, refused};
+    use crate::model::adapter::http::Refusal;
+    use crate::model::{ModelError, ModelErrorKind};
+
+    fn of(status: u16, body: &str) -> ModelError {
+        refused(&Refusal { status, headers: &HeaderMap::new(), body })
+    }
+
+    #[test]
+    fn the_known_shapes_are_read() {
+        let error =
+            of(401, r#"{"error":{"message":"Bad key","type":"invalid_request_error","code":"invalid_api_key"}}"#);
+        assert_eq!(
+            (error.kind(), error.message(), error.provider_code()),
+            (ModelErrorKind::Auth, "Bad key", Some("invalid_api_key"))
+        );
+        let error = of(400, r#"{"error":{"message":"x","type":"invalid_request_error","code":"model_not_found"}}"#);
+        assert_eq!(error.kind(), ModelErrorKind::NotFound);
+        // llama.cpp: the code is a number.
+        let error = of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
+        assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContextOverflow, Some("400")));
+        // vLLM: no object around it.
+        let error = of(400, r#"{"object":"error","message":"the maximum context length is 9","code":400}"#);
+        assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
+        // FastAPI, Ollama, Gemini.
+        assert_eq!(of(404, r#"{"detail":"Not Found"}"#).message(), "Not Found");
+        assert_eq!(of(404, r#"{"error":"model 'x' not found"}"#).message(), "model 'x' not found");
+        assert_eq!(of(400, r#"[{"error":{"code":400,"message":"key"}}]"#).message(), "key");
+        // No JSON at all.
+        assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
+        assert!(of(502, "").message().contains("502"));
+    }
+
+    #[test]
+    fn an_account_without_money_is_not_asked_again() {
+        let error = of(429, r#"{"error":{"message":"x","type":"insufficient_quota","code":"insufficient_quota"}}"#);
+        assert_eq!((error.kind(), error.is_retryable()), (ModelErrorKind::RateLimited, false));
+        assert!(of(429, r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#).is_retryable());
+    }
+
+    #[test]
+    fn an_error_in_the_answer_is_classed_by_its_code_or_type() {
+        for (raw, kind) in [
+            (r#"{"code":502,"message":"upstream"}"#, ModelErrorKind::Server),
+            (r#"{"code":"429","message":"slow down"}"#, ModelErrorKind::RateLimited),
+            (r#"{"type":"overloaded_error","message":"busy"}"#, ModelErrorKind::Overloaded),
+            (r#"{"type":"server_error","message":"oops","code":null}"#, ModelErrorKind::Server),
+            (r#"{"type":"invalid_request_error","message":"no"}"#, ModelErrorKind::BadRequest),
+            (r#"{"type":"error","code":"rate_limit_exceeded","message":"slow"}"#, ModelErrorKind::RateLimited),
+            (r#"{"type":"error","error":{"code":"server_is_overloaded","message":"x"}}"#, ModelErrorKind::Overloaded),
+            (r#"{"code":"invalid_prompt","message":"no"}"#, ModelErrorKind::BadRequest),
+            (r#"{"code":"model_not_found","message":"no"}"#, ModelErrorKind::NotFound),
+            (r#""just a text""#, ModelErrorKind::Server),
+        ] {
+            assert_eq!(in_answer(raw).kind(), kind, "{raw}");
+        }
+        assert_eq!(in_answer(r#""just a text""#).message(), "just a text");
+        assert_eq!(in_answer(r#"{"type":"error","code":null,"message":"x"}"#).provider_code(), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! The table of providers: what each is called, how its models' names begin, where its server is, how a model of it is
+//! opened. Names are known in every build, so that a model whose adapter is missing is reported as that.
+//!
+//! A further provider is a directory beside this file, a static here with its place in [`PROVIDERS`], and a cargo
+//! feature of its name. Nothing here calls a server.
+
+#[cfg(feature = "http")]
+use std::sync::Arc;
+
+#[cfg(feature = "http")]
+use super::http::ServerBuilder;
+#[cfg(feature = "http")]
+use crate::model::{Model, ModelError, ModelResponse};
+
+/// Every provider that agentflow knows, by name.
+pub(crate) static PROVIDERS: [&Provider; 4] = [&ANTHROPIC, &GEMINI, &OPENAI_CHAT, &OPENAI_RESPONSES];
+
+/// One wire format, and the server that it was made for.
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only adapters call servers"))]
+pub(crate) struct Provider {
+    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo), and the cargo feature of the
+    /// adapter.
+    pub(crate) name: &'static str,
+    /// Short names of the same.
+    pub(crate) aliases: &'static [&'static str],
+    /// How the names of its models begin, for a name without a provider.
+    pub(crate) prefixes: &'static [&'static str],
+    /// The name in OpenTelemetry's conventions.
+    pub(crate) telemetry_name: &'static str,
+    /// Where the provider's own server is, as its own clients take it.
+    pub(crate) base_url: &'static str,
+    /// The environment variable for another address.
+    pub(crate) base_url_variable: &'static str,
+    /// The names by which a key is asked for; the first that has one counts.
+    pub(crate) key_names: &'static [&'static str],
+    /// The header that carries the key; `None` for `Authorization: Bearer`.
+    pub(crate) key_header: Option<&'static str>,
+    /// The names by which a token is asked for when there is no key. It is sent as `Authorization: Bearer`.
+    pub(crate) token_names: &'static [&'static str],
+    /// Headers of every call, in lower case.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// The wire format; `None` when it is not in this build.
+    #[cfg(feature = "http")]
+    pub(crate) adapter: Option<Adapter>,
+}
+
+#[cfg(feature = "http")]
+type Open = fn(Arc<str>, ServerBuilder) -> Result<Arc<dyn Model>, ModelError>;
+
+/// The entry points of an adapter.
+#[cfg(feature = "http")]
+#[derive(Clone, Copy)]
+pub(crate) struct Adapter {
+    /// Opens a model by its name at a server.
+    pub(crate) open: Open,
+    /// Reads a body of server-sent events as an answer, without a server.
+    pub(super) decode: fn(&[u8]) -> Result<ModelResponse, ModelError>,
+}
+
+/// The adapter of a type of models, in a build with its feature.
+#[cfg(feature = "http")]
+macro_rules! adapter {
+    ($feature:literal, $model:path) => {{
+        #[cfg(feature = $feature)]
+        let adapter = Some(Adapter { open: super::http::open::<$model>, decode: super::http::decode::<$model> });
+        #[cfg(not(feature = $feature))]
+        let adapter = None;
+        adapter
+    }};
+}
+
+pub(super) static ANTHROPIC: Provider = Provider {
+    name: "anthropic",
+    aliases: &[],
+    prefixes: &["claude-"],
+    telemetry_name: "anthropic",
+    base_url: "https://api.anthropic.com",
+    base_url_variable: "ANTHROPIC_BASE_URL",
+    key_names: &["ANTHROPIC_API_KEY"],
+    key_header: Some("x-api-key"),
+    token_names: &["ANTHROPIC_AUTH_TOKEN"],
+    headers: &[("anthropic-version", "2023-06-01")],
+    #[cfg(feature = "http")]
+    adapter: adapter!("anthropic", super::anthropic::Anthropic),
+};
+
+pub(super) static GEMINI: Provider = Provider {
+    name: "gemini",
+    aliases: &["google"],
+    prefixes: &["gemini-"],
+    telemetry_name: "gcp.gemini",
+    base_url: "https://generativelanguage.googleapis.com",
+    base_url_variable: "GOOGLE_GEMINI_BASE_URL",
+    // In the order in which Google's own clients ask for them.
+    key_names: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+    key_header: Some("x-goog-api-key"),
+    token_names: &[],
+    headers: &[],
+    #[cfg(feature = "http")]
+    adapter: adapter!("gemini", super::gemini::Gemini),
+};
+
+pub(super) static OPENAI_CHAT: Provider = Provider {
+    name: "openai-chat",
+    aliases: &["openai"],
+    prefixes: &["gpt-", "o1", "o3", "o4", "chatgpt-"],
+    telemetry_name: "openai",
+    base_url: "https://api.openai.com/v1",
+    base_url_variable: "OPENAI_BASE_URL",
+    key_names: &["OPENAI_API_KEY"],
+    key_header: None,
+    token_names: &[],
+    headers: &[],
+    #[cfg(feature = "http")]
+    adapter: adapter!("openai-chat", super::openai::chat::OpenAiChat),
+};
+
+pub(super) static OPENAI_RESPONSES: Provider = Provider {
+    name: "openai-responses",
+    aliases: &[],
+    prefixes: &[],
+    #[cfg(feature = "http")]
+    adapter: adapter!("openai-responses", super::openai::responses::OpenAiResponses),
+    ..OPENAI_CHAT
+};
+
+/// The provider with this name.
+pub(crate) fn named(name: &str) -> Option<&'static Provider> {
+    PROVIDERS.into_iter().find(|provider| provider.name == name)
+}
+
+/// The name of the provider that this is a name or a short name of; other names stay as they are.
+pub(crate) fn full_name(name: &str) -> &str {
+    PROVIDERS.iter().find(|provider| provider.aliases.contains(&name)).map_or(name, |provider| provider.name)
+}
+
+/// The provider whose models have names that begin as this one does.
+pub(crate) fn of_model(model: &str) -> Option<&'static Provider> {
+    PROVIDERS.into_iter().find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
+}
+
+/// Whether [`of_model`] finds a provider, for constants.
+pub(crate) const fn says_provider(model: &str) -> bool {
+    let mut provider = 0;
+    while provider < PROVIDERS.len() {
+        let prefixes = PROVIDERS[provider].prefixes;
+        let mut at = 0;
+        while at < prefixes.len() {
+            if begins(model.as_bytes(), prefixes[at].as_bytes()) {
+                return true;
+            }
+            at += 1;
+        }
+        provider += 1;
+    }
+    false
+}
+
+const fn begins(text: &[u8], prefix: &[u8]) -> bool {
+    let mut at = 0;
+    while at < prefix.len() {
+        if at == text.len() || text[at] != prefix[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// The name of a provider in OpenTelemetry's conventions; that of an unknown one is its own.
+pub(crate) fn telemetry_name(provider: &str) -> &str {
+    named(provider).map_or(provider, |provider| provider.telemetry_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{PROVIDERS, of_model, says_provider};
+
+    #[test]
+    fn no_name_means_two_providers() {
+        let names = || PROVIDERS.iter().flat_map(|provider| provider.aliases.iter().chain([&provider.name]));
+        assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count());
+        assert!(PROVIDERS.is_sorted_by_key(|provider| provider.name));
+    }
+
+    #[test]
+    fn a_constant_knows_the_same_names() {
+        for name in ["gpt-5-mini", "o3", "claude-x", "gemini-2.5-flash", "chatgpt-4o", "llama", "gpt", "", "xgpt-5"] {
+            assert_eq!(says_provider(name), of_model(name).is_some(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Which runs a list has, and the list. It reads no journal.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::{RunRecord, RunStatus, StoreError};
+use crate::event::RunId;
+
+/// Selects the runs of a list. Without conditions it selects all of them.
+///
+/// ```
+/// use agentflow::store::{RunFilter, RunStatus};
+///
+/// let failed = RunFilter::new().name("nightly").status(RunStatus::Failed).limit(20);
+/// assert_eq!(failed.get_statuses(), [RunStatus::Failed]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFilter {
+    statuses: Vec<RunStatus>,
+    name: Option<Arc<str>>,
+    limit: Option<usize>,
+}
+
+impl RunFilter {
+    /// All runs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All runs that have not ended.
+    pub fn unfinished() -> Self {
+        Self::new().status(RunStatus::Queued).status(RunStatus::Running).status(RunStatus::Paused)
+    }
+
+    /// Only runs of this status; several are alternatives.
+    #[must_use]
+    pub fn status(mut self, status: RunStatus) -> Self {
+        self.statuses.push(status);
+        self
+    }
+
+    /// Only runs of the agent or workflow of this name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// At most so many runs, the newest ones.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// The statuses that a run may have; empty when it may have any.
+    pub fn get_statuses(&self) -> &[RunStatus] {
+        &self.statuses
+    }
+
+    /// The name that a run must have.
+    pub fn get_name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The most runs of a list.
+    pub fn get_limit(&self) -> Option<usize> {
+        self.limit
+    }
+
+    /// Whether the filter selects a run, regardless of the limit.
+    pub fn admits(&self, run: &RunRecord) -> bool {
+        (self.statuses.is_empty() || self.statuses.contains(&run.status))
+            && self.name.as_ref().is_none_or(|name| *name == run.name)
+    }
+
+    /// The selected runs in the order of a list: the newest first, and of the same time the one with the greater id.
+    pub fn select(&self, runs: impl IntoIterator<Item = RunRecord>) -> Vec<RunRecord> {
+        let mut selected: Vec<RunRecord> = runs.into_iter().filter(|run| self.admits(run)).collect();
+        selected.sort_by_cached_key(|run| Reverse((run.created, run.run_id.clone())));
+        selected.truncate(self.limit.unwrap_or(usize::MAX));
+        selected
+    }
+}
+
+/// The runs of a list, and those that cannot be read.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunList {
+    /// The selected runs, the newest first.
+    pub runs: Vec<RunRecord>,
+    /// The runs that cannot be read and may be among the selected ones, each with the reason: `damaged`, or
+    /// `newer_version`.
+    pub unreadable: Vec<(RunId, StoreError)>,
+}
+
+impl RunList {
+    /// A list of both.
+    pub fn new(runs: Vec<RunRecord>, unreadable: Vec<(RunId, StoreError)>) -> Self {
+        Self { runs, unreadable }
+    }
+}

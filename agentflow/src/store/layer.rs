@@ -1,0 +1,257 @@
+//! A store around another one. It forwards and decides nothing itself.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, Store, StoreError, StoreMessage};
+use crate::event::{Event, RunId};
+
+/// A store around another one: metrics, encryption, fault injection.
+///
+/// Every method goes to [`inner`](Self::inner) unless the layer overrides it, also those that have a default in
+/// [`Store`]; so none can be forgotten. A layer is a [`Store`]: give it to `Runtime::builder().store(..)`.
+///
+/// Methods that belong together are overridden together: `list` and `list_with_unreadable`; `create`, `append` and
+/// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that plays another process than
+/// its inner store overrides `identity`.
+///
+/// Both traits have the same methods. Import [`Store`], write `impl agentflow::StoreLayer for ..`, and call the store
+/// below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is ambiguous.
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// use agentflow::{RunId, Runtime, async_trait};
+/// use agentflow::store::{Append, Epoch, MemoryStore, Store, StoreError};
+///
+/// /// Counts the events that are appended.
+/// #[derive(Debug)]
+/// struct Counted<S> {
+///     inner: S,
+///     events: AtomicUsize,
+/// }
+///
+/// #[async_trait]
+/// impl<S: Store> agentflow::StoreLayer for Counted<S> {
+///     fn inner(&self) -> &dyn Store {
+///         &self.inner
+///     }
+///
+///     async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+///         self.events.fetch_add(append.events.len(), Ordering::Relaxed);
+///         self.inner().append(run, epoch, append).await
+///     }
+/// }
+///
+/// let store = Counted { inner: MemoryStore::new(), events: AtomicUsize::new(0) };
+/// let runtime = Runtime::builder().store(store).build();
+/// ```
+#[async_trait]
+pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
+    /// The store that does whatever the layer does not override.
+    fn inner(&self) -> &dyn Store;
+
+    /// See [`Store::create`].
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.inner().create(run, events).await
+    }
+
+    /// See [`Store::open`].
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        self.inner().open(run).await
+    }
+
+    /// See [`Store::append`].
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.inner().append(run, epoch, append).await
+    }
+
+    /// See [`Store::amend`].
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.inner().amend(run, after, events).await
+    }
+
+    /// See [`Store::read`].
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.inner().read(run, after, limit).await
+    }
+
+    /// See [`Store::list`].
+    async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        self.inner().list(filter).await
+    }
+
+    /// See [`Store::close`].
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.inner().close(run, epoch).await
+    }
+
+    /// See [`Store::record`].
+    async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        self.inner().record(run).await
+    }
+
+    /// See [`Store::list_with_unreadable`].
+    async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
+        self.inner().list_with_unreadable(filter).await
+    }
+
+    /// See [`Store::put_snapshot`].
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.inner().put_snapshot(run, epoch, snapshot).await
+    }
+
+    /// See [`Store::snapshot`].
+    async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        self.inner().snapshot(run).await
+    }
+
+    /// See [`Store::put_definition`].
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        self.inner().put_definition(hash, graph).await
+    }
+
+    /// See [`Store::definition`].
+    async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        self.inner().definition(hash).await
+    }
+
+    /// See [`Store::identity`].
+    fn identity(&self) -> Option<String> {
+        self.inner().identity()
+    }
+
+    /// See [`Store::holder`].
+    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        self.inner().holder(run).await
+    }
+
+    /// See [`Store::max_event_bytes`].
+    fn max_event_bytes(&self) -> Option<u64> {
+        self.inner().max_event_bytes()
+    }
+
+    /// See [`Store::is_shared`].
+    fn is_shared(&self) -> bool {
+        self.inner().is_shared()
+    }
+
+    /// See [`Store::send`].
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        self.inner().send(run, message).await
+    }
+
+    /// See [`Store::receive`].
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        self.inner().receive(run, epoch).await
+    }
+
+    /// See [`Store::inbox`].
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        self.inner().inbox().await
+    }
+
+    /// See [`Store::outcome`].
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.inner().outcome(message).await
+    }
+
+    /// See [`Store::withdraw`].
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.inner().withdraw(message).await
+    }
+}
+
+// The lint finds a method of `Store` that is not forwarded.
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<L: StoreLayer> Store for L {
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        StoreLayer::create(self, run, events).await
+    }
+
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        StoreLayer::open(self, run).await
+    }
+
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        StoreLayer::append(self, run, epoch, append).await
+    }
+
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        StoreLayer::amend(self, run, after, events).await
+    }
+
+    async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        StoreLayer::read(self, run, after, limit).await
+    }
+
+    async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        StoreLayer::list(self, filter).await
+    }
+
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        StoreLayer::close(self, run, epoch).await
+    }
+
+    async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        StoreLayer::record(self, run).await
+    }
+
+    async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
+        StoreLayer::list_with_unreadable(self, filter).await
+    }
+
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        StoreLayer::put_snapshot(self, run, epoch, snapshot).await
+    }
+
+    async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+        StoreLayer::snapshot(self, run).await
+    }
+
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        StoreLayer::put_definition(self, hash, graph).await
+    }
+
+    async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        StoreLayer::definition(self, hash).await
+    }
+
+    fn identity(&self) -> Option<String> {
+        StoreLayer::identity(self)
+    }
+
+    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        StoreLayer::holder(self, run).await
+    }
+
+    fn max_event_bytes(&self) -> Option<u64> {
+        StoreLayer::max_event_bytes(self)
+    }
+
+    fn is_shared(&self) -> bool {
+        StoreLayer::is_shared(self)
+    }
+
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        StoreLayer::send(self, run, message).await
+    }
+
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        StoreLayer::receive(self, run, epoch).await
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        StoreLayer::inbox(self).await
+    }
+
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        StoreLayer::outcome(self, message).await
+    }
+
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        StoreLayer::withdraw(self, message).await
+    }
+}

@@ -1,0 +1,175 @@
+//! Errors of SQLite as errors of the store: sentences that say what to do. It never repairs anything.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::ErrorCode;
+
+use super::Settings;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// Why a request could not be done.
+pub(super) enum Failed {
+    /// It asks for what may not be. It has written nothing.
+    Refused(StoreError),
+    /// SQLite could not do it. What it has written is to be rolled back.
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// A version further ahead than this was written by no release, but by a fault.
+const PLAUSIBLE: i64 = 1_000;
+
+/// Whether somebody else has a lock that stands in the way. It may be gone the next moment.
+pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
+}
+
+/// Makes the errors of one store, which name its file.
+#[derive(Clone, Debug)]
+pub(super) struct StoreErrors {
+    path: Arc<PathBuf>,
+    busy_timeout: Duration,
+}
+
+impl StoreErrors {
+    pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
+        Self { path: Arc::new(path), busy_timeout: settings.busy_timeout }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The error of a statement.
+    pub(super) fn sql(&self, error: rusqlite::Error) -> StoreError {
+        let path = self.path.display();
+        let (kind, text) = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt) => return self.damaged("SQLite finds it malformed").caused_by(error),
+            Some(ErrorCode::NotADatabase) => (
+                StoreErrorKind::Damaged,
+                format!(
+                    "`{path}` is no SQLite database, and nothing in it was changed; give the path of a store, or of a file that does not exist yet"
+                ),
+            ),
+            Some(ErrorCode::DiskFull) => (
+                StoreErrorKind::Full,
+                format!(
+                    "there is no room left for `{path}`; this was not written, and what was written before is kept; make room, then resume the run"
+                ),
+            ),
+            Some(ErrorCode::TooBig) => (
+                StoreErrorKind::TooLarge,
+                format!(
+                    "something is too large for `{path}`, where a row has at most 1,000,000,000 bytes; it was not written"
+                ),
+            ),
+            _ if is_locked(&error) => (
+                StoreErrorKind::Locked,
+                format!(
+                    "another process has `{path}` locked for longer than {:?}; nothing was written; end that process, or set a longer `busy_timeout`",
+                    self.busy_timeout
+                ),
+            ),
+            Some(ErrorCode::ReadOnly) => return self.read_only().caused_by(error),
+            Some(ErrorCode::CannotOpen) => (
+                StoreErrorKind::Io,
+                format!(
+                    "`{path}` cannot be opened; check that it is a file, and that this user may read and write it and its folder"
+                ),
+            ),
+            Some(ErrorCode::SystemIoFailure) => (
+                StoreErrorKind::Io,
+                format!(
+                    "the disk does not read or write `{path}` ({error}); what was written before is kept as far as the disk has it; check the disk, then resume the run"
+                ),
+            ),
+            None if matches!(
+                error,
+                rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::IntegralValueOutOfRange(..)
+                    | rusqlite::Error::InvalidColumnType(..)
+                    | rusqlite::Error::Utf8Error(..)
+            ) =>
+            {
+                return self.damaged("a row has other values than were written").caused_by(error);
+            }
+            _ => (StoreErrorKind::Io, format!("`{path}`: {error}")),
+        };
+        StoreError::new(kind, text).caused_by(error)
+    }
+
+    /// The data is not what was written.
+    pub(super) fn damaged(&self, what: impl std::fmt::Display) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Damaged,
+            format!(
+                "`{}` is damaged: {what}; nothing in it was changed; restore it from a backup, or copy out what can be read with `sqlite3 FILE .recover`",
+                self.path.display()
+            ),
+        )
+    }
+
+    /// Another release has written it.
+    pub(super) fn newer(&self, what: impl std::fmt::Display) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::NewerVersion,
+            format!(
+                "{what} in `{}` was written by a newer release of agentflow; nothing was changed; update this program",
+                self.path.display()
+            ),
+        )
+    }
+
+    /// A version that this release does not know: of a newer release, or of none.
+    pub(super) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
+        match version {
+            version if version > known && version - known <= PLAUSIBLE => self.newer(what),
+            _ => self.damaged(format_args!("{what} has the version {version}, which no release writes")),
+        }
+    }
+
+    /// One of its files is not at its path any more.
+    pub(super) fn replaced(&self, file: &Path) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Replaced,
+            format!(
+                "`{}` was deleted, moved or replaced while the store had it open; nothing was written since; put it back, or open the store again",
+                file.display()
+            ),
+        )
+    }
+
+    /// The store was given up while somebody else had the file locked.
+    pub(super) fn given_up(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Locked,
+            format!(
+                "the store was dropped while another process had `{}` locked; this was not written",
+                self.path.display()
+            ),
+        )
+    }
+
+    pub(super) fn read_only(&self) -> StoreError {
+        self.io("is read-only; give this user the right to write it and its folder")
+    }
+
+    /// Something that stands in the way, as the rest of a sentence that begins with the path.
+    pub(super) fn io(&self, what: impl std::fmt::Display) -> StoreError {
+        StoreError::new(StoreErrorKind::Io, format!("`{}` {what}", self.path.display()))
+    }
+}

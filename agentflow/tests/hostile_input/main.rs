@@ -1,0 +1,150 @@
+//! Bytes that nobody vouches for, in a bounded number: the seeds, and changes of them from a generator with a fixed seed.
+//! `fuzz/` runs the same checks without a bound.
+#![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+
+mod check;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+
+use agentflow::Event;
+use agentflow::message::Conversation;
+use check::Format;
+use fastrand::Rng;
+
+/// How many changed inputs there are of each kind.
+const CASES: usize = 400;
+
+/// What breaks parsers: the ends of number types, keys and texts of other shapes, endings, unpaired halves.
+const WORDS: &[&str] = &[
+    "null",
+    "true",
+    "{}",
+    "[]",
+    "\"\"",
+    "-1",
+    "0.5",
+    "1e999",
+    "4294967296",
+    "18446744073709551616",
+    "\"\\ud800\"",
+    "\"\\u0000\\u001b[2J\"",
+    "\"index\":",
+    "\"type\":",
+    "\"content\":",
+    "data: ",
+    "event: ",
+    "[DONE]",
+    "\n\n",
+    "\r",
+    ":",
+    "\u{feff}",
+    "\u{202e}",
+    "\\",
+    "\"",
+    "{",
+    "]",
+];
+
+/// The seeds of a kind, by name.
+fn seeds(kind: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile_input/seeds").join(kind);
+    let mut files: Vec<_> = fs::read_dir(folder).expect("seeds").map(|file| file.expect("a seed").path()).collect();
+    files.sort();
+    files.iter().map(|file| fs::read(file).expect("a seed")).collect()
+}
+
+/// Checks the seeds and changes of them, and shows the input that breaks a promise.
+fn hostile(kind: &str, check: impl Fn(&[u8])) {
+    let seeds = seeds(kind);
+    let mut rng = Rng::with_seed(7);
+    let changed = std::iter::repeat_with(|| change(&seeds, &mut rng)).take(CASES);
+    for input in seeds.iter().cloned().chain(changed) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&input))) {
+            #[expect(clippy::print_stderr, reason = "the input is what a reader needs")]
+            {
+                eprintln!("{kind}: b\"{}\"", input.escape_ascii());
+            }
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A seed with one to four changes.
+fn change(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
+    let mut input = seeds[rng.usize(..seeds.len())].clone();
+    for _ in 0..rng.usize(1..=4) {
+        let from = rng.usize(..=input.len());
+        let to = (from + rng.usize(..=40)).min(input.len());
+        let word = WORDS[rng.usize(..WORDS.len())].as_bytes();
+        match rng.u8(..8) {
+            0 => input.truncate(from),
+            1 => drop(input.drain(from..to)),
+            2 => drop(input.splice(to..to, input[from..to].to_vec())),
+            3 => drop(input.splice(from..from, word.iter().copied())),
+            4 => drop(input.splice(from..from, "[".repeat(rng.usize(..300)).into_bytes())),
+            5 if from < input.len() => input[from] = rng.u8(..),
+            6 => {
+                let other = &seeds[rng.usize(..seeds.len())];
+                input.truncate(from);
+                input.extend_from_slice(&other[rng.usize(..=other.len())..]);
+            }
+            // A value of JSON by another.
+            _ => {
+                let values: Vec<usize> = (0..input.len()).filter(|at| input[*at] == b':').collect();
+                if !values.is_empty() {
+                    let from = values[rng.usize(..values.len())] + 1;
+                    let end = input[from..].iter().position(|byte| b",}]\n".contains(byte)).unwrap_or(0);
+                    input.splice(from..from + end, word.iter().copied());
+                }
+            }
+        }
+    }
+    input
+}
+
+#[test]
+fn answers_of_chat_completions() {
+    hostile("chat", |bytes| check::answer(Format::Chat, bytes));
+}
+
+#[test]
+fn answers_of_responses() {
+    hostile("responses", |bytes| check::answer(Format::Responses, bytes));
+}
+
+#[test]
+fn answers_of_anthropic() {
+    hostile("anthropic", |bytes| check::answer(Format::Anthropic, bytes));
+}
+
+#[test]
+fn answers_of_gemini() {
+    hostile("gemini", |bytes| check::answer(Format::Gemini, bytes));
+}
+
+#[test]
+fn stored_events() {
+    for seed in seeds("event") {
+        serde_json::from_slice::<Event>(&seed).unwrap_or_else(|error| panic!("{error}: {}", seed.escape_ascii()));
+    }
+    hostile("event", check::event);
+}
+
+#[test]
+fn stored_journals() {
+    let journal = seeds("event").join(&b'\n');
+    let mut rng = Rng::with_seed(7);
+    for _ in 0..CASES / 10 {
+        check::journal(&change(std::slice::from_ref(&journal), &mut rng));
+    }
+}
+
+#[test]
+fn stored_conversations() {
+    for seed in seeds("conversation") {
+        serde_json::from_slice::<Conversation>(&seed).expect("a seed is a conversation");
+    }
+    hostile("conversation", check::conversation);
+}

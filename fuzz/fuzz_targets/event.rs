@@ -1,0 +1,11 @@
+//! A stored event, and a journal of them.
+#![no_main]
+
+#[allow(dead_code, reason = "each target uses its part")]
+#[path = "../../agentflow/tests/hostile_input/check.rs"]
+mod check;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    check::event(bytes);
+    check::journal(bytes);
+});

@@ -1,0 +1,233 @@
+//! Budgets of tokens and of costs when agents of a run call their models at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use agentflow::agent::Limits;
+use agentflow::event::EventKind;
+use agentflow::middleware::{
+    Flow, Middleware, ModelStep, Price, Prices, cost_tracker, fallback_models, rate_limit, retry, token_budget,
+};
+use agentflow::model::{ModelErrorKind, ModelResponse, ModelSettings, Usage};
+use agentflow::prelude::*;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::{Error, RunHandle, Workflow, async_trait};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use futures_util::future::join_all;
+
+/// How many calls were made, and how many at the same time.
+#[derive(Default)]
+struct Calls {
+    made: AtomicUsize,
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// Counts calls from the inside of all other middleware to their end.
+struct Counting(Arc<Calls>);
+
+#[async_trait]
+impl Middleware for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
+    async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+        self.0.made.fetch_add(1, Ordering::SeqCst);
+        let now = self.0.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.most.fetch_max(now, Ordering::SeqCst);
+        Ok(Flow::Continue)
+    }
+
+    async fn after_model(&self, _: &mut ModelStep, _: &mut ModelResponse) -> agentflow::Result<()> {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn on_model_error(
+        &self,
+        _: &mut ModelStep,
+        _: &agentflow::model::ModelError,
+    ) -> agentflow::Result<Flow<agentflow::middleware::Recovery>> {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+        Ok(Flow::Continue)
+    }
+}
+
+/// A model that takes a second and 40 tokens for each answer.
+fn slow() -> ScriptedModel {
+    let turn = || Turn::text("done").usage(Usage::new(30, 10)).after(Duration::from_secs(1));
+    ScriptedModel::from_fn(move |_| turn()).named("p", "m")
+}
+
+fn agent(model: ScriptedModel, max_tokens: Option<u32>) -> Agent {
+    let agent = Agent::new(model);
+    match max_tokens {
+        Some(most) => agent.settings(ModelSettings::default().max_tokens(most)),
+        None => agent,
+    }
+}
+
+/// A run in which so many agents begin at once; the result of each.
+fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -> Workflow<(String,), Vec<String>> {
+    let make = Arc::new(make);
+    Workflow::build("crowd", ["task"], |b, (task,)| {
+        b.node("agents", (task,), move |cx, (task,): (String,)| {
+            let make = Arc::clone(&make);
+            async move {
+                let ended = (0..agents).map(async |at| {
+                    let outcome = make(at).run_in(&cx, task.clone()).await;
+                    outcome.map_or_else(|error| error.kind().as_str().to_owned(), agentflow::run::RunResult::into_output)
+                });
+                Ok::<_, Error>(join_all(ended).await)
+            }
+        })
+    })
+    .unwrap()
+}
+
+async fn run(builder: RuntimeBuilder, workflow: &Workflow<(String,), Vec<String>>) -> Vec<String> {
+    let mut handle: RunHandle<Vec<String>> = builder.build().start(workflow.clone(), "go".to_owned()).await.unwrap();
+    let outcome = handle.result().await.unwrap();
+    check_events(&handle.recorded()).unwrap();
+    outcome
+}
+
+fn count(outcome: &[String], text: &str) -> usize {
+    outcome.iter().filter(|one| *one == text).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_calls_of_parallel_agents_stay_within_a_token_budget() {
+    // Nothing is known of the answers: while the budget is small one call follows the other, and none is refused that
+    // would have fitted.
+    let calls = Arc::new(Calls::default());
+    let builder = test_runtime().with(token_budget(400)).with(Counting(Arc::clone(&calls)));
+    let outcome = run(builder, &crowd(50, |_| agent(slow(), None))).await;
+    assert_eq!((count(&outcome, "done"), count(&outcome, "Token budget of 400 exceeded.")), (10, 40));
+    assert_eq!((calls.made.load(Ordering::SeqCst), calls.most.load(Ordering::SeqCst)), (10, 1));
+
+    // With a limit of its answer a call takes no more room than that: 40 tokens each.
+    let calls = Arc::new(Calls::default());
+    let builder = test_runtime().with(token_budget(400)).with(Counting(Arc::clone(&calls)));
+    let began = tokio::time::Instant::now();
+    let outcome = run(builder, &crowd(50, |_| agent(slow(), Some(39)))).await;
+    assert_eq!(count(&outcome, "done"), 10);
+    assert_eq!(calls.most.load(Ordering::SeqCst), 10);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+
+    // A large budget holds nobody up.
+    let calls = Arc::new(Calls::default());
+    let builder = test_runtime().with(token_budget(1_000_000)).with(Counting(Arc::clone(&calls)));
+    let outcome = run(builder, &crowd(50, |_| agent(slow(), None))).await;
+    assert_eq!((count(&outcome, "done"), calls.most.load(Ordering::SeqCst)), (50, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_calls_of_parallel_agents_stay_within_a_cost_budget() {
+    // A call costs 30 + 2 * 10 = 50 millionths.
+    let prices = || Prices::new().model("p/m", Price::per_million(1.0, 2.0));
+    for (max_tokens, at_once) in [(None, 1), (Some(25), 9)] {
+        let calls = Arc::new(Calls::default());
+        let tracker = cost_tracker(prices()).max_cost(0.000_5);
+        let builder = test_runtime().with(tracker.clone()).with(Counting(Arc::clone(&calls)));
+        let outcome = run(builder, &crowd(50, move |_| agent(slow(), max_tokens))).await;
+        assert_eq!((count(&outcome, "done"), count(&outcome, "budget_exceeded")), (10, 40));
+        assert_eq!(calls.most.load(Ordering::SeqCst), at_once);
+        assert!((tracker.total() - 0.000_5).abs() < 1e-9, "{}", tracker.total());
+    }
+}
+
+/// A place is taken before other middleware waits, not when the model is asked.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_held_while_other_middleware_waits() {
+    let builder = test_runtime().with(token_budget(100)).with(rate_limit(1, Duration::from_secs(60)));
+    let outcome = run(builder, &crowd(10, |_| agent(slow(), None))).await;
+    assert_eq!(count(&outcome, "done"), 3, "two cost 80, and the third one begins below 100: {outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_dropped_and_answered_calls_give_their_place_back() {
+    // The first call fails, is retried and fails for good; another one is dropped by its time limit.
+    let make = |at: usize| match at {
+        0 => agent(ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)), None),
+        1 => agent(ScriptedModel::from_fn(|_| Turn::stall()), None)
+            .limits(Limits::default().timeout(Duration::from_secs(30))),
+        2 => agent(ScriptedModel::new([]), None).with(Answers),
+        _ => agent(slow(), None),
+    };
+    let builder = test_runtime().with(retry(1)).with(token_budget(400));
+    let outcome = run(builder, &crowd(6, make)).await;
+    assert_eq!(outcome, ["overloaded", "timeout", "answered", "done", "done", "done"]);
+}
+
+struct Answers;
+
+#[async_trait]
+impl Middleware for Answers {
+    fn name(&self) -> &str {
+        "answers"
+    }
+
+    async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+        Ok(Flow::Return(ModelResponse::new(Message::assistant("answered"))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_place_can_be_cancelled() {
+    let make = |at: usize| match at {
+        0 => agent(ScriptedModel::from_fn(|_| Turn::stall()), None),
+        _ => agent(slow(), None),
+    };
+    let runtime = test_runtime().with(token_budget(400)).build();
+    let mut handle = runtime.start(crowd(3, make), "go".to_owned()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    handle.cancel("enough").await.unwrap();
+    assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
+    check_events(&handle.recorded()).unwrap();
+    // The next run of the same budget finds nothing of it.
+    let mut handle = runtime.start(crowd(1, |_| agent(slow(), None)), "go".to_owned()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), ["done"]);
+}
+
+/// Asks an agent of its own before each call of another one, inside of that call.
+struct Judge;
+
+#[async_trait]
+impl Middleware for Judge {
+    fn name(&self) -> &str {
+        "judge"
+    }
+
+    async fn before_model(&self, step: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+        if step.agent() != "judge" {
+            // Until all agents that fit have begun.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            agent(slow(), None).name("judge").run_in(step.context(), "May it? ".repeat(500)).await?;
+        }
+        Ok(Flow::Continue)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_inside_of_a_call_does_not_wait_for_those_that_wait_for_it() {
+    // Two agents fit at once, and a judge, who reads more, does not fit beside the other agent.
+    let builder = test_runtime().with(token_budget(8_500)).with(Judge);
+    let outcome = tokio::time::timeout(Duration::from_secs(60), run(builder, &crowd(4, |_| agent(slow(), None)))).await;
+    assert_eq!(outcome.expect("nobody waits for ever"), ["done"; 4]);
+}
+
+/// Retries and fallbacks outside of a budget pass it with each attempt, and each attempt has a place of its own.
+#[tokio::test(start_paused = true)]
+async fn every_attempt_has_a_place_of_its_own() {
+    let failing = || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)).named("p", "other");
+    let builder = test_runtime().with(fallback_models([slow()])).with(retry(1)).with(token_budget(400));
+    let workflow = crowd(3, move |_| agent(failing(), None));
+    let mut handle = builder.build().start(workflow, "go".to_owned()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), ["done"; 3]);
+    let retried =
+        handle.recorded().iter().filter(|event| matches!(event.kind, EventKind::ModelRetrying { .. })).count();
+    assert_eq!(retried, 3 * 2);
+}

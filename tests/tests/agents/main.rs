@@ -1,0 +1,15 @@
+//! The agent loop, the tools and the macros that make both: with scripted models and no process but this one.
+
+mod agent_loop;
+mod agent_macro;
+mod agent_properties;
+mod budgets;
+mod cancel;
+mod events;
+mod middleware;
+mod nesting;
+mod output;
+mod registry;
+mod scripted;
+mod tool_macro;
+mod tool_schema;

@@ -1,0 +1,523 @@
+//! Workflows and their runs on the command line: shown, run, and told what to do at rest and while another process
+//! executes them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout};
+use std::time::Duration;
+
+use agentflow_tests::{Agentwf, Ended, interrupt};
+use serde_json::{Value, json};
+
+fn agentwf(args: &[&str]) -> Agentwf {
+    Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(args)
+}
+
+fn ended(args: &[&str]) -> Ended {
+    agentwf(args).env("USER", "ada").run()
+}
+
+/// What was printed by a command that did its work.
+fn done(args: &[&str]) -> Ended {
+    let ended = ended(args);
+    assert_eq!(ended.code, Some(0), "{args:?}: {ended:#?}");
+    ended
+}
+
+/// What a command says that could not do its work.
+fn failure(args: &[&str]) -> String {
+    let ended = ended(args);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {ended:#?}");
+    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
+    let last = ended.stderr.lines().last().unwrap_or_default();
+    last.strip_prefix("error: ").unwrap_or_else(|| panic!("{args:?}: {ended:#?}")).to_owned()
+}
+
+/// A folder with a store, and a file that a run may wait for.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn store(&self) -> String {
+        self.path("runs.db")
+    }
+
+    /// The input of a workflow that waits for the file.
+    fn input(&self) -> String {
+        json!({"file": self.path("flag")}).to_string()
+    }
+
+    fn raise(&self) {
+        fs::write(PathBuf::from(self.path("flag")), "").unwrap();
+    }
+
+    /// `runs` with this store; `command` begins with the subcommand.
+    fn args<'a>(store: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+        [&["runs"][..], command, &["--store", store]].concat()
+    }
+
+    fn runs(&self, command: &[&str]) -> Ended {
+        done(&Self::args(&self.store(), command))
+    }
+
+    fn wrong(&self, command: &[&str]) -> String {
+        failure(&Self::args(&self.store(), command))
+    }
+
+    /// The arguments of `workflow run`.
+    fn run(&self, workflow: &str, id: &str, input: &str) -> Agentwf {
+        let store = self.store();
+        agentwf(&["workflow", "run", workflow, "--run-id", id, "--input", input, "--store", &store])
+    }
+
+    fn status(&self, id: &str) -> Value {
+        self.runs(&["show", id, "--json"]).line()["run"]["status"].take()
+    }
+
+    fn events(&self, id: &str) -> Vec<Value> {
+        self.runs(&["events", id, "--json"]).lines()
+    }
+}
+
+/// A run that another process executes. It is killed when this is dropped.
+struct Other {
+    child: Child,
+    said: Lines<BufReader<ChildStderr>>,
+    out: BufReader<ChildStdout>,
+    seen: Vec<String>,
+}
+
+impl Other {
+    fn start(command: Agentwf) -> Self {
+        let mut child = command.start();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, said, out, seen: Vec::new() }
+    }
+
+    /// Reads what it says until a line has these words.
+    fn wait_for(&mut self, words: &str) {
+        for line in self.said.by_ref() {
+            let line = line.unwrap();
+            let found = line.contains(words);
+            self.seen.push(line);
+            if found {
+                return;
+            }
+        }
+        panic!("it ended without `{words}`: {:#?}", self.seen);
+    }
+
+    /// Kills it as `kill -9` does.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Its exit code, its output, and all that it said.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        self.seen.extend(self.said.by_ref().map(Result::unwrap));
+        let stdout = std::io::read_to_string(&mut self.out).unwrap();
+        (self.child.wait().unwrap().code(), stdout, self.seen.join("\n"))
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn workflows_are_listed_by_name() {
+    let list = done(&["workflow", "list"]);
+    let heads: Vec<&str> = list.stdout.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(
+        heads,
+        [
+            "needs_file(file: String)",
+            "price(article: String)",
+            "publish(text: String)",
+            "quick(word: String, times: u8)",
+            "slow(file: String)",
+            "slow_delivery(file: String)"
+        ]
+    );
+    assert!(list.stdout.contains("\n    Says a word several times.\n"), "{list:#?}");
+    let list = done(&["workflow", "list", "--json"]).line();
+    assert_eq!((list.as_array().unwrap().len(), &list[3]["name"]), (6, &json!("quick")));
+}
+
+#[test]
+fn a_workflow_is_shown_in_every_format() {
+    let outline = done(&["workflow", "show", "publish"]).stdout;
+    for line in ["  input    text: String\n", "  gate     approval <- loud: Approval\n", "= match approval <- approval"]
+    {
+        assert!(outline.contains(line), "{line}: {outline}");
+    }
+    let tool = done(&["workflow", "show", "slow"]).stdout;
+    assert!(tool.contains("  step     there = await_file (tool) <- file: String\n"), "{tool}");
+    let mermaid = done(&["workflow", "show", "publish", "--format", "mermaid"]).stdout;
+    assert!(mermaid.starts_with("flowchart TD\n") && mermaid.contains("-->|\"Denied\"|"), "{mermaid}");
+    let dot = done(&["workflow", "show", "publish", "--format", "dot"]).stdout;
+    assert!(dot.starts_with("digraph \"publish\" {\n") && dot.ends_with("}\n"), "{dot}");
+    let graph = done(&["workflow", "show", "publish", "--format", "json"]).line();
+    assert_eq!(graph["nodes"][0]["name"], "text");
+    assert_eq!(
+        failure(&["workflow", "show", "publisch"]),
+        "this program knows no workflow `publisch`; did you mean `publish`?"
+    );
+    assert_eq!(ended(&["workflow", "show", "publish", "--format", "png"]).code, Some(2));
+}
+
+#[test]
+fn a_run_in_memory_prints_its_output_and_says_how_it_gets_on() {
+    let run = done(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": 2}"#]);
+    assert_eq!(run.stdout, "\"A-A\"\n");
+    for line in ["loud started\n", "parts[1] done ", "parts done "] {
+        assert!(run.stderr.contains(line), "{line}: {run:#?}");
+    }
+    assert!(!run.stderr.contains('\u{1b}'), "{run:#?}");
+    let run = done(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": 0}"#, "--events", "jsonl"]);
+    let events = run.lines();
+    assert_eq!((events[0]["name"].as_str(), run.stderr.as_str()), (Some("run.started"), ""));
+    assert_eq!(names(&events).last(), Some(&"run.completed"));
+}
+
+#[test]
+fn a_wrong_input_is_told() {
+    let of_quick = "the input does not fit the workflow `quick`: ";
+    for (input, said) in [
+        (r#"{"word": "a", "time": 2}"#, "there is no input `time`; did you mean `times`?"),
+        (r#"{"word": "a", "times": 2, "colour": "red"}"#, "there is no input `colour`"),
+        (r#"{"word": "a"}"#, "the input `times` is missing"),
+        (r#"["a", 2]"#, "write a JSON object with `word`, `times`"),
+    ] {
+        assert_eq!(failure(&["workflow", "run", "quick", "--input", input]), format!("{of_quick}{said}"), "{input}");
+    }
+    let wrong_type = failure(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": "2"}"#]);
+    assert!(
+        wrong_type.contains("the input `times` does not fit") && wrong_type.contains("expected u8"),
+        "{wrong_type}"
+    );
+    let no_json = failure(&["workflow", "run", "quick", "--input", "word=a"]);
+    assert!(no_json.starts_with("the input is no JSON: ") && no_json.contains("write --input '{"), "{no_json}");
+    assert_eq!(failure(&["workflow", "run", "quick"]), format!("{of_quick}the input `word` is missing"));
+    let unknown = failure(&["workflow", "run", "quik"]);
+    assert_eq!(unknown, "this program knows no workflow `quik`; did you mean `quick`?");
+    assert_eq!(ended(&["workflow", "run", "quick", "--run-id", "a"]).code, Some(2), "an id is one of a store");
+}
+
+#[test]
+fn a_question_that_nobody_can_answer_ends_the_run() {
+    let said = failure(&["workflow", "run", "publish", "--input", r#"{"text": "a"}"#]);
+    assert_eq!(said, "the run was cancelled: nobody can answer `approval`; keep the run with --store");
+}
+
+/// A question stays the one line that it is, whatever was put into it.
+#[test]
+fn a_question_cannot_be_redrawn() {
+    let text = "x?\r\n\u{1b}[1A\u{1b}[2Kapproval asks: nothing\u{202e}";
+    let input = json!({"text": text}).to_string();
+    let run = ended(&["workflow", "run", "publish", "--input", &input]);
+    let shown = r"approval asks: publish X?\r\n\u{1b}[1A\u{1b}[2KAPPROVAL ASKS: NOTHING\u{202e}? ";
+    assert!(run.stderr.lines().any(|line| line.starts_with(shown)), "{run:#?}");
+    assert!(!run.stderr.contains(['\u{1b}', '\r', '\u{202e}']), "{run:#?}");
+
+    let place = Place::new();
+    let failed = place.run("needs_file", "a", &json!({"file": text}).to_string()).run();
+    assert!(failed.stderr.contains(r"\u{1b}[1A") && !failed.stderr.contains('\u{1b}'), "{failed:#?}");
+    for command in
+        [&["show", "a"][..], &["list"], &["events", "a"], &["events", "a", "--json"], &["show", "a", "--json"]]
+    {
+        let said = place.runs(command).stdout;
+        assert!(!said.contains(['\u{1b}', '\r', '\u{202e}']), "{command:?}: {said}");
+    }
+}
+
+/// One that cannot be read is neither hidden nor in the way of the others.
+#[test]
+fn a_list_names_the_runs_that_cannot_be_read() {
+    let place = Place::new();
+    let input = r#"{"word": "a", "times": 1}"#;
+    for run in ["a", "b"] {
+        assert_eq!(place.run("quick", run, input).run().code, Some(0));
+    }
+    let damage = "UPDATE runs SET status = 'delighted' WHERE run_id = 'a'";
+    rusqlite::Connection::open(place.store()).unwrap().execute_batch(damage).unwrap();
+    let listed = place.runs(&["list"]);
+    assert!(listed.stdout.starts_with("b ") && listed.stdout.lines().count() == 1, "{listed:#?}");
+    assert!(listed.stderr.contains("a cannot be read: ") && listed.stderr.contains("`delighted`"), "{listed:#?}");
+}
+
+#[test]
+fn a_stored_run_is_listed_shown_and_told() {
+    let place = Place::new();
+    let input = r#"{"word": "a", "times": 1}"#;
+    assert_eq!(place.run("quick", "a", input).run().stdout, "\"A\"\n");
+    assert_eq!(place.run("quick", "b", input).run().code, Some(0));
+    assert_eq!(
+        place.run("quick", "a", input).run().stderr,
+        "error: there is a run `a` in this store; start under another id, or resume it\n"
+    );
+    assert_eq!(place.runs(&["list"]).stdout, "b  success   quick\na  success   quick\n");
+    assert_eq!(place.runs(&["list", "--limit", "1", "--json"]).line()[0]["run_id"], "b");
+    assert_eq!(place.runs(&["list", "--status", "failed"]).stderr, "no runs\n");
+    assert_eq!(place.runs(&["list", "--name", "publish"]).stdout, "");
+    let show = place.runs(&["show", "a"]).stdout;
+    assert!(show.starts_with("a  success  quick, ") && show.contains("  success           parts[0]"), "{show}");
+    let events = place.runs(&["events", "a", "--follow"]).stdout;
+    assert!(events.lines().last().unwrap().starts_with("a run.completed"), "{events}");
+    for (command, what) in [
+        (&["resume", "a"][..], "resumed"),
+        (&["cancel", "a"], "cancelled"),
+        (&["pause", "a"], "paused"),
+        (&["unpause", "a"], "resumed"),
+        (&["retry", "a", "loud"], "retried"),
+        (&["approve", "a", "loud"], "answered"),
+    ] {
+        assert_eq!(place.wrong(command), format!("the run cannot be {what}: it is over (success)"), "{command:?}");
+        let unknown = [&[command[0], "c"], &command[2..]].concat();
+        assert_eq!(place.wrong(&unknown), "there is no run `c` in this store");
+    }
+    let nowhere = failure(&["runs", "list", "--store", &place.path("nowhere.db")]);
+    assert!(nowhere.starts_with("there is no store file `") && nowhere.ends_with("name one with --store"), "{nowhere}");
+}
+
+#[test]
+fn a_failed_node_is_retried() {
+    let place = Place::new();
+    let run = place.run("needs_file", "a", &place.input()).run();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:#?}");
+    assert!(run.stderr.contains("see: runs show a --store"), "{run:#?}");
+    let show = place.runs(&["show", "a"]).stdout;
+    assert!(show.contains("  failed            found") && show.contains("there is no "), "{show}");
+    assert_eq!(
+        place.wrong(&["resume", "a"]),
+        "the run cannot be resumed: it is failed; retry the node that failed first"
+    );
+    assert_eq!(
+        place.wrong(&["retry", "a", "foun"]),
+        "the run has no node `foun` that has begun, asks or was skipped; did you mean `found`?"
+    );
+    assert_eq!(
+        place.wrong(&["retry", "a", "before"]),
+        "the node `before` cannot be retried: it is done; only a failed or interrupted one can"
+    );
+    place.runs(&["retry", "a", "found"]);
+    let show = place.runs(&["show", "a"]).stdout;
+    assert!(show.contains("found  runs again: an operator retried it"), "{show}");
+    place.raise();
+    let resumed = place.runs(&["resume", "a"]);
+    assert_eq!(resumed.stdout, "\"FOUND\"\n");
+    assert!(resumed.stderr.contains("found started, attempt 2") && !resumed.stderr.contains("before"), "{resumed:#?}");
+    let reset = place.events("a").into_iter().find(|event| event["name"] == "workflow.node.reset").unwrap();
+    assert_eq!(reset["payload"]["by"], "ada");
+}
+
+/// As below `nohup`: who only follows a run is stopped, and the run is not.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_following_where_the_parent_ignores_it() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
+    run.wait_for("paused: approval");
+    let shell = Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+    let mut follows = shell.args(Place::args(&place.store(), &["events", "a", "--follow"])).start();
+    let mut lines = BufReader::new(follows.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("run.paused")), "it ended");
+    drop(lines);
+    interrupt(follows.id());
+    let ended = Ended::of(follows, Duration::from_secs(10), "following a run that was stopped");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"));
+    assert_eq!(place.status("a"), "paused");
+    run.kill();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
+    run.wait_for("paused: approval");
+    interrupt(run.child.id());
+    let (code, stdout, said) = run.end();
+    assert_eq!((code, stdout.as_str()), (Some(130), ""), "{said}");
+    assert!(
+        said.contains("approval asks: publish A? \"A\"\n  answer with: runs approve a approval --store "),
+        "{said}"
+    );
+    assert!(said.ends_with(&format!("stopped; continue with: runs resume a --store {}", place.store())), "{said}");
+
+    let show = place.runs(&["show", "a"]).stdout;
+    for line in [
+        "  paused: approval\n",
+        "loud  is not run again",
+        "approval  waits for the answer",
+        "asks: publish A?",
+        "about: \"A\"",
+    ] {
+        assert!(show.contains(line), "{line}: {show}");
+    }
+    assert_eq!(place.runs(&["pause", "a"]).stderr, "paused\n");
+    assert_eq!(place.wrong(&["pause", "a"]), "the run cannot be paused: it is paused already");
+    assert_eq!(place.wrong(&["approve", "a", "loud"]), "the node `loud` waits for no answer: it is done");
+    let other_type = place.wrong(&["approve", "a", "approval", "--answer", "3"]);
+    assert!(other_type.starts_with("the answer does not fit what `approval` asks for: "), "{other_type}");
+    let no_json = place.wrong(&["approve", "a", "approval", "--answer", "x"]);
+    assert!(no_json.starts_with("the answer is no JSON: "), "{no_json}");
+    place.runs(&["approve", "a", "approval", "--deny", "--comment", "not on a friday"]);
+    assert_eq!(place.wrong(&["approve", "a", "approval"]), "the node `approval` waits for no answer: it is done");
+    assert_eq!(place.runs(&["unpause", "a"]).stderr, "no longer paused\n");
+    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be resumed: it is running, not paused");
+    let resumed = place.runs(&["resume", "a"]);
+    assert_eq!(resumed.stdout, "\"NOT ON A FRIDAY\"\n", "{resumed:#?}");
+    assert!(!resumed.stderr.contains("loud"), "{resumed:#?}");
+}
+
+#[test]
+fn another_process_answers_a_typed_question() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("price", "a", r#"{"article": "lamp"}"#));
+    run.wait_for("answer with: runs approve a cents --store ");
+    let wrong = place.wrong(&["approve", "a", "cents"]);
+    assert!(wrong.starts_with("the answer does not fit what `cents` asks for: "), "{wrong}");
+    assert!(place.wrong(&["approve", "a", "cent", "--answer", "7"]).ends_with("did you mean `cents`?"));
+    place.runs(&["approve", "a", "cents", "--answer", "7", "--by", "bo"]);
+    let (code, stdout, said) = run.end();
+    assert_eq!((code, stdout.as_str()), (Some(0), "14\n"), "{said}");
+    assert!(said.contains("cents answered by bo: 7"), "{said}");
+}
+
+#[test]
+fn another_process_pauses_and_cancels() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("slow", "a", &place.input()));
+    run.wait_for("waiting for ");
+    let mut follower = Other::start(agentwf(&Place::args(&place.store(), &["events", "a", "--follow"])));
+    let busy = place.wrong(&["resume", "a"]);
+    assert!(busy.contains(&format!("process {}", run.child.id())), "{busy}");
+    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be resumed: it is running, not paused");
+    assert_eq!(
+        place.wrong(&["retry", "a", "there"]),
+        "the node `there` cannot be retried: it is running; only a failed or interrupted one can"
+    );
+    place.runs(&["pause", "a"]);
+    run.wait_for("paused: operator");
+    assert_eq!(place.status("a"), "paused");
+    // What is running comes to its end; the next step does not begin.
+    place.raise();
+    run.wait_for("there done");
+    place.runs(&["unpause", "a"]);
+    run.wait_for("continues");
+    let (code, stdout, said) = run.end();
+    assert_eq!((code, stdout.as_str()), (Some(0), "\"THERE\"\n"), "{said}");
+    assert!(said.find("continues").unwrap() < said.find("last started").unwrap(), "{said}");
+    let mut lines = String::new();
+    while follower.out.read_line(&mut lines).unwrap() > 0 {}
+    assert!(lines.contains("\na run.paused") && lines.contains("\na run.completed"), "{lines}");
+
+    let other = Place::new();
+    let mut run = Other::start(other.run("slow", "b", &other.input()));
+    run.wait_for("waiting for ");
+    other.runs(&["cancel", "b", "--reason", "not needed"]);
+    let (code, _, said) = run.end();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.ends_with("error: the run was cancelled: not needed"), "{said}");
+    assert_eq!(other.wrong(&["cancel", "b"]), "the run cannot be cancelled: it is over (cancelled)");
+}
+
+#[test]
+fn after_a_kill_it_is_said_what_would_run_again_and_why() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("slow_delivery", "a", &place.input()));
+    run.wait_for("waiting for ");
+    run.wait_for("waiting for ");
+    run.kill();
+    let show = place.runs(&["show", "a"]).stdout;
+    for line in [
+        "  running           there  runs again: it was interrupted\n",
+        "  running           delivered  waits for a decision: it was interrupted and may have had its effect\n",
+    ] {
+        assert!(show.contains(line), "{line}: {show}");
+    }
+    assert_eq!(place.status("a"), "running");
+    place.raise();
+    let mut run = Other::start(agentwf(&Place::args(&place.store(), &["resume", "a"])));
+    run.wait_for("paused: interrupted");
+    assert_eq!(
+        place.wrong(&["unpause", "a"]),
+        "the run cannot be resumed: it is waiting for a decision on an interrupted step; retry the step, or cancel the run"
+    );
+    place.runs(&["retry", "a", "delivered"]);
+    let (code, stdout, said) = run.end();
+    assert_eq!((code, stdout.as_str()), (Some(0), "\"there there\"\n"), "{said}");
+    let begun = |path: &str| {
+        let of = |event: &&Value| event["name"] == "workflow.node.started" && event["path"] == path;
+        place.events("a").iter().filter(of).count()
+    };
+    assert_eq!((begun("there"), begun("delivered")), (2, 2));
+}
+
+#[test]
+fn a_run_at_rest_is_cancelled() {
+    let place = Place::new();
+    let mut run = Other::start(place.run("slow", "a", &place.input()));
+    run.wait_for("waiting for ");
+    run.kill();
+    assert_eq!(place.runs(&["cancel", "a"]).stderr, "cancelled\n");
+    assert_eq!(place.status("a"), "cancelled");
+    let events = place.events("a");
+    assert_eq!(names(&events)[events.len() - 2..], ["workflow.node.failed", "run.cancelled"], "{events:#?}");
+    assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be resumed: it is over (cancelled)");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_run_in_memory() {
+    let place = Place::new();
+    let mut run = Other::start(agentwf(&["workflow", "run", "slow", "--input", &place.input()]));
+    run.wait_for("waiting for ");
+    interrupt(run.child.id());
+    let (code, stdout, said) = run.end();
+    assert_eq!((code, stdout.as_str()), (Some(130), ""), "{said}");
+    assert!(said.contains("stopped by Ctrl-C"), "{said}");
+}
+
+#[test]
+fn a_reader_that_goes_leaves_a_stored_run() {
+    let place = Place::new();
+    let store = place.store();
+    let input = place.input();
+    let args = ["workflow", "run", "slow", "--run-id", "a", "--input", &input, "--store", &store, "--events", "jsonl"];
+    let mut child = agentwf(&args).start();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut seen = String::new();
+    while !seen.contains("\"path\":\"there\"") {
+        assert!(out.read_line(&mut seen).unwrap() > 0, "{seen}");
+    }
+    drop(out);
+    // What is said next is read by nobody.
+    place.runs(&["pause", "a"]);
+    let ended = Ended::of(child, Duration::from_secs(10), "a run whose reader has gone");
+    assert_eq!(ended.code, Some(141), "{ended:#?}");
+    assert_eq!(place.status("a"), "paused");
+    place.raise();
+    place.runs(&["unpause", "a"]);
+    assert_eq!(place.runs(&["resume", "a"]).stdout, "\"THERE\"\n");
+}

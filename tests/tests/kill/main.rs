@@ -1,0 +1,103 @@
+//! A real process over SQLite, killed with SIGKILL at random moments and started again: the same result each time, nothing
+//! that was done is done again, and no effect happens twice without a record that says so.
+//!
+//! A program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
+
+mod forms;
+mod invariants;
+mod kill_kit;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use agentflow::event::EventKind;
+use agentflow::store::{SqliteStore, Store};
+use agentflow::{Event, RunId};
+use agentflow_testing::{KillTest, check_events};
+
+/// How many processes have to be killed; some moments come after the end of a process.
+const KILLS: usize = 200;
+const ROUNDS: usize = 60;
+
+#[test]
+fn a_process_is_killed_two_hundred_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = |round: usize| folder.path().join(format!("{round}.db"));
+    let effects = |round: usize| folder.path().join(format!("{round}.effects"));
+    let (mut kills, mut reports) = (0, String::new());
+    for batch in 0..40 {
+        let report = KillTest::new(|round| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_kill-worker"));
+            let round = batch * ROUNDS + round;
+            command.arg(store(round)).arg(effects(round));
+            command
+        })
+        .rounds(ROUNDS)
+        .kills(2)
+        .check(|round| check(&store(batch * ROUNDS + round), &effects(batch * ROUNDS + round)))
+        .run();
+        kills += report.kills();
+        reports += &format!("\n{report}");
+        if kills >= KILLS {
+            return;
+        }
+    }
+    panic!("only {kills} processes were killed in time: {reports}");
+}
+
+/// `AGENTFLOW_KILLS=5000` kills as many, says how far it is, and continues after a failure; `AGENTFLOW_KILL_KEEP` names the
+/// folder where the files of failed rounds stay.
+#[test]
+fn hosts_and_operators_of_all_forms_are_killed() {
+    forms::campaign();
+}
+
+fn check(store: &Path, effects: &Path) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let events = runtime.block_on(async {
+        let store = SqliteStore::open(store).await.unwrap();
+        store.read(&RunId::new("run"), 0, usize::MAX).await.unwrap()
+    });
+    check_events(&events).map_err(|problems| problems.to_string())?;
+    finished_steps_are_not_repeated(&events)?;
+    let done = std::fs::read_to_string(effects).unwrap();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    done.lines().for_each(|line| *times.entry(line).or_default() += 1);
+    for (effect, times) in times {
+        let (what, path) = effect.split_once(' ').unwrap();
+        // A tool that is idempotent may be called again with the same key.
+        if what == "book" {
+            continue;
+        }
+        let allowed = 1 + events.iter().filter(|event| lets_again(event, path)).count();
+        if times > allowed {
+            return Err(format!("`{effect}` happened {times} times, and the journal allows {allowed}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an event says that an operator let a step run again.
+fn lets_again(event: &Event, path: &str) -> bool {
+    matches!(event.kind, EventKind::NodeReset { .. }) && path == event.path.to_string()
+}
+
+fn finished_steps_are_not_repeated(events: &[Event]) -> Result<(), String> {
+    let mut done = std::collections::BTreeSet::new();
+    for event in events {
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ModelCompleted(_) => {
+                done.insert(path);
+            }
+            EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. } | EventKind::ModelStarted { .. }
+                if done.contains(&path) =>
+            {
+                return Err(format!("`{path}` was done and began again"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

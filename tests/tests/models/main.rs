@@ -1,0 +1,14 @@
+//! Models over HTTP: recorded traffic, servers that others wrote, and servers that break every rule.
+
+mod aimock;
+mod cassette;
+mod first_delta;
+mod hostile_server;
+mod llama_cpp;
+mod llama_cpp_agent;
+mod llmock;
+mod offline;
+mod provider_change;
+mod wire_cases;
+mod wire_cases_others;
+mod wire_cases_responses;

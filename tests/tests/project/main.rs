@@ -1,0 +1,5 @@
+//! How large the project is: its crates, its files, its surface. Nothing here links the library.
+
+mod crate_budget;
+mod layers;
+mod surface;

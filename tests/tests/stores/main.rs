@@ -1,0 +1,5 @@
+//! The stores: their rules, what can be wrong with a file, and several processes at one file.
+
+mod sqlite_errors;
+mod sqlite_processes;
+mod store;

@@ -1,0 +1,77 @@
+//! Both stores keep the rules of the `Store` trait, and the one on disk has everything again.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use agentflow::RunId;
+use agentflow::store::{MemoryStore, RunStatus, SqliteStore, Store, Synchronous};
+use agentflow_testing::{check_store, check_store_reopened};
+use agentflow_tests::journal::notes;
+
+/// The example of the trait's page.
+mod first {
+    include!("../../../agentflow/src/store/first_store.rs");
+
+    #[tokio::test]
+    async fn a_first_store() {
+        use agentflow_testing::StorePart::{Definitions, Messages, Snapshots};
+
+        let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
+        assert_eq!(checked.skipped(), [Snapshots, Definitions, Messages]);
+        // A run is controlled where it is executed, and after its process has ended; from elsewhere the error says so.
+        let store = MapStore::default();
+        let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();
+        assert!(error.to_string().contains("make the request in the process that executes the run"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_store_in_memory() {
+    assert_eq!(check_store(|| async { MemoryStore::new() }).await.skipped(), []);
+}
+
+#[tokio::test]
+async fn the_store_in_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = AtomicUsize::new(0);
+    let checked = check_store(|| async {
+        let path = folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
+        SqliteStore::builder(path).synchronous(Synchronous::Normal).max_event_bytes(300_000).open().await.unwrap()
+    })
+    .await;
+    assert_eq!(checked.skipped(), []);
+}
+
+#[tokio::test]
+async fn the_store_in_sqlite_has_everything_again() {
+    let folder = tempfile::tempdir().unwrap();
+    check_store_reopened(|| async { SqliteStore::open(folder.path().join("runs.db")).await.unwrap() }).await;
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["runs.db"], "nothing is left beside the file when all handles are dropped");
+}
+
+/// Files that are out there stay readable; this one was written down when the layout was new.
+#[tokio::test]
+async fn a_file_of_the_first_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let tables = include_str!("../../../agentflow/src/store/sqlite/schema/1.sql");
+    let written = rusqlite::Connection::open(&path).unwrap();
+    written.execute_batch(tables).unwrap();
+    written.execute_batch(include_str!("../../golden/store-v1.sql")).unwrap();
+    drop(written);
+
+    let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));
+    let events = store.read(&run, 0, 10).await.unwrap();
+    assert_eq!(notes(&events), ["not needed"]);
+    assert_eq!(events[1].path.to_string(), "plan/tool#1.search[1]");
+    let record = store.record(&run).await.unwrap().unwrap();
+    assert_eq!((record.status, record.events, &*record.name), (RunStatus::Paused, 3, "job"));
+    assert_eq!(record.definition.as_deref(), Some("d1"));
+    assert_eq!(store.snapshot(&run).await.unwrap().unwrap().events, events[..1]);
+    assert_eq!(store.definition("d1").await.unwrap().as_deref(), Some("{}"));
+    // Its owner is no process, since nobody holds a lock.
+    let epoch = store.open(&run).await.unwrap();
+    assert_eq!(epoch.0, 4);
+    let messages = store.receive(&run, epoch).await.unwrap();
+    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["hello"]);
+}
