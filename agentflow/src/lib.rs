@@ -52,7 +52,9 @@ pub use serde_json;
 
 pub use crate::agent::{Agent, AgentDefinition, Callbacks, Limits, RunRequest};
 pub use crate::context::Context;
-pub use crate::error::{ControlError, ControlErrorKind, Error, Failure, RegistryError, Result};
+pub use crate::error::{
+    ControlError, ControlErrorKind, Error, Failure, FailureClass, FailureKind, RegistryError, Result,
+};
 pub use crate::event::{
     AgentCompleted, AgentStarted, ApprovalRequest, Event, EventKind, EventSink, JsonlSink, ModelDelta, PauseReason,
     Redefined, RunBody, RunCompleted, RunId, RunStarted, RunTerms, Spending, StdoutSink, WorkflowCompleted,
@@ -93,8 +95,8 @@ pub use crate::tool::{
 };
 pub use crate::value::{Encoded, NodeValue};
 pub use crate::workflow::{
-    Branch, Builder, FailureClass, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind, NodePolicy,
-    NodeSchema, OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
+    Branch, Builder, Graph, GraphNode, Guard, Handle, Inputs, IntoInputs, Node, NodeKind, NodePolicy, NodeSchema,
+    OnError, Reads, RetryPolicy, Router, StepFailure, StopPolicy, Workflow,
 };
 
 /// What most programs need: `use agentflow::prelude::*;`.

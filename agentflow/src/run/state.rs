@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
@@ -19,12 +19,11 @@ pub(crate) struct RunState {
     /// What its events say, whatever it waits for.
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
-    /// The nodes, by their path as text.
-    pub(crate) nodes: BTreeMap<String, NodeInfo>,
+    pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
     /// Calls and agents that have begun and have no end, in the order of their beginning.
     open: Vec<(StepPath, Open)>,
     /// Where workflows are that are steps, and whether they have ended.
-    nested: BTreeMap<String, bool>,
+    nested: BTreeMap<StepPath, bool>,
 }
 
 /// Where a node is, and how many attempts at it have begun.
@@ -102,10 +101,7 @@ impl RunState {
             // Resumed from its journal it is what it was before, and what its process left open still is.
             EventKind::RunResumed { recovered: false, .. } => self.status = RunStatus::Running,
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
-                let forgotten = |path: &str| {
-                    let path = path_of(path);
-                    redefined.forgotten.iter().any(|node| path.is_within_node(node))
-                };
+                let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
                 self.nodes.retain(|path, _| !forgotten(path));
             }
             EventKind::RunCompleted(_) => self.status = RunStatus::Success,
@@ -116,7 +112,7 @@ impl RunState {
             }
             EventKind::NodeStarted { attempt, repeatable } => {
                 self.node(path, NodeState::Running { repeatable: *repeatable });
-                if let Some(node) = self.nodes.get_mut(&path.to_string()) {
+                if let Some(node) = self.nodes.get_mut(path) {
                     node.attempts = *attempt;
                 }
                 self.begin(path, Open::Node(*attempt));
@@ -133,12 +129,12 @@ impl RunState {
                 self.close(path, |open| matches!(open, Open::Agent));
             }
             EventKind::WorkflowStarted(_) => {
-                self.nested.insert(path.to_string(), false);
+                self.nested.insert(path.clone(), false);
                 self.begin(path, Open::Workflow);
             }
             EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
                 self.stop_below(path);
-                self.nested.insert(path.to_string(), true);
+                self.nested.insert(path.clone(), true);
                 self.close(path, |open| matches!(open, Open::Workflow));
             }
             EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
@@ -161,9 +157,9 @@ impl RunState {
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
-        match self.nodes.get_mut(&path.to_string()) {
+        match self.nodes.get_mut(path) {
             Some(node) => node.state = state,
-            None => drop(self.nodes.insert(path.to_string(), NodeInfo { state, attempts: 0 })),
+            None => drop(self.nodes.insert(path.clone(), NodeInfo { state, attempts: 0 })),
         }
     }
 
@@ -175,10 +171,8 @@ impl RunState {
 
     /// Nothing below what has ended runs or asks any more.
     fn stop_below(&mut self, path: &StepPath) {
-        let base = path.to_string();
-        let below = |of: &String| base.is_empty() || of[base.len()..].starts_with(['/', '[']);
-        let nodes = self.nodes.range_mut(base.clone()..).take_while(|(of, _)| of.starts_with(&base));
-        for (_, node) in nodes.filter(|(of, _)| **of != base && below(of)) {
+        let nodes = self.nodes.range_mut(path..).take_while(|(of, _)| of.belongs_to(path));
+        for (_, node) in nodes.filter(|(of, _)| *of != path) {
             if let NodeState::Running { .. } | NodeState::Waiting | NodeState::Asking(_) = node.state {
                 node.state = NodeState::Stopped;
             }
@@ -211,7 +205,7 @@ impl RunState {
     }
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
-        let error = Arc::new(Failure::new("cancelled", message));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         let ends = self.open.iter().rev().flat_map(|(path, open)| {
             let error = Arc::clone(&error);
             let kind = match open {
@@ -239,51 +233,45 @@ impl RunState {
 
     /// The path of a node that has failed and can run again.
     pub(crate) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
-        let known = self.known(node)?;
-        if let Some(whole) = self.whole_of(node) {
-            return Err(ControlError::part(node, whole));
+        let (path, known) = self.known(node)?;
+        let wrong = |message| Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if let Some(whole) = self.whole_of(path) {
+            return Err(ControlError::part(node, &whole.to_string()));
         }
-        if let Some(above) = self.failed_above(node) {
-            let message =
-                format!("`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`");
-            return Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if let Some(above) = self.failed_above(path) {
+            return wrong(format!(
+                "`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`"
+            ));
         }
-        if self.workflow_of(node).is_some_and(|(_, ended)| ended) {
-            let message = format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended");
-            return Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if self.workflow_of(path).is_some_and(|(_, ended)| ended) {
+            return wrong(format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended"));
         }
         match known {
-            NodeState::Failed(_) => Ok(path_of(node)),
+            NodeState::Failed(_) => Ok(path.clone()),
             // Its process ended in the middle of it: it is decided on when the run is taken up.
-            state => Err(ControlError::new(
-                ControlErrorKind::WrongState,
-                format!(
-                    "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
-                    state.word()
-                ),
+            state => wrong(format!(
+                "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
+                state.word()
             )),
         }
     }
 
     /// The workflow that is a step and has a node, and whether it has ended; `None` when the node is the run's own.
-    fn workflow_of(&self, node: &str) -> Option<(&str, bool)> {
-        let above = node.match_indices('/').map(|(at, _)| &node[..at]).rev();
-        above.into_iter().find_map(|above| self.nested.get_key_value(above)).map(|(base, ended)| (&**base, *ended))
+    fn workflow_of(&self, node: &StepPath) -> Option<(StepPath, bool)> {
+        node.parents().find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
     }
 
     /// Where the workflow is that has a node, when it waits for somebody.
     pub(crate) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
-        let base = match self.workflow_of(&node.to_string()) {
-            Some((base, _)) => base.parse().ok()?,
-            None => StepPath::root(),
-        };
+        let base = self.workflow_of(node).map_or_else(StepPath::root, |(base, _)| base);
         self.waits.are_of(&base).then_some(base)
     }
 
-    /// A failed step that a node of a workflow in it belongs to.
-    fn failed_above<'n>(&self, node: &'n str) -> Option<&'n str> {
-        let failed = |above: &str| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
-        node.match_indices('/').map(|(at, _)| &node[..at]).find(|above| failed(above))
+    /// The outermost failed step that a node of a workflow in it belongs to.
+    fn failed_above(&self, node: &StepPath) -> Option<StepPath> {
+        let failed =
+            |above: &StepPath| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
+        node.parents().filter(failed).last()
     }
 
     /// Where something has begun and has no end.
@@ -299,7 +287,7 @@ impl RunState {
     /// What the run waits for beside an operator's word to continue.
     pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
         let interrupted =
-            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == "interrupted");
+            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
             Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
             // It may have been answered since.
@@ -315,8 +303,8 @@ impl RunState {
     /// The path of a node that asks, and what it asks.
     pub(crate) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
         match self.known(node)? {
-            NodeState::Asking(request) => Ok((path_of(node), request)),
-            state => Err(ControlError::new(
+            (path, NodeState::Asking(request)) => Ok((path.clone(), request)),
+            (_, state) => Err(ControlError::new(
                 ControlErrorKind::WrongState,
                 format!("the node `{node}` waits for no answer: it is {}", state.word()),
             )),
@@ -324,21 +312,22 @@ impl RunState {
     }
 
     /// The node that an item or a branch belongs to.
-    fn whole_of<'n>(&self, node: &'n str) -> Option<&'n str> {
-        if let Some((whole, _)) = node.strip_suffix(']').and_then(|node| node.rsplit_once('[')) {
-            return Some(whole);
-        }
-        let (above, _) = node.rsplit_once('/')?;
+    fn whole_of(&self, node: &StepPath) -> Option<StepPath> {
+        let is_known = |whole: &StepPath| self.nodes.contains_key(whole);
+        let of_item = node.item().map(|(whole, _)| whole).filter(is_known);
         // What is below a node is one of its branches, unless the node is a workflow.
-        (self.nodes.contains_key(above) && !self.nested.contains_key(above)).then_some(above)
+        of_item.or_else(|| node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above)))
     }
 
-    fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
-        self.nodes.get(node).map(|node| &node.state).ok_or_else(|| {
-            let names = || self.nodes.keys().map(String::as_str);
+    fn known(&self, node: &str) -> Result<(&StepPath, &NodeState), ControlError> {
+        let path = node.parse::<StepPath>().ok();
+        let found = path.as_ref().and_then(|path| self.nodes.get_key_value(path));
+        found.map(|(path, node)| (path, &node.state)).ok_or_else(|| {
             // In an arm, or in a workflow that is a step.
-            let within = |name: &&str| name.strip_suffix(node).is_some_and(|above| above.ends_with('/'));
-            let near = names().find(within).or_else(|| nearest(node, names()));
+            let within = path.and_then(|path| self.nodes.keys().find(|name| name.ends_below(&path)));
+            let names: Vec<String> = self.nodes.keys().map(ToString::to_string).collect();
+            let near = within.map(ToString::to_string);
+            let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
             let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             ControlError::new(
                 ControlErrorKind::UnknownNode,
@@ -357,13 +346,9 @@ impl NodeState {
             Self::Stopped => "cancelled",
             Self::Answered | Self::Done => "done",
             Self::Skipped => "skipped",
-            Self::Failed(failure) if failure.kind == "interrupted" => "interrupted",
+            Self::Failed(failure) if failure.kind == FailureKind::Interrupted => "interrupted",
             Self::Failed(_) => "failed",
             Self::Reset => "about to run again",
         }
     }
-}
-
-fn path_of(node: &str) -> StepPath {
-    StepPath::of_names(node.into())
 }

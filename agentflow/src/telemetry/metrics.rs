@@ -198,7 +198,7 @@ impl EventSink for MetricsSink {
             | EventKind::AgentFailed { error }
             | EventKind::WorkflowFailed { error }
             | EventKind::ModelRetrying { error, .. }
-            | EventKind::ModelFailed { error } => self.end(event, None, Some(&error.kind)),
+            | EventKind::ModelFailed { error } => self.end(event, None, Some(error.kind.as_str())),
             EventKind::RunCancelled { .. } => self.end(event, None, Some("cancelled")),
             EventKind::ToolCompleted { result, duration_ms, .. } => self.tool_ended(&result.name, *duration_ms, None),
             EventKind::ToolFailed { result, duration_ms, .. } => {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::failure::StepError;
 use super::spec::{NodeIndex, Outputs};
+use crate::error::FailureKind;
 use crate::value::{Encoded, NodeValue};
 
 /// The output of a node that is yet to run. Copying is free; it is only good for the builder it came from.
@@ -21,8 +22,9 @@ impl<T: NodeValue> Handle<T> {
 
 impl<T> Handle<T> {
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
-        let encoded =
-            outputs.output(self.node).ok_or_else(|| StepError::new("value", "a value was read before it was there"))?;
+        let encoded = outputs
+            .output(self.node)
+            .ok_or_else(|| StepError::new(FailureKind::Value, "a value was read before it was there"))?;
         (self.decode)(encoded).map_err(|error| {
             let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
             StepError::value(&what, &error)
