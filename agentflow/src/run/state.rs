@@ -9,7 +9,7 @@ use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::store::RunStatus;
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 
 /// Where a run is.
@@ -286,7 +286,7 @@ impl RunState {
             let names: Vec<String> = self.nodes.keys().map(ToString::to_string).collect();
             let near = within.map(ToString::to_string);
             let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the run has no node `{node}` that has begun, asks or was skipped{hint}"),
