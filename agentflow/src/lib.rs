@@ -22,6 +22,7 @@ mod text;
 pub mod time;
 pub mod tool;
 mod tool_definition;
+mod tuples;
 pub mod value;
 mod wire;
 pub mod workflow;

@@ -15,6 +15,7 @@ use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
 use crate::store::StoreError;
+use crate::text::did_you_mean;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -134,7 +135,7 @@ pub enum Error {
         failure: Arc<Failure>,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
-    #[error("this program knows no workflow `{name}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("this program knows no workflow `{name}`{}", did_you_mean(near.as_ref()))]
     UnknownWorkflow {
         /// The name that was asked for.
         name: Arc<str>,
@@ -170,7 +171,7 @@ pub enum Error {
     },
     /// A run began with another definition of its workflow.
     #[error(
-        "the workflow `{workflow}` has changed since the run began: {} would run again; to go on all the same, use \
+        "the workflow `{workflow}` has changed since the run began: {} would run again; to continue all the same, use \
          `resume_changed`",
         names(nodes)
     )]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
-use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
+use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};
 use crate::failure::{Failure, FailureKind};
-use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::store::RunStatus;
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 
 /// Where a run is.
@@ -20,8 +19,8 @@ pub(crate) struct RunState {
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
     pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
-    /// Calls and agents that have begun and have no end, in the order of their beginning.
-    open: Vec<(StepPath, Open)>,
+    /// What has begun and has no end, by the event that opened it, in the order of their beginning.
+    open: Vec<(StepPath, EventKind)>,
     /// Where workflows are that are steps, and whether they have ended.
     nested: BTreeMap<StepPath, bool>,
 }
@@ -49,15 +48,6 @@ pub(crate) enum NodeState {
     Skipped,
     Failed(Arc<Failure>),
     Reset,
-}
-
-#[derive(Clone)]
-enum Open {
-    Model,
-    Tool(Arc<ToolCall>),
-    Agent,
-    Workflow,
-    Node(u32),
 }
 
 impl RunState {
@@ -115,45 +105,35 @@ impl RunState {
                 if let Some(node) = self.nodes.get_mut(path) {
                     node.attempts = *attempt;
                 }
-                self.begin(path, Open::Node(*attempt));
             }
-            EventKind::NodeCompleted { .. } => self.end_node(path, NodeState::Done),
-            EventKind::NodeRetrying { .. } => self.end_node(path, NodeState::Waiting),
-            EventKind::NodeFailed { error, .. } => self.end_node(path, NodeState::Failed(Arc::clone(error))),
+            EventKind::NodeCompleted { .. } => self.node(path, NodeState::Done),
+            EventKind::NodeRetrying { .. } => self.node(path, NodeState::Waiting),
+            EventKind::NodeFailed { error, .. } => self.node(path, NodeState::Failed(Arc::clone(error))),
             EventKind::NodeSkipped { .. } => self.node(path, NodeState::Skipped),
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
-            EventKind::AgentStarted(_) => self.begin(path, Open::Agent),
-            EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Agent));
-            }
-            EventKind::WorkflowStarted(_) => {
-                self.nested.insert(path.clone(), false);
-                self.begin(path, Open::Workflow);
-            }
-            EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
-                self.stop_below(path);
-                self.nested.insert(path.clone(), true);
-                self.close(path, |open| matches!(open, Open::Workflow));
-            }
-            EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
-            EventKind::ModelCompleted(_) | EventKind::ModelRetrying { .. } | EventKind::ModelFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Model));
-            }
-            EventKind::ToolStarted { call, .. } => self.begin(path, Open::Tool(Arc::clone(call))),
-            EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Tool(_)));
-            }
+            _ => {}
+        }
+        let Shape { subject, edge, .. } = kind.shape();
+        if subject == Subject::Workflow {
+            self.nested.insert(path.clone(), edge.ends_attempt());
+        }
+        if matches!(subject, Subject::Workflow | Subject::Node) && edge.ends_attempt() {
+            self.stop_below(path);
+        }
+        match edge {
+            Edge::Opens if subject.runs() => self.begin(path, kind),
+            Edge::Closes | Edge::Retries if subject.runs() => self.close(path, subject),
             _ => {}
         }
     }
 
     /// A step begins, perhaps once more after its process ended in the middle of it.
-    fn begin(&mut self, path: &StepPath, what: Open) {
-        let same = |open: &Open| std::mem::discriminant(open) == std::mem::discriminant(&what);
-        self.open.retain(|(open, of)| open != path || !same(of));
-        self.open.push((path.clone(), what));
+    fn begin(&mut self, path: &StepPath, kind: &EventKind) {
+        let subject = kind.shape().subject;
+        self.open.retain(|(open, of)| open != path || of.shape().subject != subject);
+        self.open.push((path.clone(), kind.clone()));
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
@@ -161,12 +141,6 @@ impl RunState {
             Some(node) => node.state = state,
             None => drop(self.nodes.insert(path.clone(), NodeInfo { state, attempts: 0 })),
         }
-    }
-
-    fn end_node(&mut self, path: &StepPath, state: NodeState) {
-        self.stop_below(path);
-        self.node(path, state);
-        self.close(path, |open| matches!(open, Open::Node(_)));
     }
 
     /// Nothing below what has ended runs or asks any more.
@@ -179,8 +153,8 @@ impl RunState {
         }
     }
 
-    fn close(&mut self, path: &StepPath, is: impl Fn(&Open) -> bool) {
-        if let Some(at) = self.open.iter().rposition(|(open, what)| open == path && is(what)) {
+    fn close(&mut self, path: &StepPath, subject: Subject) {
+        if let Some(at) = self.open.iter().rposition(|(open, of)| open == path && of.shape().subject == subject) {
             self.open.remove(at);
         }
     }
@@ -194,7 +168,7 @@ impl RunState {
     ) -> Vec<(StepPath, EventKind)> {
         let state = Self::of_records(recorded);
         let mut ends = state.ends(message);
-        let own = |kind: &EventKind| matches!(kind, EventKind::NodeFailed { .. } | EventKind::ToolFailed { .. });
+        let own = |kind: &EventKind| matches!(kind.shape().subject, Subject::Node | Subject::Tool);
         ends.retain(|(path, kind)| path != step || !own(kind));
         ends
     }
@@ -207,26 +181,10 @@ impl RunState {
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         let ends = self.open.iter().rev().flat_map(|(path, open)| {
-            let error = Arc::clone(&error);
-            let kind = match open {
-                Open::Model => EventKind::ModelFailed { error },
-                Open::Agent => EventKind::AgentFailed { error },
-                Open::Workflow => EventKind::WorkflowFailed { error },
-                Open::Node(attempt) => EventKind::NodeFailed { attempt: *attempt, error },
-                Open::Tool(call) => {
-                    let result = ToolResult {
-                        call_id: call.id.clone(),
-                        name: call.name.clone(),
-                        status: ToolStatus::Interrupted,
-                        output: "the program stopped while this tool was running; whether it had its effect is unknown"
-                            .to_owned(),
-                    };
-                    EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
-                }
-            };
             // A workflow that ends waits for nobody.
-            let waits = matches!(open, Open::Workflow) && self.waits.are_of(path);
-            waits.then(EventKind::resumed).into_iter().chain([kind]).map(|kind| (path.clone(), kind))
+            let waits = open.shape().subject == Subject::Workflow && self.waits.are_of(path);
+            let resumed = waits.then(EventKind::resumed);
+            resumed.into_iter().chain(open.stopped(&error)).map(|kind| (path.clone(), kind))
         });
         ends.collect()
     }
@@ -328,7 +286,7 @@ impl RunState {
             let names: Vec<String> = self.nodes.keys().map(ToString::to_string).collect();
             let near = within.map(ToString::to_string);
             let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the run has no node `{node}` that has begun, asks or was skipped{hint}"),

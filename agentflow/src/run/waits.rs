@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::{EventKind, PauseReason};
+use crate::event::{Edge, EventKind, PauseReason, Shape, Subject};
 use crate::path::StepPath;
 
 /// What a run waits for.
@@ -32,17 +32,18 @@ impl Waits {
             }
             kind if kind.ends_run() => *self = Self::default(),
             // Nothing waits below a step that has ended or begins anew.
-            EventKind::NodeCompleted { .. }
-            | EventKind::NodeFailed { .. }
-            | EventKind::NodeReset { .. }
-            | EventKind::WorkflowCompleted(_)
-            | EventKind::WorkflowFailed { .. }
-                if !self.workflows.is_empty() =>
-            {
-                self.workflows.retain(|of, _| !of.belongs_to(path));
+            EventKind::NodeReset { .. } => self.forget_below(path),
+            kind => {
+                let Shape { subject, edge, .. } = kind.shape();
+                if edge == Edge::Closes && matches!(subject, Subject::Node | Subject::Workflow) {
+                    self.forget_below(path);
+                }
             }
-            _ => {}
         }
+    }
+
+    fn forget_below(&mut self, path: &StepPath) {
+        self.workflows.retain(|of, _| !of.belongs_to(path));
     }
 
     /// What the run is paused for; an operator's pause comes first.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::spec::Spec;
-use crate::event::{Event, EventKind};
+use crate::event::{Edge, Event, EventKind, Shape, Subject};
 use crate::path::StepPath;
 use crate::run::Void;
 
@@ -27,16 +27,10 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     }
     let matters = |event: &Event| match node_of(event) {
         Some((node, itself)) if done.contains(&node) => {
-            itself
-                && matches!(
-                    event.kind,
-                    EventKind::NodeCompleted { .. }
-                        | EventKind::ApprovalRequested(_)
-                        | EventKind::ApprovalResolved { .. }
-                        // That it failed and was reset stopped other nodes and made them run again.
-                        | EventKind::NodeFailed { .. }
-                        | EventKind::NodeReset { .. }
-                )
+            let Shape { subject, edge, .. } = event.kind.shape();
+            // That it failed and was reset stopped other nodes and made them run again.
+            let ends = subject == Subject::Node && edge == Edge::Closes;
+            itself && (ends || subject == Subject::Approval || matches!(event.kind, EventKind::NodeReset { .. }))
         }
         _ => true,
     };

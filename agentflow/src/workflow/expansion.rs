@@ -23,6 +23,7 @@ use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;
 use crate::linked;
+use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
 /// The return type of a workflow's function; an alias of `Result` is one too.
@@ -184,19 +185,10 @@ macro_rules! workflow_fn {
     };
 }
 
-workflow_fn!(WorkflowFn0 0);
-workflow_fn!(WorkflowFn1 1 A 0);
-workflow_fn!(WorkflowFn2 2 A 0 B 1);
-workflow_fn!(WorkflowFn3 3 A 0 B 1 C 2);
-workflow_fn!(WorkflowFn4 4 A 0 B 1 C 2 D 3);
-workflow_fn!(WorkflowFn5 5 A 0 B 1 C 2 D 3 E 4);
-workflow_fn!(WorkflowFn6 6 A 0 B 1 C 2 D 3 E 4 F 5);
-workflow_fn!(WorkflowFn7 7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
-workflow_fn!(WorkflowFn8 8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
-workflow_fn!(WorkflowFn9 9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
-workflow_fn!(WorkflowFn10 10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
-workflow_fn!(WorkflowFn11 11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
-workflow_fn!(WorkflowFn12 12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+all_the_tuples!(workflow_fn, [
+    WorkflowFn0 WorkflowFn1 WorkflowFn2 WorkflowFn3 WorkflowFn4 WorkflowFn5 WorkflowFn6 WorkflowFn7 WorkflowFn8 WorkflowFn9
+    WorkflowFn10 WorkflowFn11 WorkflowFn12
+]);
 
 /// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
 async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(

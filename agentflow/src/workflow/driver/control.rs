@@ -7,7 +7,7 @@ use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::run::{InSegment, Request, Signal};
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
@@ -137,7 +137,7 @@ impl WorkflowRun {
             let near = within.map(|path| path.to_string());
             let names: Vec<String> = paths().map(|path| path.to_string()).collect();
             let near = near.or_else(|| nearest(name, names.iter().map(String::as_str)).map(ToOwned::to_owned));
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the workflow `{}` has no node `{name}`{hint}", spec.name),

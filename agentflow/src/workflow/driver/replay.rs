@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
-use crate::event::EventKind;
+use crate::event::{EventKind, Subject};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::workflow::machine::Unit;
@@ -24,7 +24,9 @@ impl WorkflowRun {
                     EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
                     _ => {}
                 }
-            } else if let Some(unit) = unit_of(&spec, &nodes, path) {
+            } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval)
+                && let Some(unit) = unit_of(&spec, &nodes, path)
+            {
                 self.machine.apply(unit, kind, *time);
             }
         }
