@@ -1,5 +1,6 @@
 //! What all steps of one run share: its log, its cancellation, and who may ask it for something.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,7 +14,7 @@ use super::journal::Journal;
 use super::log::EventLog;
 use super::requests::Recorder;
 use super::state::RunState;
-use crate::error::ControlError;
+use crate::error::{ControlError, Error};
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;
 use crate::store::{MessageId, RunStatus, close_in_background};
@@ -148,6 +149,15 @@ impl RunShared {
 
     pub(crate) fn unlisten(&self, base: &StepPath) {
         self.listeners().retain(|(path, _)| path != base);
+    }
+
+    /// Says in the log of the program that the run has failed. Whatever is removed from events is removed here too.
+    pub(super) fn log_failure(&self, name: &str, error: &Error) {
+        let sentence = error.to_string();
+        let sentence =
+            self.host.redactor.as_ref().map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
+        // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
+        tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
     /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the

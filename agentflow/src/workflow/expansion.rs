@@ -22,6 +22,7 @@ use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;
+use crate::linked;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
@@ -98,7 +99,7 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// A `#[workflow]` of the program; collected when it is linked. Several may have one name: whoever lists them says so.
+/// A `#[workflow]` of the program. Several may have one name; [`linked`] reports that.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
@@ -108,8 +109,6 @@ pub struct LinkedWorkflow {
     pub(crate) spec: fn() -> Arc<Spec>,
 }
 
-inventory::collect!(LinkedWorkflow);
-
 impl LinkedWorkflow {
     pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
         Self { name, file, line, spec }
@@ -117,21 +116,15 @@ impl LinkedWorkflow {
 }
 
 /// The workflows that are linked into the program, by name.
-pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static LinkedWorkflow>, Error> {
-    let mut all: Vec<&LinkedWorkflow> = inventory::iter::<LinkedWorkflow>.into_iter().collect();
-    // Link order is not stable; with an order of ours the same two places are named every time.
-    all.sort_by_key(|linked| (linked.name, linked.file, linked.line));
-    let mut by_name: BTreeMap<&str, &LinkedWorkflow> = BTreeMap::new();
-    for linked in all {
-        if let Some(first) = by_name.insert(linked.name, linked) {
-            let problem = format!(
-                "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
-                first.file, first.line, linked.file, linked.line
-            );
-            return Err(Error::Build { what: "workflow", name: linked.name.into(), problem });
-        }
-    }
-    Ok(by_name)
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> {
+    let place = |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line);
+    linked::by_name(place, |linked| linked.name).map_err(|(first, second)| {
+        let problem = format!(
+            "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+            first.file, first.line, second.file, second.line
+        );
+        Error::Build { what: "workflow", name: first.name.into(), problem }
+    })
 }
 
 /// Makes the graph of a workflow.

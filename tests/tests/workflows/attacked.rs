@@ -751,7 +751,7 @@ impl Slow {
 }
 
 #[async_trait]
-impl agentflow::StoreLayer for Slow {
+impl agentflow::store::StoreLayer for Slow {
     fn inner(&self) -> &dyn Store {
         &self.kept
     }

@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use agentflow::error::{FailureClass, FailureKind};
+use agentflow::event::EventKind;
 use agentflow::middleware::token_budget;
+use agentflow::model::{ModelError, ModelErrorKind, Usage};
 use agentflow::prelude::*;
-use agentflow::{
-    Approval, Error, EventKind, FailureClass, FailureKind, MemoryStore, ModelError, ModelErrorKind, Node, NodePolicy,
-    RetryPolicy, RuntimeBuilder, StepFailure, ToolError, Usage, Workflow,
-};
+use agentflow::run::RunResult;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::store::MemoryStore;
+use agentflow::tool::ToolError;
+use agentflow::workflow::{Node, NodePolicy, RetryPolicy, StepFailure};
+use agentflow::{Error, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
@@ -115,7 +120,7 @@ fn of_agent(agent: Agent) -> Workflow<(), String> {
     Workflow::build("agents", [], move |b, ()| {
         b.node(Node::new("agent").retry(2), (), move |cx, ()| {
             let agent = agent.clone();
-            async move { agent.run_in(&cx, "go").await.map(agentflow::RunResult::into_output) }
+            async move { agent.run_in(&cx, "go").await.map(RunResult::into_output) }
         })
     })
     .unwrap()

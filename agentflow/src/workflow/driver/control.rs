@@ -6,7 +6,7 @@ use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
-use crate::run::{Request, Signal};
+use crate::run::{InSegment, Request, Signal};
 use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
@@ -14,17 +14,17 @@ use crate::workflow::machine::{Phase, Unit};
 impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
     pub(super) fn requested(&mut self, Request { signal, reply }: Request) {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.segment.shared);
         shared.log.replying(reply, || match &signal {
             Signal::Pause => self.pause(),
             Signal::Resume => self.resume(),
             // It is taken before it comes here.
             Signal::Cancel { reason } => {
-                self.shared.cancel(reason.as_str());
+                self.segment.shared.cancel(reason.as_str());
                 Ok(())
             }
             Signal::Retry { node, .. } | Signal::Answer { node, .. } if self.is_of_a_step(node) => {
-                self.shared.do_by_journal(&signal)
+                self.segment.shared.do_by_journal(&signal)
             }
             Signal::Retry { node, by } => self.retry(node, by),
             Signal::Answer { node, answer, by } => self.answer(node, answer, by),
@@ -32,29 +32,29 @@ impl WorkflowRun {
     }
 
     fn pause(&mut self) -> Result<(), ControlError> {
-        if !self.base.is_root() {
+        if !self.segment.is_run() {
             self.machine.set_paused(true);
             return Ok(());
         }
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.record_run(EventKind::RunPaused { reason: PauseReason::Operator });
-        self.shared.hold(true);
+        self.record_own(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.segment.shared.hold(true);
         Ok(())
     }
 
     fn resume(&mut self) -> Result<(), ControlError> {
         // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
-        if !self.base.is_root() {
+        if !self.segment.is_run() {
             self.machine.set_paused(false);
             return Ok(());
         }
         if !self.machine.is_paused() {
             return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
-        self.record_run(EventKind::resumed());
-        self.shared.hold(false);
+        self.record_own(EventKind::resumed());
+        self.segment.shared.hold(false);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl WorkflowRun {
     /// A run that waited for this very thing is no longer paused.
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
-            self.record_run(EventKind::resumed());
+            self.record_own(EventKind::resumed());
         }
     }
 
@@ -126,7 +126,7 @@ impl WorkflowRun {
         let spec = self.machine.spec();
         let path = name.parse::<StepPath>().ok();
         // By its path in the run, or by its own name in this workflow.
-        let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.base));
+        let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.segment.base));
         let paths = || {
             (0..).zip(&spec.nodes).map(|(at, node)| if is_full { self.path(Unit::node(at)) } else { node.path.clone() })
         };

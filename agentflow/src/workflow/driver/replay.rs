@@ -17,7 +17,7 @@ impl WorkflowRun {
             (0..).zip(&spec.nodes).map(|(at, _)| (self.path(Unit::node(at)), at)).collect();
         for (time, path, kind) in recorded {
             self.settle();
-            if *path == self.base {
+            if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
                     EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
