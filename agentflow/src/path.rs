@@ -39,7 +39,7 @@ enum Step {
 
 /// One part of a path, between two slashes of its text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Segment<'p> {
+pub(crate) enum PathSegment<'p> {
     /// A node, an arm or a branch; an item of a map or a round of a repetition.
     Name { name: &'p str, item: Option<u32> },
     /// A model call of a turn.
@@ -52,7 +52,7 @@ pub(crate) enum Segment<'p> {
 const MODEL: &str = "model#";
 const TOOL: &str = "tool#";
 
-impl<'p> Segment<'p> {
+impl<'p> PathSegment<'p> {
     /// Reads what is written. Every text is a segment: what no step would be written as is a name.
     fn read(text: &'p str) -> Self {
         Self::read_step(text).unwrap_or_else(|| match item_of(text) {
@@ -106,7 +106,7 @@ fn unescaped(text: &str) -> Option<Cow<'_, str>> {
     (escaped(&name) == text).then(|| name.into())
 }
 
-impl fmt::Display for Segment<'_> {
+impl fmt::Display for PathSegment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name { name, item: None } => f.write_str(name),
@@ -171,20 +171,22 @@ impl StepPath {
     }
 
     /// The parts of the path, from the outermost.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = PathSegment<'_>> {
         let step = match &self.step {
             Step::None => None,
-            Step::Model { turn } => Some(Segment::Model { turn: *turn }),
+            Step::Model { turn } => Some(PathSegment::Model { turn: *turn }),
             Step::Tool { turn, name, repeat } => {
-                Some(Segment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat })
+                Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat })
             }
         };
-        self.prefix.as_deref().into_iter().flat_map(|prefix| prefix.split('/')).map(Segment::read).chain(step)
+        self.prefix.as_deref().into_iter().flat_map(|prefix| prefix.split('/')).map(PathSegment::read).chain(step)
     }
 
     /// How many segments there are, an item counted as one more.
     pub(crate) fn depth(&self) -> usize {
-        self.segments().map(|segment| if matches!(segment, Segment::Name { item: Some(_), .. }) { 2 } else { 1 }).sum()
+        self.segments()
+            .map(|segment| if matches!(segment, PathSegment::Name { item: Some(_), .. }) { 2 } else { 1 })
+            .sum()
     }
 
     /// The last name with its item, as it is written; `None` when the path ends in a model or a tool call.
@@ -229,7 +231,7 @@ impl StepPath {
         while let Some(part) = of.next() {
             let Some(own) = own.next() else { return false };
             let is_item = || match (&own, &part) {
-                (Segment::Name { name: own, .. }, Segment::Name { name, item: None }) => own == name,
+                (PathSegment::Name { name: own, .. }, PathSegment::Name { name, item: None }) => own == name,
                 _ => false,
             };
             if own != part && (of.peek().is_some() || !is_item()) {
@@ -288,10 +290,10 @@ impl StepPath {
             Some((prefix, last)) => (Some(prefix), last),
             None => (None, &*text),
         };
-        let step = match Segment::read(last) {
-            Segment::Name { .. } => return Self { prefix: Some(text), step: Step::None },
-            Segment::Model { turn } => Step::Model { turn },
-            Segment::Tool { turn, name, repeat } => Step::Tool { turn, name: name.into(), repeat },
+        let step = match PathSegment::read(last) {
+            PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::None },
+            PathSegment::Model { turn } => Step::Model { turn },
+            PathSegment::Tool { turn, name, repeat } => Step::Tool { turn, name: name.into(), repeat },
         };
         Self { prefix: prefix.map(Into::into), step }
     }
@@ -314,9 +316,9 @@ impl fmt::Display for StepPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let step = match &self.step {
             Step::None => return f.write_str(self.names()),
-            Step::Model { turn } => Segment::Model { turn: *turn },
+            Step::Model { turn } => PathSegment::Model { turn: *turn },
             Step::Tool { turn, name, repeat } => {
-                Segment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat }
+                PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat }
             }
         };
         match &self.prefix {
