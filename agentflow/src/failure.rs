@@ -35,7 +35,7 @@ impl Failure {
     }
 }
 
-/// Which failures a [`RetryPolicy`](crate::RetryPolicy) repeats: a class holds many kinds.
+/// Which failures a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats: a class holds many kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -97,7 +97,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The class, which decides whether a [`RetryPolicy`](crate::RetryPolicy) repeats it.
+            /// The class, which decides whether a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats it.
             pub fn class(&self) -> FailureClass {
                 match self {
                     $(Self::$kind => FailureClass::$class,)+

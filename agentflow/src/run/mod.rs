@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod nesting;
 mod read;
+mod records;
 mod redact;
 mod replies;
 mod requests;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, FailureKind, Result};
 use crate::model::BoxFuture;
 
-/// The default of [`RuntimeBuilder::max_nesting`](crate::RuntimeBuilder::max_nesting).
+/// The default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;
 
 tokio::task_local! {

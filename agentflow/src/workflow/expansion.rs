@@ -99,7 +99,7 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// A `#[workflow]` of the program. Several may have one name; [`linked`] reports that.
+/// A `#[workflow]` of the program. Several may have one name; `linked` reports that.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,

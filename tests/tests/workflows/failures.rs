@@ -9,12 +9,11 @@ use agentflow::event::EventKind;
 use agentflow::middleware::token_budget;
 use agentflow::model::{ModelError, ModelErrorKind, Usage};
 use agentflow::prelude::*;
-use agentflow::run::RunResult;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
 use agentflow::workflow::{Node, NodePolicy, RetryPolicy, StepFailure};
-use agentflow::{Error, Workflow};
+use agentflow::{Approval, Error, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
@@ -120,7 +119,7 @@ fn of_agent(agent: Agent) -> Workflow<(), String> {
     Workflow::build("agents", [], move |b, ()| {
         b.node(Node::new("agent").retry(2), (), move |cx, ()| {
             let agent = agent.clone();
-            async move { agent.run_in(&cx, "go").await.map(RunResult::into_output) }
+            async move { agent.run_in(&cx, "go").await.map(agentflow::run::RunResult::into_output) }
         })
     })
     .unwrap()
