@@ -97,10 +97,10 @@ impl RunShared {
     }
 
     /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.
-    pub(crate) fn close_forgotten(&self, forgotten: &[String]) {
+    pub(crate) fn close_forgotten(&self, forgotten: &[StepPath]) {
         let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
         for (path, kind) in state.closings("the workflow has changed") {
-            if forgotten.iter().any(|node| path.is_within_node(node)) {
+            if forgotten.iter().any(|node| path.belongs_to(node)) {
                 self.record(path, kind);
             }
         }
@@ -165,7 +165,7 @@ impl RunShared {
         let sentence =
             self.host.redactor.as_ref().map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
         // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
-        tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind(), error = ?sentence, "a run failed");
+        tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
     /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
@@ -178,7 +178,7 @@ impl RunShared {
         let listeners = self.listeners();
         let around = |node: &StepPath| {
             let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
-            listeners.iter().filter(holds).max_by_key(|(base, _)| base.to_string().len())
+            listeners.iter().filter(holds).max_by_key(|(base, _)| base.depth())
         };
         match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
             // A workflow that ends hands on what it did not take.

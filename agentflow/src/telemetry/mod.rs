@@ -76,7 +76,7 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
 
 /// Adds why a workflow failed.
 pub(crate) fn record_failure(span: &Span, error: &Error) {
-    record_error(span, error.kind());
+    record_error(span, error.kind().as_str());
 }
 
 /// The span of a model call. An adapter adds the server to it.

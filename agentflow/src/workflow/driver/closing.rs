@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun};
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
-use crate::workflow::machine::{CANCELLED, Unit, stopped};
+use crate::workflow::machine::{Unit, stopped};
 
 impl WorkflowRun {
     /// Drops what a unit does, so that what is below it has its end first, and records its own.
@@ -16,7 +16,7 @@ impl WorkflowRun {
             task.drop_work();
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, stopped(reason, self.has_begun_once(unit))));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_begun_once(unit))));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
@@ -52,7 +52,7 @@ impl InSegment for WorkflowRun {
         self.tasks.clear();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
-            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, format!("the run was cancelled: {reason}")));
             self.segment.shared.close_below(&self.path(unit), &error.message);
             self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }

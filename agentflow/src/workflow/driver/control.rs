@@ -7,7 +7,7 @@ use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::run::{InSegment, Request, Signal};
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
@@ -124,18 +124,20 @@ impl WorkflowRun {
 
     fn node(&self, name: &str) -> Result<Unit, ControlError> {
         let spec = self.machine.spec();
-        let prefix = if self.segment.is_run() { String::new() } else { format!("{}/", self.segment.base) };
-        let local = name.strip_prefix(&prefix).unwrap_or(name);
-        let found = (0..).zip(&spec.nodes).find(|(_, node)| node.path.names() == local);
+        let path = name.parse::<StepPath>().ok();
+        // By its path in the run, or by its own name in this workflow.
+        let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.segment.base));
+        let paths = || {
+            (0..).zip(&spec.nodes).map(|(at, node)| if is_full { self.path(Unit::node(at)) } else { node.path.clone() })
+        };
+        let found = (0..).zip(paths()).find(|(_, of)| path.as_ref() == Some(of));
         found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
-            let names = || spec.nodes.iter().map(|node| node.path.names());
             // In an arm of a router.
-            let within = |name: &&str| name.strip_suffix(local).is_some_and(|above| above.ends_with('/'));
-            let hint = names()
-                .find(within)
-                .or_else(|| nearest(local, names()))
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
+            let within = path.as_ref().and_then(|path| paths().find(|of| of.ends_below(path)));
+            let near = within.map(|path| path.to_string());
+            let names: Vec<String> = paths().map(|path| path.to_string()).collect();
+            let near = near.or_else(|| nearest(name, names.iter().map(String::as_str)).map(ToOwned::to_owned));
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the workflow `{}` has no node `{name}`{hint}", spec.name),

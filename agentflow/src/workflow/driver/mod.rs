@@ -27,7 +27,7 @@ use super::failure::StepError;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use crate::context::Context;
-use crate::error::{Error, Failure, Result};
+use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::AroundRun;
 use crate::model::BoxFuture;
@@ -221,7 +221,7 @@ impl WorkflowRun {
     fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
         let body = &self.machine.spec().node(node).body;
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
-            return Err(StepError::new("value", "a step is no value"));
+            return Err(StepError::new(FailureKind::Value, "a step is no value"));
         };
         task::caught(|| pure(&self.machine))
     }
@@ -235,7 +235,7 @@ impl WorkflowRun {
         let Some(child) = unit.child else { return path };
         match &spec.node(unit.node).body {
             Body::Race(branches) | Body::Fallback(branches) => path.child(&branches[child as usize].name),
-            _ => StepPath::of_names(format!("{}[{child}]", path.names()).into()),
+            _ => path.with_item(child),
         }
     }
 
@@ -458,9 +458,9 @@ impl WorkflowRun {
             }
             (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match self.machine.item(unit) {
                 Some(item) => step(cx, item, &self.machine),
-                None => Err(StepError::new("value", "there is no item of this number")),
+                None => Err(StepError::new(FailureKind::Value, "there is no item of this number")),
             },
-            _ => Err(StepError::new("value", "this node has no step")),
+            _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
         });
         let future = match (made, node.policy.timeout_of()) {
             (Ok(future), None) => future,
@@ -522,7 +522,7 @@ impl WorkflowRun {
                 Phase::Asking => {
                     let limit = self.machine.spec().node(unit.node).policy.timeout_of().unwrap_or_default();
                     let message = format!("nobody answered within {limit:?}");
-                    let error = Arc::new(Failure::new("timeout", message));
+                    let error = Arc::new(Failure::new(FailureKind::Timeout, message));
                     self.record(unit, EventKind::NodeFailed { attempt: 0, error });
                 }
                 _ => {}
@@ -544,7 +544,7 @@ impl WorkflowRun {
             "the output has {size} bytes, more than the {limit} that one step may have; put the data where it belongs \
              and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
         );
-        Err(StepError::new("too_large", message))
+        Err(StepError::new(FailureKind::TooLarge, message))
     }
 
     /// Records that an attempt failed, and whether another follows.
