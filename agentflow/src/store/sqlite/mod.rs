@@ -165,7 +165,7 @@ impl SqliteStoreBuilder {
     /// Opens the file, makes it when it is not there, and brings one of an older release up to date.
     ///
     /// # Errors
-    /// `newer_version` when a newer release wrote the file; `damaged` when it cannot be read or is no SQLite file;
+    /// `newer_version` when a newer release wrote the file; `damaged` when it cannot be read or is not an SQLite file;
     /// `locked`; `full`; `io` when its folder is missing, it is read-only or the database of another program. The file
     /// is then as it was before.
     pub async fn open(self) -> Result<SqliteStore, StoreError> {
@@ -182,7 +182,7 @@ impl SqliteStore {
     /// Opens a file with the defaults; see [`SqliteStoreBuilder::open`].
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`SqliteStoreBuilder::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::builder(path).open().await
     }

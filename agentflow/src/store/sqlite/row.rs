@@ -127,7 +127,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     };
     let text = |column| {
         let value = row.get_ref(column).map_err(sql)?;
-        value.as_str().map_err(|error| damaged("is no text").caused_by(error))
+        value.as_str().map_err(|error| damaged("is not text").caused_by(error))
     };
     let (id, time): (i64, i64) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
     let (path, body) = (text(2)?, text(3)?);
@@ -142,7 +142,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
     let kind: EventKind = serde_json::from_str(body).map_err(|error| match is_event(body) {
         true => newer().caused_by(error),
-        false => damaged("is no event").caused_by(error),
+        false => damaged("is not an event").caused_by(error),
     })?;
     Ok(Event {
         run_id: run.clone(),
@@ -217,7 +217,7 @@ pub(super) fn status(text: &str, version: i64, run: &RunId, errors: &StoreErrors
 fn unknown(column: &str, word: &str, version: i64, run: &RunId, errors: &StoreErrors) -> StoreError {
     match version > i64::from(RunStarted::VERSION) {
         true => errors.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
-        false => errors.damaged(format_args!("`{word}` is no {column}, and the run `{run}` has it")),
+        false => errors.damaged(format_args!("`{word}` is not a {column}, and the run `{run}` has it")),
     }
 }
 
