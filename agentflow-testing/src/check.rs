@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use agentflow::Event;
-use agentflow::event::EventKind;
+use agentflow::event::{Edge, EventKind, Shape, Subject};
 use agentflow::message::Conversation;
 use agentflow::path::StepPath;
 
@@ -93,7 +93,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         // An arm of a router has no events of its own; the router before it has.
         let mut ancestor = event.path.parent();
         let known = |path: &StepPath| path.is_root() || paths.contains(&path.to_string());
-        let is_call = event.name().starts_with("model.") || event.name().starts_with("tool.");
+        let is_call = matches!(event.kind.shape().subject, Subject::Model | Subject::Tool);
         while let Some(path) = &ancestor
             && !known(path)
         {
@@ -116,29 +116,25 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             continue;
         }
-        let subject = event.name().rsplit_once('.').map_or("", |(subject, _)| subject);
-        let step = (event.path.to_string(), subject);
-        let wrong = match event.name().rsplit_once('.') {
-            Some(("run" | "output" | "approval", _)) => None,
+        let Shape { subject, edge, .. } = event.kind.shape();
+        let step = (event.path.to_string(), subject.as_str());
+        let wrong = match (subject, edge) {
+            (Subject::Run | Subject::Output | Subject::Approval, _) => None,
             // A node fails without a start when it cannot even begin.
-            Some(("workflow.node", "failed")) => {
+            (Subject::Node, Edge::Closes) if matches!(event.kind, EventKind::NodeFailed { .. }) => {
                 open.remove(&step);
                 left.remove(&step);
                 None
             }
-            Some(("workflow.node" | "model", "retrying")) => {
-                (!open.remove(&step)).then_some("it is tried again without a first try")
-            }
-            Some((_, "started")) if left.remove(&step) => {
+            (_, Edge::Retries) => (!open.remove(&step)).then_some("it is tried again without a first try"),
+            (_, Edge::Opens) if left.remove(&step) => {
                 open.insert(step);
                 None
             }
-            Some((_, "completed" | "failed" | "cancelled")) if left.remove(&step) => None,
-            Some((_, "started")) => (!open.insert(step)).then_some("it was started before and has no end"),
-            Some((_, "completed" | "failed" | "cancelled")) => {
-                (!open.remove(&step)).then_some("it ends without a start")
-            }
-            Some((_, "delta")) => (!open.contains(&step)).then_some("a delta of a step that is not running"),
+            (_, Edge::Closes) if left.remove(&step) => None,
+            (_, Edge::Opens) => (!open.insert(step)).then_some("it was started before and has no end"),
+            (_, Edge::Closes) => (!open.remove(&step)).then_some("it ends without a start"),
+            _ if !event.is_recorded() => (!open.contains(&step)).then_some("a delta of a step that is not running"),
             _ => None,
         };
         if let Some(wrong) = wrong {

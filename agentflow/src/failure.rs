@@ -1,13 +1,17 @@
-//! Why something failed, as it is recorded. It holds no source: what can be stored and shown, and nothing else.
+//! Why something failed, as it is recorded: its kind, its sentence, and whether another attempt may end otherwise. It holds
+//! no source, and does not decide whether there is another attempt.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An error as it is recorded: what can be stored and shown, without sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The class as a word, such as `rate_limited` or `max_steps_reached`.
-    pub kind: String,
+    /// What kind of failure it is.
+    pub kind: FailureKind,
     /// The sentence.
     pub message: String,
     /// Whether the same may succeed when it is tried again.
@@ -18,8 +22,313 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of a class, with a sentence.
-    pub fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), message: message.into(), retryable: false, status: None }
+    /// A failure of a kind, with a sentence. Whether it is retryable follows from its kind.
+    pub fn new(kind: impl Into<FailureKind>, message: impl Into<String>) -> Self {
+        let kind = kind.into();
+        Self { retryable: kind.is_retryable(), kind, message: message.into(), status: None }
+    }
+
+    /// Whether another attempt may end otherwise. False for a kind that is [final](FailureKind::is_final), and where a
+    /// provider said that an error which usually passes will not, such as a quota that is used up.
+    pub fn may_pass(&self) -> bool {
+        !self.kind.is_final() && (self.retryable || !self.kind.is_retryable())
+    }
+}
+
+/// Which failures a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats: a class holds many kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FailureClass {
+    /// It took too long.
+    Timeout,
+    /// A service asked to slow down.
+    RateLimit,
+    /// A service could not be reached or is overloaded.
+    Unavailable,
+    /// The step itself failed.
+    ToolError,
+    /// A model call failed for another reason.
+    ModelError,
+    /// The input or an answer does not fit.
+    Validation,
+    /// It is not allowed, or was denied.
+    Permission,
+    /// It was cancelled.
+    Cancelled,
+    /// All of them.
+    Any,
+}
+
+/// What a further attempt at the same may bring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// The cause usually passes.
+    Passes,
+    /// It may end otherwise.
+    May,
+    /// It ends the same way, or must not be repeated by itself.
+    Never,
+}
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident $word:literal $class:ident $again:ident,)+) => {
+        /// What kind of failure a [`Failure`] is. Stored and shown as a word, such as `rate_limited`.
+        ///
+        /// A kind can be compared with a word: `failure.kind == "rate_limited"`.
+        #[derive(Clone, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum FailureKind {
+            $($(#[doc = $doc])+ $kind,)+
+            /// A word that this release does not know: of a newer one, or of the program. Made with
+            /// [`FailureKind::from`], which knows the words of all other kinds.
+            Other(Arc<str>),
+        }
+
+        impl FailureKind {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// The word, such as `rate_limited`.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$kind => $word,)+
+                    Self::Other(word) => word,
+                }
+            }
+
+            /// The class, which decides whether a [`RetryPolicy`](crate::workflow::RetryPolicy) repeats it.
+            pub fn class(&self) -> FailureClass {
+                match self {
+                    $(Self::$kind => FailureClass::$class,)+
+                    Self::Other(_) => FailureClass::ToolError,
+                }
+            }
+
+            fn again(&self) -> Again {
+                match self {
+                    $(Self::$kind => Again::$again,)+
+                    Self::Other(_) => Again::May,
+                }
+            }
+
+            fn known(word: &str) -> Option<Self> {
+                Some(match word {
+                    $($word => Self::$kind,)+
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+// The one table of kinds: the word that is stored, the class, and what a further attempt may bring.
+kinds! {
+    // Of a model call.
+    /// The provider asked to slow down.
+    RateLimited "rate_limited" RateLimit Passes,
+    /// The provider is overloaded.
+    Overloaded "overloaded" Unavailable Passes,
+    /// The provider failed.
+    Server "server" Unavailable Passes,
+    /// Something took longer than it may.
+    Timeout "timeout" Timeout Passes,
+    /// The answer stopped before its end.
+    Truncated "truncated" Unavailable Passes,
+    /// The connection failed.
+    Transport "transport" Unavailable Passes,
+    /// The key is missing or wrong.
+    Auth "auth" Permission May,
+    /// The key may not do this.
+    Permission "permission" Permission May,
+    /// There is no model, tool or run of that name.
+    NotFound "not_found" ToolError Never,
+    /// The provider refused the request as malformed.
+    BadRequest "bad_request" Validation May,
+    /// The conversation is longer than the model takes.
+    ContextOverflow "context_overflow" ModelError May,
+    /// The provider's filter stopped the answer.
+    ContentFilter "content_filter" ModelError May,
+    /// The provider's answer could not be read.
+    InvalidResponse "invalid_response" ModelError May,
+    /// The model's answer is larger than it may be.
+    AnswerTooLarge "answer_too_large" ModelError May,
+    // Of an agent.
+    /// The model gave neither text nor a tool call.
+    NoAnswer "no_answer" ModelError May,
+    /// The model's answers did not fit the output type.
+    InvalidOutput "invalid_output" ModelError May,
+    /// The agent took all of its turns.
+    MaxStepsReached "max_steps_reached" ToolError May,
+    /// The run made all of its model calls.
+    LlmCallLimit "llm_call_limit" ToolError Never,
+    /// Agents and workflows are nested too deep.
+    NestingLimit "nesting_limit" ToolError Never,
+    /// A budget is used up.
+    BudgetExceeded "budget_exceeded" ToolError Never,
+    /// Middleware stopped the run.
+    Middleware "middleware" ToolError May,
+    /// Too many tool calls failed in a row.
+    ToolFailures "tool_failures" ToolError May,
+    // Of a tool call.
+    /// The step's or the tool's own error.
+    Error "error" ToolError May,
+    /// The arguments do not fit the tool.
+    InvalidArguments "invalid_arguments" Validation Never,
+    /// The run was not granted what the tool asks for.
+    Unauthorized "unauthorized" Permission Never,
+    /// The model asked for more calls in a turn than it may.
+    TooManyCalls "too_many_calls" ToolError May,
+    /// It panicked.
+    Panicked "panicked" ToolError May,
+    /// The tool's answer is larger than it may be.
+    OutputTooLarge "output_too_large" Validation Never,
+    // Of a run or a step.
+    /// It was stopped.
+    Cancelled "cancelled" Cancelled Never,
+    /// Its process ended in the middle of it, and nobody knows whether it had its effect.
+    Interrupted "interrupted" ToolError Never,
+    /// A person denied it.
+    Denied "denied" Permission Never,
+    /// The workflow has no output, since the node that gives it was skipped.
+    NoOutput "no_output" ToolError May,
+    /// A value is larger than it may be.
+    TooLarge "too_large" Validation Never,
+    /// A value does not survive its way through JSON.
+    Value "value" Validation Never,
+    /// The input does not fit the workflow.
+    Input "input" Validation Never,
+    /// The run's task ended without a result.
+    Lost "lost" ToolError Passes,
+    // Of a program.
+    /// An agent or a workflow cannot be built.
+    Build "build" Validation Never,
+    /// The model's name is not understood.
+    ModelRef "model_ref" Validation Never,
+    /// The linked tools contradict each other, or one is missing.
+    Registry "registry" ToolError Never,
+    /// The program has no workflow of that name.
+    UnknownWorkflow "unknown_workflow" ToolError Never,
+    /// The run is one of an agent, which only the agent resumes.
+    AgentRun "agent_run" ToolError Never,
+    /// The workflow has changed since it began.
+    DefinitionChanged "definition_changed" ToolError Never,
+    /// Nobody gave the resource that a step asks for.
+    MissingResource "missing_resource" ToolError Never,
+    // Of a control request.
+    /// The run is not in a state in which this can be done.
+    WrongState "wrong_state" ToolError May,
+    /// The workflow has no node of that name.
+    UnknownNode "unknown_node" ToolError Never,
+    /// The answer is not of the type that was asked for.
+    WrongAnswer "wrong_answer" Validation Never,
+    /// The process that executes the run did not respond.
+    NoResponse "no_response" ToolError May,
+    // Of a store.
+    /// There is a run of that name already.
+    Exists "exists" ToolError Never,
+    /// The run has ended.
+    Ended "ended" ToolError Never,
+    /// Another process writes the run.
+    Busy "busy" ToolError May,
+    /// Another process has taken over the run.
+    Fenced "fenced" ToolError Never,
+    /// What is stored cannot be read.
+    Damaged "damaged" ToolError Never,
+    /// A newer release wrote it.
+    NewerVersion "newer_version" ToolError Never,
+    /// The disk is full.
+    Full "full" ToolError May,
+    /// The store's file was deleted or replaced.
+    Replaced "replaced" ToolError Never,
+    /// The store is locked.
+    Locked "locked" ToolError May,
+    /// Reading or writing failed.
+    Io "io" ToolError May,
+}
+
+impl FailureKind {
+    /// Whether the cause usually passes, such as a time-out.
+    pub fn is_retryable(&self) -> bool {
+        self.again() == Again::Passes
+    }
+
+    /// Whether a further attempt ends the same way, or must not be made by itself: a budget that is used up stays used up,
+    /// and who was denied once is not asked again.
+    pub fn is_final(&self) -> bool {
+        self.again() == Again::Never
+    }
+}
+
+impl From<&str> for FailureKind {
+    fn from(word: &str) -> Self {
+        Self::known(word).unwrap_or_else(|| Self::Other(word.into()))
+    }
+}
+
+impl From<String> for FailureKind {
+    fn from(word: String) -> Self {
+        Self::from(word.as_str())
+    }
+}
+
+impl PartialEq<str> for FailureKind {
+    fn eq(&self, word: &str) -> bool {
+        self.as_str() == word
+    }
+}
+
+impl PartialEq<&str> for FailureKind {
+    fn eq(&self, word: &&str) -> bool {
+        self.as_str() == *word
+    }
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Serialize for FailureKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for FailureKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_stored_as_its_word_and_read_back() {
+        for kind in FailureKind::ALL.iter().cloned().chain([FailureKind::from("of_another_release")]) {
+            let json = serde_json::to_string(&kind).unwrap();
+            assert_eq!(json, format!("{:?}", kind.as_str()));
+            assert_eq!(serde_json::from_str::<FailureKind>(&json).unwrap(), kind);
+        }
+        assert!(matches!(FailureKind::from("of_another_release"), FailureKind::Other(_)));
+    }
+
+    #[test]
+    fn what_a_provider_calls_final_is_not_tried_again() {
+        let mut quota = Failure::new(FailureKind::RateLimited, "no quota is left");
+        assert!(quota.may_pass());
+        quota.retryable = false;
+        assert!(!quota.may_pass());
+        assert!(Failure::new("error", "it failed").may_pass());
+        assert!(!Failure::new("budget_exceeded", "no tokens are left").may_pass());
     }
 }

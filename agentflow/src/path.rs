@@ -1,5 +1,7 @@
-//! Where in a run a step is: a path of names, never a position in code.
+//! Where in a run a step is: a path of names, never a position in code. The one place that reads and writes its text.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,18 +11,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The path of a step, such as `model#2` or `judge_risk/tool#2.search_incidents`; empty for the run itself.
 ///
 /// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a third `tool#2.search[2]`.
-/// The text form is what is stored and shown; inside, the path is kept apart so that nothing is formatted before
-/// somebody looks.
+/// The items of a map and the rounds of a repetition are `node[0]`, `node[1]`. The text form is what is stored and shown;
+/// inside, the path is kept apart so that nothing is formatted before somebody looks.
+///
+/// In its order, what is below a path follows it, then its items with what is below them; nothing else is in between.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct StepPath {
+    /// The text of all segments but the step.
     prefix: Option<Arc<str>>,
     step: Step,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 enum Step {
+    /// The path ends with its prefix.
     #[default]
-    Run,
+    None,
     Model {
         turn: u32,
     },
@@ -31,10 +37,96 @@ enum Step {
     },
 }
 
+/// One part of a path, between two slashes of its text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PathSegment<'p> {
+    /// A node, an arm or a branch; an item of a map or a round of a repetition.
+    Name { name: &'p str, item: Option<u32> },
+    /// A model call of a turn.
+    Model { turn: u32 },
+    /// A tool call of a turn.
+    Tool { turn: u32, name: Cow<'p, str>, repeat: u32 },
+}
+
+/// How the segments of a model and of a tool call begin.
+const MODEL: &str = "model#";
+const TOOL: &str = "tool#";
+
+impl<'p> PathSegment<'p> {
+    /// Reads what is written. Every text is a segment: what no step would be written as is a name.
+    fn read(text: &'p str) -> Self {
+        Self::read_step(text).unwrap_or_else(|| match item_of(text) {
+            Some((name, item)) => Self::Name { name, item: Some(item) },
+            None => Self::Name { name: text, item: None },
+        })
+    }
+
+    fn read_step(text: &'p str) -> Option<Self> {
+        if let Some(turn) = text.strip_prefix(MODEL) {
+            return Some(Self::Model { turn: number(turn)? });
+        }
+        let (turn, written) = text.strip_prefix(TOOL)?.split_once('.')?;
+        let (name, repeat) = match item_of(written) {
+            // Only a name that ends like a repeat has a repeat of 0 behind it.
+            Some((name, 0)) if !name.ends_with(']') => return None,
+            Some((name, repeat)) => (name, repeat),
+            None if written.ends_with(']') => return None,
+            None => (written, 0),
+        };
+        Some(Self::Tool { turn: number(turn)?, name: unescaped(name)?, repeat })
+    }
+}
+
+/// What stands before `[N]`, and the number.
+fn item_of(text: &str) -> Option<(&str, u32)> {
+    let (name, item) = text.strip_suffix(']')?.rsplit_once('[')?;
+    Some((name, number(item)?))
+}
+
+/// A number as it is written here: digits, and no zero before others.
+fn number(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|digit| digit.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+/// A model may have asked for a tool that does not exist, by any name: a slash in it is no step.
+fn escaped(name: &str) -> Cow<'_, str> {
+    match name.contains(['/', '%']) {
+        true => name.replace('%', "%25").replace('/', "%2F").into(),
+        false => name.into(),
+    }
+}
+
+/// The name that is written so; `None` when none is.
+fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(text.into());
+    }
+    let name = text.replace("%2F", "/").replace("%25", "%");
+    (escaped(&name) == text).then(|| name.into())
+}
+
+impl fmt::Display for PathSegment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name { name, item: None } => f.write_str(name),
+            Self::Name { name, item: Some(item) } => write!(f, "{name}[{item}]"),
+            Self::Model { turn } => write!(f, "{MODEL}{turn}"),
+            Self::Tool { turn, name, repeat } => {
+                write!(f, "{TOOL}{turn}.{}", escaped(name))?;
+                match repeat {
+                    0 if !name.ends_with(']') => Ok(()),
+                    repeat => write!(f, "[{repeat}]"),
+                }
+            }
+        }
+    }
+}
+
 impl StepPath {
     /// The run itself.
     pub const fn root() -> Self {
-        Self { prefix: None, step: Step::Run }
+        Self { prefix: None, step: Step::None }
     }
 
     /// The model call of a turn, below this path.
@@ -47,18 +139,30 @@ impl StepPath {
         Self { prefix: self.as_prefix(), step: Step::Tool { turn, name: name.into(), repeat } }
     }
 
-    /// A step of a name below this path, such as a node of a workflow.
+    /// A step of a name below this path, such as a node of a workflow. A name with slashes is several steps. One that
+    /// would be read as a step without a turn is written with `%23` for its `#`.
     pub fn child(&self, name: &str) -> Self {
-        let prefix = match self.as_prefix() {
-            Some(prefix) => format!("{prefix}/{name}").into(),
-            None => name.into(),
+        if name.is_empty() {
+            return self.clone();
+        }
+        let text = match self.as_prefix() {
+            Some(prefix) => Cow::Owned(format!("{prefix}/{name}")),
+            None => Cow::Borrowed(name),
         };
-        Self { prefix: Some(prefix), step: Step::Run }
+        text.parse().unwrap_or_else(|_| {
+            let at = text.rfind('/').map_or(0, |at| at + 1);
+            Self { prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()), step: Step::None }
+        })
     }
 
-    /// A path of names alone, none of them `model#..` or `tool#..`.
+    /// An item of the node that is here.
+    pub(crate) fn with_item(&self, item: u32) -> Self {
+        Self { prefix: Some(format!("{self}[{item}]").into()), step: Step::None }
+    }
+
+    /// A path of names that are not checked yet.
     pub(crate) fn of_names(names: Arc<str>) -> Self {
-        Self { prefix: Some(names), step: Step::Run }
+        Self { prefix: Some(names), step: Step::None }
     }
 
     /// The path as text, when it is made of names alone.
@@ -66,82 +170,160 @@ impl StepPath {
         self.prefix.as_deref().unwrap_or_default()
     }
 
-    /// Whether this is `base` or below it.
+    /// The parts of the path, from the outermost.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = PathSegment<'_>> {
+        let step = match &self.step {
+            Step::None => None,
+            Step::Model { turn } => Some(PathSegment::Model { turn: *turn }),
+            Step::Tool { turn, name, repeat } => {
+                Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat })
+            }
+        };
+        self.prefix.as_deref().into_iter().flat_map(|prefix| prefix.split('/')).map(PathSegment::read).chain(step)
+    }
+
+    /// How many segments there are, an item counted as one more.
+    pub(crate) fn depth(&self) -> usize {
+        self.segments()
+            .map(|segment| if matches!(segment, PathSegment::Name { item: Some(_), .. }) { 2 } else { 1 })
+            .sum()
+    }
+
+    /// The last name with its item, as it is written; `None` when the path ends in a model or a tool call.
+    pub(crate) fn last_name(&self) -> Option<&str> {
+        match self.step {
+            Step::None => self.prefix.as_deref().map(|prefix| prefix.rsplit_once('/').map_or(prefix, |(_, last)| last)),
+            _ => None,
+        }
+    }
+
+    /// The node that this is an item of, and which item.
+    pub(crate) fn item(&self) -> Option<(Self, u32)> {
+        let (whole, item) = item_of(self.last_name()?)?;
+        let text = self.names();
+        // The name of the item is the end of the text.
+        let end = text.len() - self.last_name()?.len() + whole.len();
+        Some((Self { prefix: Some(text[..end].into()), step: Step::None }, item))
+    }
+
+    /// Whether this is `base` or below it. The items of a node are beside it.
     pub fn is_within(&self, base: &Self) -> bool {
         if base.is_root() || self == base {
             return true;
         }
         let Some(prefix) = self.prefix.as_deref() else { return false };
         match (&base.step, base.prefix.as_deref()) {
-            (Step::Run, Some(base)) => is_at_or_below(prefix, base),
-            (Step::Run, None) => true,
-            _ => is_at_or_below(prefix, &base.to_string()),
+            (Step::None, Some(base)) => {
+                prefix.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+            (Step::None, None) => true,
+            _ => {
+                let mut own = self.segments();
+                base.segments().all(|segment| own.next() == Some(segment))
+            }
         }
     }
 
-    /// Whether this is a node of a name, one of its items, or below either.
-    pub(crate) fn is_within_node(&self, node: &str) -> bool {
-        let rest = self.prefix.as_deref().and_then(|prefix| prefix.strip_prefix(node));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+    /// Whether this is `node`, one of its items, or below either.
+    pub(crate) fn belongs_to(&self, node: &Self) -> bool {
+        let mut own = self.segments();
+        let mut of = node.segments().peekable();
+        while let Some(part) = of.next() {
+            let Some(own) = own.next() else { return false };
+            let is_item = || match (&own, &part) {
+                (PathSegment::Name { name: own, .. }, PathSegment::Name { name, item: None }) => own == name,
+                _ => false,
+            };
+            if own != part && (of.peek().is_some() || !is_item()) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
-        self == base || (self.step != Step::Run && self.parent().as_ref() == Some(base))
+        self == base || (self.step != Step::None && self.parent().as_ref() == Some(base))
+    }
+
+    /// Whether the last segments of this are those of `tail`, and there are more before.
+    pub(crate) fn ends_below(&self, tail: &Self) -> bool {
+        let (own, tail): (Vec<_>, Vec<_>) = (self.segments().collect(), tail.segments().collect());
+        own.len() > tail.len() && own.ends_with(&tail)
     }
 
     fn as_prefix(&self) -> Option<Arc<str>> {
         match self.step {
-            Step::Run => self.prefix.clone(),
+            Step::None => self.prefix.clone(),
             _ => Some(self.to_string().into()),
         }
     }
 
     /// Whether this is the run itself.
     pub fn is_root(&self) -> bool {
-        self.prefix.is_none() && self.step == Step::Run
+        self.prefix.is_none() && self.step == Step::None
     }
 
     /// The path this is below of; `None` for the run itself.
     pub fn parent(&self) -> Option<Self> {
         let parent = match self.step {
-            Step::Run => self.prefix.as_deref()?.rsplit_once('/').map(|(parent, _)| parent),
-            _ => self.prefix.as_deref(),
+            Step::None => match self.prefix.as_deref()?.rsplit_once('/') {
+                Some((parent, _)) => parent.into(),
+                None => return Some(Self::root()),
+            },
+            _ => match &self.prefix {
+                Some(prefix) => Arc::clone(prefix),
+                None => return Some(Self::root()),
+            },
         };
-        // A prefix may end in a model or tool step: what is below a tool has the tool as its parent.
-        Some(parent.map_or_else(Self::root, |parent| {
-            parent.parse().unwrap_or_else(|_| Self { prefix: Some(parent.into()), step: Step::Run })
-        }))
+        Some(Self::read(parent))
+    }
+
+    /// What this is below of, the nearest first, to the run itself.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(self.parent(), Self::parent)
+    }
+
+    /// The path of a text of which nothing is refused.
+    fn read(text: Arc<str>) -> Self {
+        let (prefix, last) = match text.rsplit_once('/') {
+            Some((prefix, last)) => (Some(prefix), last),
+            None => (None, &*text),
+        };
+        let step = match PathSegment::read(last) {
+            PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::None },
+            PathSegment::Model { turn } => Step::Model { turn },
+            PathSegment::Tool { turn, name, repeat } => Step::Tool { turn, name: name.into(), repeat },
+        };
+        Self { prefix: prefix.map(Into::into), step }
     }
 }
 
-fn is_at_or_below(path: &str, base: &str) -> bool {
-    path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+impl Ord for StepPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // An end comes before a further segment, and a node before its items: so what is below a path follows it.
+        self.segments().cmp(other.segments())
+    }
+}
+
+impl PartialOrd for StepPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl fmt::Display for StepPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(prefix) = &self.prefix {
-            f.write_str(prefix)?;
-            if self.step != Step::Run {
-                f.write_str("/")?;
-            }
-        }
-        match &self.step {
-            Step::Run => Ok(()),
-            Step::Model { turn } => write!(f, "model#{turn}"),
+        let step = match &self.step {
+            Step::None => return f.write_str(self.names()),
+            Step::Model { turn } => PathSegment::Model { turn: *turn },
             Step::Tool { turn, name, repeat } => {
-                write!(f, "tool#{turn}.")?;
-                // A model may have asked for a tool that does not exist, by any name: a slash in it is no step.
-                match name.contains(['/', '%']) {
-                    true => f.write_str(&name.replace('%', "%25").replace('/', "%2F"))?,
-                    false => f.write_str(name)?,
-                }
-                match repeat {
-                    0 if !name.ends_with(']') => Ok(()),
-                    repeat => write!(f, "[{repeat}]"),
-                }
+                PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat }
             }
+        };
+        match &self.prefix {
+            Some(prefix) => write!(f, "{prefix}/{step}"),
+            None => step.fmt(f),
         }
     }
 }
@@ -164,27 +346,11 @@ impl FromStr for StepPath {
         if text.is_empty() {
             return Ok(Self::root());
         }
-        let wrong = || StepPathError(text.to_owned());
-        let (prefix, last) = match text.rsplit_once('/') {
-            Some((prefix, last)) => (Some(prefix), last),
-            None => (None, text),
-        };
-        if !last.starts_with("model#") && !last.starts_with("tool#") {
-            return Ok(Self { prefix: Some(text.into()), step: Step::Run });
+        let path = Self::read(text.into());
+        match path.last_name() {
+            Some(last) if last.starts_with(MODEL) || last.starts_with(TOOL) => Err(StepPathError(text.to_owned())),
+            _ => Ok(path),
         }
-        let prefix = prefix.map(Into::into);
-        let step = if let Some(turn) = last.strip_prefix("model#") {
-            Step::Model { turn: turn.parse().map_err(|_| wrong())? }
-        } else {
-            let (turn, name) = last["tool#".len()..].split_once('.').ok_or_else(wrong)?;
-            let (name, repeat) = match name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
-                Some((name, repeat)) => (name, repeat.parse().map_err(|_| wrong())?),
-                None => (name, 0),
-            };
-            let name = name.replace("%2F", "/").replace("%25", "%");
-            Step::Tool { turn: turn.parse().map_err(|_| wrong())?, name: name.into(), repeat }
-        };
-        Ok(Self { prefix, step })
     }
 }
 
@@ -202,6 +368,10 @@ impl<'de> Deserialize<'de> for StepPath {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::StepPath;
 
     #[test]
@@ -269,8 +439,96 @@ mod tests {
 
     #[test]
     fn what_is_no_path() {
-        for text in ["model#x", "tool#1", "tool#.a", "a/tool#x.b"] {
+        for text in ["model#x", "tool#1", "tool#.a", "a/tool#x.b", "model#02", "tool#1.a[0]", "tool#1.a%2f"] {
             assert!(text.parse::<StepPath>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn items_and_their_nodes() {
+        let path = |text: &str| text.parse::<StepPath>().unwrap();
+        assert_eq!(path("r/a[12]").item(), Some((path("r/a"), 12)));
+        assert_eq!(path("r/a").with_item(12), path("r/a[12]"));
+        for none in ["", "a", "a[x]", "a[01]", "a[1]/b", "tool#1.a[1]", "a/model#1"] {
+            assert_eq!(path(none).item(), None, "{none}");
+        }
+        assert_eq!(path("a/b[1]/model#2").depth(), 4);
+        let parents: Vec<_> = path("a/tool#1.x/b[1]").parents().map(|path| path.to_string()).collect();
+        assert_eq!(parents, ["a/tool#1.x", "a", ""]);
+        assert!(path("a/b/c").ends_below(&path("b/c")) && !path("b/c").ends_below(&path("b/c")));
+        assert!(!path("a/xb").ends_below(&path("b")));
+        for belongs in ["a/b", "a/b[3]", "a/b[3]/c", "a/b/c/model#1"] {
+            assert!(path(belongs).belongs_to(&path("a/b")), "{belongs}");
+        }
+        for not in ["a", "a/bc", "a[1]/b", "b", "a/c/b"] {
+            assert!(!path(not).belongs_to(&path("a/b")), "{not}");
+        }
+        assert!(!path("a[1]").belongs_to(&path("a[2]")) && path("a[1]/x").belongs_to(&path("a[1]")));
+    }
+
+    /// Steps added one by one, of names that are alike and some that nobody would choose.
+    fn paths() -> impl Strategy<Value = StepPath> {
+        let names = prop::sample::select(vec![
+            "a",
+            "ab",
+            "a-b",
+            "a[1]",
+            "a[10]",
+            "a[2]",
+            "a[01]",
+            "b",
+            "model#1",
+            "model#x",
+            "tool#1",
+            "tool#01.a",
+            "%2F",
+            "a/b",
+            "]",
+            "",
+            "x/model#",
+            "[0]",
+            "tool#1.a[0]",
+        ]);
+        let step = (0..3_u8, names, 0..3_u32, 0..3_u32);
+        prop::collection::vec(step, 0..4).prop_map(|steps| {
+            steps.into_iter().fold(StepPath::root(), |path, (what, name, turn, repeat)| match what {
+                0 => path.child(name),
+                1 => path.model(turn),
+                _ => path.tool(turn, name, repeat),
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_is_what_its_text_says(path in paths()) {
+            let text = path.to_string();
+            prop_assert_eq!(&text.parse::<StepPath>().unwrap(), &path);
+            let written: Vec<String> = path.segments().map(|segment| segment.to_string()).collect();
+            prop_assert_eq!(written.join("/"), text);
+        }
+
+        #[test]
+        fn below_is_a_partial_order(a in paths(), b in paths(), c in paths()) {
+            prop_assert!(a.is_within(&a) && a.is_within(&StepPath::root()));
+            prop_assert!(!(a.is_within(&b) && b.is_within(&a)) || a == b);
+            prop_assert!(!(a.is_within(&b) && b.is_within(&c)) || a.is_within(&c));
+            prop_assert!(!a.is_within(&b) || a.belongs_to(&b));
+            prop_assert_eq!(a.is_within(&b), a == b || a.parents().any(|above| above == b));
+        }
+
+        #[test]
+        fn what_is_below_a_path_follows_it(all in prop::collection::vec(paths(), 0..40), base in paths()) {
+            for (a, b) in all.iter().zip(all.iter().skip(1)) {
+                prop_assert_eq!(a == b, a.cmp(b).is_eq());
+            }
+            let all: BTreeSet<StepPath> = all.into_iter().collect();
+            let below = |path: &&StepPath| path.is_within(&base);
+            let scanned: Vec<_> = all.range(&base..).take_while(below).collect();
+            prop_assert_eq!(scanned, all.iter().filter(below).collect::<Vec<_>>());
+            let with_items = |path: &&StepPath| path.belongs_to(&base);
+            let scanned: Vec<_> = all.range(&base..).take_while(with_items).collect();
+            prop_assert_eq!(scanned, all.iter().filter(with_items).collect::<Vec<_>>());
         }
     }
 }

@@ -15,6 +15,11 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
         .map(|(_, name)| name)
 }
 
+/// What is added to a sentence about a name that does not exist: the nearest one, if there is one.
+pub(crate) fn did_you_mean(near: Option<impl fmt::Display>) -> String {
+    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
+}
+
 /// What to say about a tool's name that does not exist: the nearest one, or those that do, at most ten.
 pub(crate) fn name_hint<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     if let Some(near) = nearest(wrong, names.clone()) {

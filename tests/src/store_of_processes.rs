@@ -81,7 +81,7 @@ impl Default for ProcessStore {
 }
 
 #[async_trait]
-impl agentflow::StoreLayer for ProcessStore {
+impl agentflow::store::StoreLayer for ProcessStore {
     fn inner(&self) -> &dyn Store {
         &self.kept
     }

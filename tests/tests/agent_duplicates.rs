@@ -1,7 +1,7 @@
 //! Two agents of one name in one program: an error that names both places. A program of its own, since all
 //! tests of one program share its registered agents, and with them this error.
 
-use agentflow::Registry;
+use agentflow::Runtime;
 use agentflow::error::RegistryError;
 
 mod one {
@@ -19,7 +19,7 @@ mod other {
 #[test]
 fn two_agents_of_one_name_are_named_with_their_places() {
     let (first, second) = (one::same::definition().source(), other::another::definition().source());
-    let error = Registry::linked().unwrap_err();
+    let error = Runtime::default().agents().unwrap_err();
     assert!(matches!(error, RegistryError::DuplicateAgent { name: "same", .. }), "{error}");
     assert_eq!(
         error.to_string(),

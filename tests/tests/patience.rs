@@ -60,7 +60,7 @@ async fn durable(
     let outcome = handle.result().await;
     let events = handle.recorded();
     check_events(&events).unwrap();
-    let outcome = outcome.map(agentflow::run::RunResult::into_output).map_err(|error| error.kind().to_owned());
+    let outcome = outcome.map(agentflow::run::RunResult::into_output).map_err(|error| error.kind().as_str().to_owned());
     (outcome, events, began.elapsed())
 }
 
@@ -114,7 +114,7 @@ async fn what_cannot_help_is_not_retried() {
     // Without a store nothing waits unasked.
     let (model, calls) = failing(1, refused);
     let error = Agent::new(model).runtime(&test_runtime().build()).run("go").await.unwrap_err();
-    assert_eq!((error.kind(), calls.load(Ordering::SeqCst)), ("transport", 1));
+    assert_eq!((error.kind().as_str(), calls.load(Ordering::SeqCst)), ("transport", 1));
     for error in [
         || ModelError::new(ModelErrorKind::Auth, "x"),
         || ModelError::new(ModelErrorKind::BadRequest, "x"),

@@ -47,9 +47,11 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
                     &__AGENTFLOW_AGENT
                 }
             }
-            #private::inventory::submit! { #private::LinkedAgent(<#ident>::definition) }
             #private::inventory::submit! {
-                #private::Callee { function: || #private::function_id(&#ident), kind: #private::CalleeKind::Agent }
+                #private::Linked {
+                    function: || #private::function_id(&#ident),
+                    item: || #private::Box::new(<#ident>::definition()),
+                }
             }
             #known_model
         };

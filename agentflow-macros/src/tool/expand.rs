@@ -53,11 +53,10 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                     &__AGENTFLOW_TOOL
                 }
             }
-            #private::inventory::submit! { #private::Linked(#private::linked::<#ident>) }
             #private::inventory::submit! {
-                #private::Callee {
+                #private::Linked {
                     function: || #private::function_id(&#ident),
-                    kind: #private::CalleeKind::Tool(#private::linked::<#ident>),
+                    item: || #private::Box::new(#private::linked::<#ident>()),
                 }
             }
         };

@@ -102,12 +102,12 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 }
             }
             #private::inventory::submit! {
-                #private::LinkedWorkflow::new(
-                    #name, (#private::file!(), #private::line!()), #itself::GRAPH
-                )
-            }
-            #private::inventory::submit! {
-                #private::Callee { function: || #private::function_id(&#ident), kind: #private::CalleeKind::Workflow }
+                #private::Linked {
+                    function: || #private::function_id(&#ident),
+                    item: || #private::Box::new(#private::LinkedWorkflow::new(
+                        #name, (#private::file!(), #private::line!()), #itself::GRAPH
+                    )),
+                }
             }
         };
     }

@@ -103,7 +103,7 @@ impl fmt::Debug for CrashStore {
 
 // A process that has ended changes nothing any more. It may read: what it does next would have to be written first.
 #[async_trait]
-impl agentflow::StoreLayer for CrashStore {
+impl agentflow::store::StoreLayer for CrashStore {
     fn inner(&self) -> &dyn Store {
         &self.kept
     }

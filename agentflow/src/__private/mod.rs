@@ -25,7 +25,8 @@ pub use self::agent::*;
 pub use self::tool::*;
 pub use self::workflow::*;
 pub use crate::context::Context;
+pub use crate::linked::{Linked, function_id};
 /// For the lines of agentflow-testing.
 pub use crate::text::OneLine;
 pub use crate::tool::probe::{Probe, Probed};
-pub use crate::tool::{Effects, Linked, Param, ToolFuture};
+pub use crate::tool::{Effects, Param, ToolFuture};

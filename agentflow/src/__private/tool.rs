@@ -11,6 +11,7 @@ use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
     ToolParam, ToolParams, ToolPolicy, ToolRef, parameters_schema,
 };
+use crate::tuples::all_the_tuples;
 
 /// A `#[tool]` as a constant; its definition is made when it is first asked for.
 pub struct LinkedTool {
@@ -139,7 +140,7 @@ pub struct Body {
 
 /// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its place.
 macro_rules! tool_fn {
-    ($ToolFn:ident $($T:ident)*) => {
+    ($ToolFn:ident $length:literal $($T:ident $at:tt)*) => {
         pub trait $ToolFn: Sized + 'static {
             $(type $T: ToolParam;)*
 
@@ -157,23 +158,10 @@ macro_rules! tool_fn {
     };
 }
 
-tool_fn!(ToolFn0);
-tool_fn!(ToolFn1 A);
-tool_fn!(ToolFn2 A B);
-tool_fn!(ToolFn3 A B C);
-tool_fn!(ToolFn4 A B C D);
-tool_fn!(ToolFn5 A B C D E);
-tool_fn!(ToolFn6 A B C D E F);
-tool_fn!(ToolFn7 A B C D E F G);
-tool_fn!(ToolFn8 A B C D E F G H);
-tool_fn!(ToolFn9 A B C D E F G H I);
-tool_fn!(ToolFn10 A B C D E F G H I J);
-tool_fn!(ToolFn11 A B C D E F G H I J K);
-tool_fn!(ToolFn12 A B C D E F G H I J K L);
-tool_fn!(ToolFn13 A B C D E F G H I J K L M);
-tool_fn!(ToolFn14 A B C D E F G H I J K L M N);
-tool_fn!(ToolFn15 A B C D E F G H I J K L M N O);
-tool_fn!(ToolFn16 A B C D E F G H I J K L M N O P);
+all_the_tuples!(tool_fn, [
+    ToolFn0 ToolFn1 ToolFn2 ToolFn3 ToolFn4 ToolFn5 ToolFn6 ToolFn7 ToolFn8 ToolFn9 ToolFn10 ToolFn11 ToolFn12 ToolFn13
+    ToolFn14 ToolFn15 ToolFn16
+]);
 
 /// The function behind `#[tool(default = ..)]`, with its type.
 pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {

@@ -1,7 +1,6 @@
 //! What the expansion of `#[workflow]` names.
 
 pub use crate::run::Approval;
-pub use crate::workflow::callee::{Callee, CalleeKind, function_id};
 pub use crate::workflow::expansion::{
     LinkedWorkflow, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
     WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,

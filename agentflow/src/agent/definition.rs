@@ -9,6 +9,7 @@ use super::call::AgentOptions;
 use super::limits::Limits;
 use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
+use crate::linked;
 use crate::model::{ModelSettings, ModelSource};
 use crate::tool::{SourceLocation, ToolRef};
 
@@ -133,27 +134,12 @@ impl AgentModels {
     }
 }
 
-/// One `#[agent]` of the program; collected when it is linked.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct LinkedAgent(pub fn() -> &'static AgentDefinition);
-
-inventory::collect!(LinkedAgent);
-
 /// The `#[agent]`s that are linked into the program, by name.
 pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static AgentDefinition>, RegistryError> {
-    let mut all: Vec<_> = inventory::iter::<LinkedAgent>.into_iter().map(|linked| (linked.0)()).collect();
-    // As for the tools: link order is not stable.
-    all.sort_by_key(|agent| (agent.name(), agent.source().file, agent.source().line));
-    let mut agents = BTreeMap::new();
-    for agent in all {
-        if let Some(first) = agents.insert(agent.name(), agent) {
-            return Err(RegistryError::DuplicateAgent {
-                name: agent.name(),
-                first: AgentDefinition::source(first),
-                second: agent.source(),
-            });
-        }
-    }
-    Ok(agents)
+    let place = |agent: &&'static AgentDefinition| (agent.name, agent.file, agent.line);
+    linked::by_name(place, |agent| agent.name).map_err(|(first, second)| RegistryError::DuplicateAgent {
+        name: first.name,
+        first: first.source(),
+        second: second.source(),
+    })
 }

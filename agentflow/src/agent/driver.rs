@@ -4,52 +4,93 @@
 //! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
 //! committed by then. Nothing here decides what comes next; that is the machine's.
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
-use tracing::Instrument;
+use futures_util::FutureExt;
+use tracing::{Instrument, Span};
 
 use super::deadline::within;
+use super::hooks::{Hooks, hooks_of};
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
 use super::request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, ModelDelta, RunBody, RunCompleted, RunStarted, RunTerms};
-use crate::message::{Message, Part, ToolCall, ToolStatus};
-use crate::middleware::Middleware;
-use crate::model::{BoxFuture, Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};
+use crate::message::ToolStatus;
+use crate::model::{BoxFuture, ModelError, ModelErrorKind};
 use crate::path::StepPath;
-use crate::run::{Events, RunEnd, RunShared};
+use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
-///
-/// It is a run of its own, or a step of another run: then it records below that step, in that run's journal.
 pub(super) struct Run {
+    pub(super) segment: Segment<OfAgent>,
     pub(super) plan: Arc<Plan>,
-    pub(super) shared: Arc<RunShared>,
-    /// Where it records; the root for a run of its own.
-    pub(super) base: StepPath,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
     timeout: Duration,
     /// How much of the time limit is used up, by earlier processes.
     spent: Duration,
-    open: bool,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
-    /// What stands around the agent, the outermost first.
-    pub(super) hooks: Option<Hooks>,
+    pub(super) hooks: Hooks,
 }
 
-pub(super) type Hooks = Arc<[Arc<dyn Middleware>]>;
+/// The records in which an agent begins and ends.
+pub(super) enum OfAgent {}
+
+impl SegmentKind for OfAgent {
+    type Started = AgentStarted;
+    type Completed = Arc<AgentCompleted>;
+
+    fn body(started: AgentStarted) -> RunBody {
+        RunBody::Agent(started)
+    }
+
+    fn run_completed(completed: Arc<AgentCompleted>) -> RunCompleted {
+        RunCompleted::Agent(completed)
+    }
+
+    fn started(started: AgentStarted) -> EventKind {
+        EventKind::AgentStarted(Arc::new(started))
+    }
+
+    fn completed(completed: Arc<AgentCompleted>) -> EventKind {
+        EventKind::AgentCompleted(completed)
+    }
+
+    fn failed(error: Arc<Failure>) -> EventKind {
+        EventKind::AgentFailed { error }
+    }
+}
+
+impl InSegment for Run {
+    type Kind = OfAgent;
+
+    fn segment(&mut self) -> &mut Segment<OfAgent> {
+        &mut self.segment
+    }
+
+    fn name(&self) -> &str {
+        &self.plan.name
+    }
+
+    fn record_own(&mut self, kind: EventKind) {
+        self.record(self.segment.base.clone(), kind);
+    }
+
+    fn close_steps_cancelled(&mut self, _: &Arc<str>) {
+        self.record_start();
+        self.close_steps("the run was cancelled");
+    }
+}
 
 impl Run {
     /// A run of its own.
@@ -84,8 +125,10 @@ impl Run {
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
         let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
-        let recorded = if shared.log.is_restored() { shared.log.records_below(&base) } else { Vec::new() };
-        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| *path == base));
+        let segment = Segment::new(shared, base);
+        let (shared, base) = (&segment.shared, &segment.base);
+        let recorded = segment.recorded();
+        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
         let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
         let mut limits = plan.limits.clone();
@@ -97,28 +140,16 @@ impl Run {
         };
         let timeout = limits.timeout;
         let spent = match began {
-            Some(_) => shared.log.time_spent(&base, shared.now()),
+            Some(_) => shared.log.time_spent(base, shared.now()),
             None => Duration::ZERO,
         };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
         let machine = AgentMachine::new(base.clone(), limits, output);
-        if base.is_root() {
+        if segment.is_run() {
             shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
         }
-        let hooks = super::hooked::hooks_of(plan, &shared);
-        let hooked = hooks.is_some();
-        let mut run = Self {
-            plan: Arc::clone(plan),
-            shared,
-            base,
-            scopes,
-            machine,
-            timeout,
-            spent,
-            open: true,
-            pending: None,
-            hooks,
-        };
+        let hooks = hooks_of(plan, shared);
+        let mut run = Self { segment, plan: Arc::clone(plan), scopes, machine, timeout, spent, pending: None, hooks };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
@@ -128,8 +159,8 @@ impl Run {
             }
             return run;
         }
-        if run.base.is_root() {
-            run.shared.host.remember(&run.shared);
+        if run.segment.is_run() {
+            run.segment.shared.host.remember(&run.segment.shared);
         }
         let input = match &plan.instructions {
             Some(instructions) => conversation.without_leading(instructions),
@@ -138,7 +169,7 @@ impl Run {
         let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         started.terms = terms;
         run.pending = Some(Box::new(started));
-        if !hooked {
+        if run.hooks.is_empty() {
             run.record_start();
         }
         run
@@ -147,15 +178,12 @@ impl Run {
     /// Records that the agent begins, unless that is recorded already.
     pub(super) fn record_start(&mut self) {
         let Some(started) = self.pending.take() else { return };
-        let kind = match self.base.is_root() {
-            true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Agent(*started)))),
-            false => EventKind::AgentStarted(Arc::new(*started)),
-        };
-        self.record(self.base.clone(), kind);
+        let kind = self.segment.begins(*started);
+        self.record_own(kind);
     }
 
     pub(super) fn shared(&self) -> Arc<RunShared> {
-        Arc::clone(&self.shared)
+        Arc::clone(&self.segment.shared)
     }
 
     pub(super) fn events(&self) -> Events {
@@ -164,33 +192,16 @@ impl Run {
 
     /// Runs to the end, whatever it is.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
-        let span = telemetry::agent_span(&self.plan.name, &self.shared.id, self.plan.model.info());
-        let shared = self.shared();
+        let span = telemetry::agent_span(&self.plan.name, &self.segment.shared.id, self.plan.model.info());
         let limit = self.timeout;
-        let left = limit.saturating_sub(self.spent);
-        let is_step = !self.base.is_root();
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
-            let ended = {
-                let driven = async {
-                    match is_step {
-                        true => within(&shared, left, Box::pin(self.drive())).await,
-                        false => tokio::time::timeout(left, self.drive()).await.ok(),
-                    }
-                };
-                let driven = async {
-                    tokio::select! {
-                        biased;
-                        () = shared.cancellation.cancelled() => None,
-                        ended = driven.instrument(span.clone()) => Some(ended),
-                    }
-                };
-                // A tool can panic as it is dropped.
-                AssertUnwindSafe(driven).catch_unwind().await
-            };
+            // A tool can panic as it is dropped.
+            let ended = AssertUnwindSafe(self.drive_within_limit(&span)).catch_unwind().await;
             let ended = ended.unwrap_or_else(|panic| {
                 let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
-                (!shared.cancellation.is_cancelled()).then_some(Some(Err(Error::Lost { reason })))
+                let cancelled = self.segment.shared.cancellation.is_cancelled();
+                (!cancelled).then_some(Some(Err(Error::Lost { reason })))
             });
             let result = match ended {
                 Some(Some(result)) => result,
@@ -199,50 +210,57 @@ impl Run {
                     Err(Error::Timeout { limit })
                 }
                 None => {
-                    let reason = self.shared.cancel_reason();
-                    self.close_cancelled(&reason);
+                    let reason = self.segment.shared.cancel_reason();
+                    self.record_cancelled(&reason);
                     Err(Error::Cancelled { reason })
                 }
             };
             let ended = self.end(result).await;
-            if self.hooks.is_some() {
-                Box::pin(self.after_run(&ended)).await;
+            if let Some(around) = self.around_run() {
+                Box::pin(around.after(ended.as_ref().map(drop))).await;
             }
             telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
             ended
         }
     }
 
+    /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit is
+    /// reached before.
+    async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
+        let shared = self.shared();
+        let left = self.timeout.saturating_sub(self.spent);
+        let is_run = self.segment.is_run();
+        // Pinned where it is made: a future that is moved into another one has room in both.
+        let driven = pin!(
+            async {
+                match is_run {
+                    true => tokio::time::timeout(left, self.drive()).await.ok(),
+                    false => within(&shared, left, Box::pin(self.drive())).await,
+                }
+            }
+            .instrument(span.clone())
+        );
+        unless_cancelled(&shared, driven).await
+    }
+
     /// Records a failure, and sees to it that the end is kept.
     async fn end(&mut self, result: Result<RunEnd>) -> Result<RunEnd> {
-        if let Err(error) = &result
-            && self.open
-            && !matches!(error, Error::Store(_))
-        {
-            self.close_steps("the run failed");
-            if self.base.is_root() {
-                telemetry::log_failed_run(&self.shared, &self.plan.name, error);
+        match &result {
+            // The journal ends where the store failed.
+            Ok(_) | Err(Error::Store(_)) => self.segment.settle(),
+            Err(error) if self.segment.is_open() => {
+                self.close_steps("the run failed");
+                self.record_failed(error);
             }
-            let error = Arc::new(Failure::from(error));
-            self.record(
-                self.base.clone(),
-                match self.base.is_root() {
-                    true => EventKind::RunFailed { error },
-                    false => EventKind::AgentFailed { error },
-                },
-            );
+            Err(_) => {}
         }
-        self.open = false;
-        self.commit().await?;
-        if self.base.is_root() {
-            self.shared.log.release().await?;
-        }
+        self.segment.keep().await?;
         result
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
-        if self.hooks.is_some()
+        if !self.hooks.is_empty()
             && let Some(ended) = Box::pin(self.before_agent()).await?
         {
             return Ok(ended);
@@ -251,29 +269,22 @@ impl Run {
             // A model and tools that are always ready leave room for a cancellation and the time limit.
             tokio::task::coop::consume_budget().await;
             let command = self.machine.command();
-            if self.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
+            if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
                 self.commit().await?;
-                self.shared.until_held(false).await;
+                self.segment.shared.until_held(false).await;
             }
             match command {
-                // What hooks need is boxed, so that a run without any does not hold the room of it.
-                Command::CallModel { path } if self.hooks.is_some() => {
-                    model_error = Box::pin(self.call_model_hooked(&path)).await?.err();
-                }
-                Command::CallTools(tools) if self.hooks.is_some() => {
-                    Box::pin(self.call_tools_hooked(tools)).await?;
-                }
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
                 Command::CallTools(tools) => self.call_tools(tools).await?,
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem });
                 }
-                Command::EndStep { step } => self.record(self.base.clone(), EventKind::RunStep { step }),
+                Command::EndStep { step } => self.record_own(EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
-                    let completed = match &self.hooks {
-                        None => completed,
-                        Some(hooks) => Box::pin(self.after_agent(hooks.len(), completed)).await?,
+                    let completed = match self.hooks.len() {
+                        0 => completed,
+                        hooks => Box::pin(self.after_agent(hooks, completed)).await?,
                     };
                     return Ok(self.completed(completed));
                 }
@@ -282,7 +293,7 @@ impl Run {
                 }
                 Command::Finish(Outcome::Failed(error)) => return Err(error),
                 Command::Finish(Outcome::Ended(ended)) => {
-                    self.open = false;
+                    self.segment.settle();
                     return match ended {
                         Some(Ok(completed)) => Ok(self.run_end(completed)),
                         Some(Err(failure)) => Err(Error::Recorded(failure)),
@@ -295,16 +306,11 @@ impl Run {
 
     /// Records the answer.
     pub(super) fn completed(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
-        let kind = match self.base.is_root() {
-            true => EventKind::RunCompleted(Arc::new(RunCompleted::Agent(Arc::clone(&completed)))),
-            false => EventKind::AgentCompleted(Arc::clone(&completed)),
-        };
-        self.record(self.base.clone(), kind);
+        self.record_completed(Arc::clone(&completed));
         self.run_end(completed)
     }
 
-    fn run_end(&mut self, completed: Arc<AgentCompleted>) -> RunEnd {
-        self.open = false;
+    fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
         RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
     }
 
@@ -313,105 +319,11 @@ impl Run {
             self.record_start();
         }
         self.machine.apply(&path, &kind);
-        self.shared.record(path, kind);
+        self.segment.shared.record(path, kind);
     }
 
     pub(super) async fn commit(&self) -> Result<()> {
-        Ok(self.shared.log.commit().await?)
-    }
-
-    /// One model call with all its attempts; the outcome of each is recorded.
-    async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
-        loop {
-            self.check_calls()?;
-            let ModelInfo { provider, model } = self.plan.model.info().clone();
-            self.record(path.clone(), EventKind::ModelStarted { provider, model });
-            self.commit().await?;
-            let request = self.model_request();
-            let error = match self.ask_model(path, &self.plan.model, request).await {
-                Ok(response) => {
-                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
-                    return Ok(Ok(()));
-                }
-                Err(error) => error,
-            };
-            let Some(after) = self.patience(&error) else {
-                self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
-                return Ok(Err(error.into()));
-            };
-            // Boxed, so that a run that waits for its model does not hold the room of another wait.
-            if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
-                return Ok(Ok(()));
-            }
-        }
-    }
-
-    /// Whether spans hold contents. They do not where something is taken out of events.
-    pub(super) fn traces_content(&self) -> bool {
-        self.plan.host.trace_content && self.shared.host.redactor.is_none()
-    }
-
-    /// Whether the run as a whole may make another model call. One that a crash cut short is not another one.
-    pub(super) fn check_calls(&self) -> Result<()> {
-        let calls = self.shared.max_llm_calls.load(Ordering::Relaxed);
-        match !self.machine.is_calling() && self.shared.log.model_calls() >= calls {
-            true => Err(Error::LlmCallLimit { calls }),
-            false => Ok(()),
-        }
-    }
-
-    pub(super) fn model_request(&self) -> ModelRequest {
-        ModelRequest {
-            messages: self.machine.request().clone(),
-            tools: self.plan.manifest.clone(),
-            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
-            settings: Arc::clone(&self.plan.settings),
-            stream: self.shared.log.wants_deltas(),
-            retried_by_caller: self.is_patient(),
-        }
-    }
-
-    /// Asks a model, in a span of its own.
-    pub(super) async fn ask_model(
-        &self,
-        path: &StepPath,
-        model: &Arc<dyn Model>,
-        request: ModelRequest,
-    ) -> Result<ModelResponse, ModelError> {
-        let content = self.traces_content();
-        let span = telemetry::chat_span(model.info(), &self.shared.id, &request, content);
-        let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
-        telemetry::record_chat(&span, outcome.as_ref(), content);
-        outcome
-    }
-
-    async fn read_model(
-        &self,
-        path: &StepPath,
-        model: &Arc<dyn Model>,
-        request: ModelRequest,
-    ) -> Result<ModelResponse, ModelError> {
-        let log = &self.shared.log;
-        let mut asked = request.stream.then(|| self.shared.now());
-        // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
-        // pushing to it copies nothing.
-        let mut stream = model.stream(request);
-        while let Some(event) = stream.next().await {
-            if let Some(asked) = asked.take() {
-                telemetry::record_first_piece(self.shared.now().since(asked));
-            }
-            let delta = match event? {
-                ModelEvent::Completed(response) => {
-                    return Ok(with_call_ids(*response, self.machine.turn()));
-                }
-                _ if !log.wants_deltas() => continue,
-                ModelEvent::Text(text) => ModelDelta::Text(text),
-                ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
-                ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
-            };
-            log.delta(self.shared.now(), path, delta);
-        }
-        Err(ModelError::truncated())
+        Ok(self.segment.shared.log.commit().await?)
     }
 
     /// Gives every step that was going on its end.
@@ -425,71 +337,21 @@ impl Run {
                 OpenStep::Tool { path, call } => {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
-                    self.shared.close_below(&path, reason);
+                    self.segment.shared.close_below(&path, reason);
                     self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
                 }
             }
-        }
-    }
-
-    fn close_cancelled(&mut self, reason: &Arc<str>) {
-        if self.open {
-            self.record_start();
-            self.close_steps("the run was cancelled");
-            self.record(
-                self.base.clone(),
-                match self.base.is_root() {
-                    true => EventKind::RunCancelled { reason: Arc::clone(reason) },
-                    false => {
-                        let error = Error::Cancelled { reason: Arc::clone(reason) };
-                        EventKind::AgentFailed { error: Arc::new(Failure::from(&error)) }
-                    }
-                },
-            );
-            self.open = false;
         }
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.open && self.base.is_root() {
-            // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
-            self.shared.cancel("the run's future was dropped");
-        }
-        if self.open {
-            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
-                true => self.shared.cancel_reason(),
-                false => "the step was dropped".into(),
-            };
-            self.close_cancelled(&reason);
-        }
-        if self.base.is_root() {
-            self.shared.close();
-        }
+        self.dropped();
     }
 }
 
 fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
     let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     RunTerms { max_steps, timeout_ms, scopes }
-}
-
-/// An answer whose tool calls all have an id and none has another's: results are told apart by it.
-pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let mut ids = HashSet::new();
-    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
-    if unique {
-        return response;
-    }
-    let mut calls = 0;
-    let parts = response.message.parts().iter().map(|part| match part {
-        Part::ToolCall(call) => {
-            calls += 1;
-            Part::ToolCall(Arc::new(ToolCall { id: format!("call_{turn}_{calls}"), ..ToolCall::clone(call) }))
-        }
-        other => other.clone(),
-    });
-    let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
-    ModelResponse { message: Arc::new(message), ..response }
 }

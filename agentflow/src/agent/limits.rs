@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Bounds of one run; each has a default and its own error.
 ///
 /// ```
-/// use agentflow::Limits;
+/// use agentflow::agent::Limits;
 ///
 /// let limits = Limits::default().max_steps(5);
 /// assert_eq!(limits.max_steps, 5);
@@ -20,7 +20,7 @@ pub struct Limits {
     pub max_steps: u32,
     /// The most model calls of the agent; of a run of its own, also of everything that the run starts. Calls that failed
     /// and calls that a crash cut short count, answers of middleware do not. Default 500. For a run of a workflow see
-    /// [`RuntimeBuilder::max_llm_calls`](crate::RuntimeBuilder::max_llm_calls).
+    /// [`RuntimeBuilder::max_llm_calls`](crate::runtime::RuntimeBuilder::max_llm_calls).
     pub max_llm_calls: u32,
     /// The longest the run may take. Default one hour.
     pub timeout: Duration,

@@ -9,9 +9,10 @@ mod callbacks;
 mod deadline;
 pub(crate) mod definition;
 mod driver;
-mod hooked;
+mod hooks;
 mod limits;
 mod machine;
+mod model_call;
 mod output;
 mod patience;
 mod plan;
@@ -47,7 +48,8 @@ use crate::tool::ToolRef;
 ///
 /// ```
 /// use agentflow::prelude::*;
-/// use agentflow::{Model, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+/// use agentflow::Model;
+/// use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 ///
 /// /// A stand-in that says back what it was told; `agentflow-testing` has a scripted one.
 /// struct Echo(ModelInfo);
@@ -135,7 +137,7 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
-    /// [`Registry`](crate::Registry), or [`FnTool`](crate::FnTool)s.
+    /// [`Registry`](crate::Registry), or [`FnTool`](crate::tool::FnTool)s.
     pub fn tools<T: Into<ToolRef>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.changed(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
     }

@@ -23,8 +23,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 impl Run {
     /// Whether the run retries failed calls by itself: it is durable, and no middleware decides about that.
     pub(super) fn is_patient(&self) -> bool {
-        let hooks = self.hooks.as_deref().unwrap_or_default();
-        self.shared.log.is_durable() && !hooks.iter().any(|hook| hook.retries_model_calls())
+        self.segment.shared.log.is_durable() && !self.hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
     /// How long the run waits before it retries a failed call; `None` when it does not.
@@ -61,9 +60,9 @@ impl Run {
 
     /// Why the model call failed, read from the journal: a process ended between the failure and the end of the run.
     pub(super) fn recorded_failure(&self) -> Error {
-        let recorded = self.shared.log.records_below(&self.base);
+        let recorded = self.segment.shared.log.records_below(&self.segment.base);
         let failed = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
-            EventKind::ModelFailed { error } if path.is_step_of(&self.base) => Some(error),
+            EventKind::ModelFailed { error } if path.is_step_of(&self.segment.base) => Some(error),
             _ => None,
         });
         failed.map_or_else(|| ModelError::truncated().into(), Error::Recorded)

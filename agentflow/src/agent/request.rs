@@ -10,7 +10,7 @@ use crate::run::{RunHandle, RunResult};
 /// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
 ///
 /// ```
-/// use agentflow::RunRequest;
+/// use agentflow::agent::RunRequest;
 ///
 /// let request = RunRequest::new("What is 2 + 3?").max_steps(3);
 /// # let _ = request;

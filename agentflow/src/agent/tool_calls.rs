@@ -1,4 +1,5 @@
-//! The tool calls of a turn: begun within the limit of calls at once, each recorded before it begins and when it ends.
+//! The tool calls of a turn: begun within the limit of calls at once, each recorded before it begins and when it ends, with
+//! the hooks of middleware around it.
 //!
 //! What a tool's policy says is kept by `tool/invoke.rs`, not here.
 
@@ -6,16 +7,19 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
 
 use super::driver::Run;
+use super::hooks::Hooks;
 use super::machine::{PendingTool, Refused, closed};
 use super::plan::Plan;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::event::EventKind;
+use crate::event::{ANSWER_TOOL, EventKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::middleware::{Flow, ToolStep};
+use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
@@ -23,41 +27,70 @@ use crate::text::panic_text;
 use crate::tool::{Effects, invoke, not_found};
 
 impl Run {
-    /// The tool calls of a turn, at most so many at once as the limit says.
+    /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.plan.limits.max_parallel_tools.max(1);
         let mut waiting = tools.into_iter();
-        if waiting.len() == 1 {
-            for tool in waiting {
-                if let Some(call) = self.start_tool(tool) {
-                    // Boxed, so that a run that waits for its model does not hold the room of a tool call.
-                    let ended = Box::pin(call.run()).await?;
-                    self.end_tool(ended)?;
-                }
-            }
-            return Ok(());
-        }
-        let mut running = FuturesUnordered::new();
+        let mut running = Running::default();
         let mut pace = Pace::default();
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
                 pace.next().await;
-                if let Some(call) = self.start_tool(tool) {
-                    running.push(call.run());
+                if self.has_hooks_around(&tool) {
+                    running.push(Box::pin(before_tool(Arc::clone(&self.hooks), self.tool_step(tool))));
+                } else if let Some(call) = self.start_tool(tool) {
+                    running.push(Box::pin(call.run().map_ok(Stage::Ended)));
                 }
             }
-            match running.next().await {
-                Some(ended) => self.end_tool(ended?)?,
+            match running.next().await.transpose()? {
+                Some(Stage::Ready(ready)) => {
+                    if let Some(call) = self.start_hooked(ready) {
+                        running.push(call);
+                    }
+                }
+                Some(Stage::Ended(ended)) => self.end_tool(ended)?,
                 None if waiting.len() == 0 => return Ok(()),
                 None => {}
             }
         }
     }
 
+    /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer.
+    fn has_hooks_around(&self, tool: &PendingTool) -> bool {
+        let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
+        !self.hooks.is_empty() && tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers())
+    }
+
+    fn tool_step(&self, tool: PendingTool) -> ToolStep {
+        let definition = self.plan.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
+        ToolStep {
+            arguments: tool.call.arguments.clone(),
+            definition,
+            agent: Arc::clone(&self.plan.name),
+            cx: self.step_context(&tool.path),
+            call: tool.call,
+        }
+    }
+
+    /// Records that a call begins which the hooks before it have seen, and gives it with the hooks after it.
+    fn start_hooked(&mut self, Ready { step, depth, answer }: Ready) -> Option<Call> {
+        let path = step.cx.path().clone();
+        // With the arguments that hooks have given it.
+        let call = Arc::new(ToolCall { arguments: step.arguments.clone(), ..ToolCall::clone(&step.call) });
+        let called = match answer {
+            Some((result, by)) => {
+                self.record(path.clone(), EventKind::ToolStarted { call, effects: Effects::None, idempotent: true });
+                Called::Answered(ToolEnded::answered(path, result, by))
+            }
+            None => Called::Runs(self.start_tool(PendingTool { path, call, refused: None })?),
+        };
+        Some(Box::pin(after_tool(Arc::clone(&self.hooks), depth, step, called)))
+    }
+
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
-    pub(super) fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
+    fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
         if let Some(result) = tool.refusal() {
             if tool.refused != Some(Refused::Interrupted) {
                 let call = Arc::clone(&tool.call);
@@ -65,7 +98,7 @@ impl Run {
                 self.record(tool.path.clone(), started);
             }
             let result = Arc::new(result);
-            self.shared.close_below(&tool.path, "the tool was interrupted");
+            self.segment.shared.close_below(&tool.path, "the tool was interrupted");
             self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None });
             return None;
         }
@@ -89,26 +122,116 @@ impl Run {
     ///
     /// # Errors
     /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
-    pub(super) fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
+    fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
         let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
-        self.shared.close_below(&path, "the tool has ended");
+        self.segment.shared.close_below(&path, "the tool has ended");
         let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
             _ => EventKind::ToolFailed { result, duration_ms, answered_by },
         };
         self.record(path, kind);
-        if too_deep { Err(Error::NestingLimit { depth: self.shared.host.max_nesting }) } else { Ok(()) }
+        if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }
     }
+}
+
+/// What a turn waits for: a call, or the hooks before it.
+type Call = BoxFuture<'static, Result<Stage>>;
+
+/// The calls of a turn that are running. Most turns have one, and one needs no set.
+#[derive(Default)]
+struct Running {
+    only: Option<Call>,
+    /// All of them, once there was a second one.
+    many: Option<FuturesUnordered<Call>>,
+}
+
+impl Running {
+    fn len(&self) -> usize {
+        self.many.as_ref().map_or(usize::from(self.only.is_some()), FuturesUnordered::len)
+    }
+
+    fn push(&mut self, call: Call) {
+        match (&mut self.many, self.only.take()) {
+            (Some(many), _) => many.push(call),
+            (None, None) => self.only = Some(call),
+            (None, Some(first)) => self.many = Some([first, call].into_iter().collect()),
+        }
+    }
+
+    /// What happens next in one of them; `None` when there is none.
+    async fn next(&mut self) -> Option<Result<Stage>> {
+        if let Some(many) = &mut self.many {
+            return many.next().await;
+        }
+        let stage = self.only.as_mut()?.await;
+        self.only = None;
+        Some(stage)
+    }
+}
+
+/// How far a tool call has come.
+enum Stage {
+    Ready(Ready),
+    Ended(ToolEnded),
+}
+
+/// A call that the hooks before it have seen.
+struct Ready {
+    step: ToolStep,
+    /// How many layers see the outcome on its way out.
+    depth: usize,
+    /// The result, when a hook gave it, and the name of that hook.
+    answer: Option<(ToolResult, Arc<str>)>,
+}
+
+enum Called {
+    Runs(ToolRun),
+    Answered(ToolEnded),
+}
+
+/// The hooks on the way in, up to the first that has a result.
+async fn before_tool(hooks: Hooks, mut step: ToolStep) -> Result<Stage> {
+    for (depth, hook) in hooks.iter().enumerate() {
+        if let Flow::Return(result) = hook.before_tool(&mut step).await? {
+            let result = of_call(result, &step.call);
+            return Ok(Stage::Ready(Ready { step, depth, answer: Some((result, hook.name().into())) }));
+        }
+    }
+    Ok(Stage::Ready(Ready { step, depth: hooks.len(), answer: None }))
+}
+
+/// The call itself, and the hooks on the way out.
+async fn after_tool(hooks: Hooks, depth: usize, step: ToolStep, called: Called) -> Result<Stage> {
+    let mut ended = match called {
+        Called::Runs(call) => call.run().await?,
+        Called::Answered(ended) => ended,
+    };
+    for hook in hooks[..depth].iter().rev() {
+        if ended.result.status.is_success() {
+            let result = Arc::make_mut(&mut ended.result);
+            hook.after_tool(&step, result).await?;
+            (result.call_id, result.name) = (step.call.id.clone(), step.call.name.clone());
+        } else if let Flow::Return(result) = hook.on_tool_error(&step, &ended.result).await? {
+            ended.result = Arc::new(of_call(result, &step.call));
+            ended.answered_by = Some(hook.name().into());
+        }
+    }
+    Ok(Stage::Ended(ended))
+}
+
+/// A result always answers the call that it is of.
+fn of_call(result: ToolResult, call: &ToolCall) -> ToolResult {
+    ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result }
 }
 
 /// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
 /// turn may be many and never wait.
 #[derive(Default)]
-pub(super) struct Pace(u8);
+struct Pace(u8);
 
 impl Pace {
-    pub(super) async fn next(&mut self) {
+    async fn next(&mut self) {
         self.0 = (self.0 + 1) % 16;
         if self.0 == 0 {
             tokio::task::yield_now().await;
@@ -117,31 +240,31 @@ impl Pace {
 }
 
 /// A tool call that has begun.
-pub(super) struct ToolRun {
+struct ToolRun {
     plan: Arc<Plan>,
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
 }
 
-pub(super) struct ToolEnded {
+struct ToolEnded {
     path: StepPath,
-    pub(super) result: Arc<ToolResult>,
+    result: Arc<ToolResult>,
     duration_ms: u64,
-    pub(super) answered_by: Option<Arc<str>>,
+    answered_by: Option<Arc<str>>,
     /// Something in it was refused because it was nested too deep.
     too_deep: bool,
 }
 
 impl ToolEnded {
     /// A call that its tool has nothing to do with.
-    pub(super) fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
+    fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
         Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
     }
 }
 
 impl ToolRun {
-    pub(super) async fn run(self) -> Result<ToolEnded> {
+    async fn run(self) -> Result<ToolEnded> {
         let Self { plan, scopes, cx, call } = self;
         cx.run().log.commit().await?;
         let began = cx.now();

@@ -72,7 +72,7 @@ impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         match error {
             Error::Model(error) => Self::from(&**error),
-            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
+            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind().as_str(), other.to_string()) },
         }
     }
 }

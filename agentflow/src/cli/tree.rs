@@ -38,13 +38,13 @@ impl Tree {
         }
         let path = OneLine(&event.path).to_string();
         match &event.kind {
-            EventKind::NodeStarted { attempt, .. } => self.begin(&path, *attempt),
+            EventKind::NodeStarted { attempt, .. } => self.begin(&path, event.path.depth(), *attempt),
             EventKind::NodeCompleted { output, duration_ms } => {
                 let output = short(output.as_str());
                 self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
             }
             EventKind::NodeFailed { error, .. } => {
-                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(&error.kind), short(&error.message)));
+                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(error.kind.as_str()), short(&error.message)));
             }
             EventKind::NodeRetrying { error, delay_ms, .. } => {
                 let why = short(&error.message);
@@ -85,16 +85,15 @@ impl Tree {
         }
     }
 
-    fn begin(&mut self, path: &str, attempt: u32) {
+    fn begin(&mut self, path: &str, depth: usize, attempt: u32) {
         let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
         let Some(bars) = &self.bars else { return note(format_args!("{path} started{again}")) };
         let bar = bars.add(ProgressBar::new_spinner());
-        // An item or a branch stands further in than its node.
-        let depth = path.matches(['/', '[']).count();
         if let Ok(style) = ProgressStyle::with_template("{prefix}{spinner} {msg} {elapsed:.dim}") {
             bar.set_style(style);
         }
-        bar.set_prefix("  ".repeat(depth));
+        // An item or a branch stands further in than its node.
+        bar.set_prefix("  ".repeat(depth.saturating_sub(1)));
         bar.set_message(format!("{path}{again}"));
         bar.enable_steady_tick(Duration::from_millis(100));
         self.running.insert(path.to_owned(), bar);

@@ -72,7 +72,7 @@ impl ControlError {
     /// An item or a branch is named where only its node can be.
     pub(crate) fn part(part: &str, whole: &str) -> Self {
         let message = format!(
-            "`{part}` cannot be retried by itself; retry the node `{whole}`, whose other items keep what they came to"
+            "`{part}` cannot be retried by itself; retry the node `{whole}`, whose other items keep their outcomes"
         );
         Self::new(ControlErrorKind::WrongState, message)
     }

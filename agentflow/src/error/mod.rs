@@ -10,11 +10,12 @@ use std::time::Duration;
 pub use self::control::{ControlError, ControlErrorKind};
 pub use self::registry::RegistryError;
 use crate::event::RunId;
-pub use crate::failure::Failure;
+pub use crate::failure::{Failure, FailureClass, FailureKind};
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;
 use crate::store::StoreError;
+use crate::text::did_you_mean;
 
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -134,7 +135,7 @@ pub enum Error {
         failure: Arc<Failure>,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
-    #[error("this program knows no workflow `{name}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("this program knows no workflow `{name}`{}", did_you_mean(near.as_ref()))]
     UnknownWorkflow {
         /// The name that was asked for.
         name: Arc<str>,
@@ -170,7 +171,7 @@ pub enum Error {
     },
     /// A run began with another definition of its workflow.
     #[error(
-        "the workflow `{workflow}` has changed since the run began: {} would run again; to go on all the same, use \
+        "the workflow `{workflow}` has changed since the run began: {} would run again; to continue all the same, use \
          `resume_changed`",
         names(nodes)
     )]
@@ -213,37 +214,33 @@ pub enum Error {
 }
 
 impl Error {
-    /// The class of [`Error::NestingLimit`].
-    pub(crate) const NESTING_LIMIT: &str = "nesting_limit";
-
-    /// The class as a word, as stored in [`Failure::kind`].
-    pub fn kind(&self) -> &str {
+    /// What kind of failure it is, as stored in [`Failure::kind`].
+    pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Build { .. } => "build",
-            Self::ModelRef(_) => "model_ref",
-            Self::Registry(_) => "registry",
-            Self::Model(error) => error.kind().as_str(),
-            Self::NoAnswer { .. } => "no_answer",
-            Self::InvalidOutput { .. } => "invalid_output",
-            Self::MaxStepsReached { .. } => "max_steps_reached",
-            Self::LlmCallLimit { .. } => "llm_call_limit",
-            Self::NestingLimit { .. } => Self::NESTING_LIMIT,
-            Self::BudgetExceeded { .. } => "budget_exceeded",
-            Self::Middleware { .. } => "middleware",
-            Self::ToolFailures { .. } => "tool_failures",
-            Self::Timeout { .. } => "timeout",
-            Self::Cancelled { .. } => "cancelled",
-            Self::Node { failure, .. } => &failure.kind,
-            Self::UnknownWorkflow { .. } => "unknown_workflow",
-            Self::AgentRun { .. } => "agent_run",
-            Self::Input { .. } => "input",
-            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } => "definition_changed",
-            Self::Value { .. } => "value",
-            Self::MissingResource { .. } => "missing_resource",
-            Self::Control(error) => error.kind().as_str(),
-            Self::Store(error) => error.kind().as_str(),
-            Self::Recorded(failure) => &failure.kind,
-            Self::Lost { .. } => "lost",
+            Self::Build { .. } => FailureKind::Build,
+            Self::ModelRef(_) => FailureKind::ModelRef,
+            Self::Registry(_) => FailureKind::Registry,
+            Self::Model(error) => error.kind().as_str().into(),
+            Self::NoAnswer { .. } => FailureKind::NoAnswer,
+            Self::InvalidOutput { .. } => FailureKind::InvalidOutput,
+            Self::MaxStepsReached { .. } => FailureKind::MaxStepsReached,
+            Self::LlmCallLimit { .. } => FailureKind::LlmCallLimit,
+            Self::NestingLimit { .. } => FailureKind::NestingLimit,
+            Self::BudgetExceeded { .. } => FailureKind::BudgetExceeded,
+            Self::Middleware { .. } => FailureKind::Middleware,
+            Self::ToolFailures { .. } => FailureKind::ToolFailures,
+            Self::Timeout { .. } => FailureKind::Timeout,
+            Self::Cancelled { .. } => FailureKind::Cancelled,
+            Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
+            Self::AgentRun { .. } => FailureKind::AgentRun,
+            Self::Input { .. } => FailureKind::Input,
+            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } => FailureKind::DefinitionChanged,
+            Self::Value { .. } => FailureKind::Value,
+            Self::MissingResource { .. } => FailureKind::MissingResource,
+            Self::Control(error) => error.kind().as_str().into(),
+            Self::Store(error) => error.kind().as_str().into(),
+            Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),
+            Self::Lost { .. } => FailureKind::Lost,
         }
     }
 
@@ -252,8 +249,7 @@ impl Error {
         match self {
             Self::Model(error) => error.is_retryable(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.retryable,
-            Self::Timeout { .. } | Self::Lost { .. } => true,
-            _ => false,
+            other => other.kind().is_retryable(),
         }
     }
 }
@@ -295,7 +291,7 @@ impl From<ModelError> for Error {
 impl From<&ModelError> for Failure {
     fn from(error: &ModelError) -> Self {
         Self {
-            kind: error.kind().as_str().to_owned(),
+            kind: error.kind().as_str().into(),
             message: error.to_string(),
             retryable: error.is_retryable(),
             status: error.status(),
@@ -308,12 +304,9 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
-            other => Self {
-                kind: other.kind().to_owned(),
-                message: other.to_string(),
-                retryable: other.is_retryable(),
-                status: None,
-            },
+            other => {
+                Self { kind: other.kind(), message: other.to_string(), retryable: other.is_retryable(), status: None }
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The kinds of events, each with its canonical dotted name.
+//! The kinds of events and what each holds.
 //!
 //! Names that are written once stay: they are stored, and clients know them.
 
@@ -10,8 +10,9 @@ use super::run::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, Spending, WorkflowCompleted,
     WorkflowStarted,
 };
+use super::shape::{Edge, Subject};
 use crate::failure::Failure;
-use crate::message::{ToolCall, ToolResult};
+use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
@@ -225,39 +226,43 @@ pub enum EventKind {
 impl EventKind {
     /// The canonical name, such as `tool.completed`.
     pub fn name(&self) -> &'static str {
+        self.shape().name
+    }
+
+    /// Why something failed, when this says so.
+    pub fn error(&self) -> Option<&Arc<Failure>> {
         match self {
-            Self::RunStarted(_) => "run.started",
-            Self::RunStep { .. } => "run.step",
-            Self::RunCompleted(_) => "run.completed",
-            Self::RunFailed { .. } => "run.failed",
-            Self::RunSpent(_) => "run.spent",
-            Self::RunCancelled { .. } => "run.cancelled",
-            Self::RunPaused { .. } => "run.paused",
-            Self::RunResumed { .. } => "run.resumed",
-            Self::AgentStarted(_) => "agent.started",
-            Self::AgentCompleted(_) => "agent.completed",
-            Self::AgentFailed { .. } => "agent.failed",
-            Self::WorkflowStarted(_) => "workflow.started",
-            Self::WorkflowCompleted(_) => "workflow.completed",
-            Self::WorkflowFailed { .. } => "workflow.failed",
-            Self::NodeStarted { .. } => "workflow.node.started",
-            Self::NodeCompleted { .. } => "workflow.node.completed",
-            Self::NodeRetrying { .. } => "workflow.node.retrying",
-            Self::NodeFailed { .. } => "workflow.node.failed",
-            Self::NodeSkipped { .. } => "workflow.node.skipped",
-            Self::NodeReset { .. } => "workflow.node.reset",
-            Self::ApprovalRequested(_) => "approval.requested",
-            Self::ApprovalResolved { .. } => "approval.resolved",
-            Self::ModelStarted { .. } => "model.started",
-            Self::ModelDelta(_) => "model.delta",
-            Self::ModelCompleted(_) => "model.completed",
-            Self::ModelRetrying { .. } => "model.retrying",
-            Self::ModelFailed { .. } => "model.failed",
-            Self::OutputRejected { .. } => "output.rejected",
-            Self::ToolStarted { .. } => "tool.started",
-            Self::ToolCompleted { .. } => "tool.completed",
-            Self::ToolFailed { .. } => "tool.failed",
+            Self::RunFailed { error }
+            | Self::AgentFailed { error }
+            | Self::WorkflowFailed { error }
+            | Self::NodeRetrying { error, .. }
+            | Self::NodeFailed { error, .. }
+            | Self::ModelRetrying { error, .. }
+            | Self::ModelFailed { error } => Some(error),
+            _ => None,
         }
+    }
+
+    /// The end of what this opens, when it is stopped in the middle; `None` when this opens nothing that runs.
+    pub(crate) fn stopped(&self, error: &Arc<Failure>) -> Option<Self> {
+        let error = Arc::clone(error);
+        Some(match self {
+            Self::AgentStarted(_) => Self::AgentFailed { error },
+            Self::WorkflowStarted(_) => Self::WorkflowFailed { error },
+            Self::NodeStarted { attempt, .. } => Self::NodeFailed { attempt: *attempt, error },
+            Self::ModelStarted { .. } => Self::ModelFailed { error },
+            Self::ToolStarted { call, .. } => {
+                let result = ToolResult {
+                    call_id: call.id.clone(),
+                    name: call.name.clone(),
+                    status: ToolStatus::Interrupted,
+                    output: "the program stopped while this tool was running; whether it had its effect is unknown"
+                        .to_owned(),
+                };
+                Self::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
+            }
+            _ => return None,
+        })
     }
 
     /// A paused run, or a workflow in it, continues.
@@ -290,7 +295,8 @@ impl EventKind {
 
     /// Whether this is the last event of a run.
     pub fn ends_run(&self) -> bool {
-        matches!(self, Self::RunCompleted(_) | Self::RunFailed { .. } | Self::RunCancelled { .. })
+        let shape = self.shape();
+        shape.subject == Subject::Run && shape.edge == Edge::Closes
     }
 }
 

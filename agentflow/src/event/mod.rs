@@ -7,6 +7,7 @@ mod json;
 mod kind;
 mod line;
 mod run;
+mod shape;
 mod sink;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use self::run::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms, Spending,
     WorkflowCompleted, WorkflowStarted,
 };
+pub use self::shape::{Edge, Shape, Subject};
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;
 use crate::time::Timestamp;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
+use crate::path::StepPath;
 use crate::value::Encoded;
 
 /// What a run began with: enough to take it up again.
@@ -212,11 +213,11 @@ pub struct Redefined {
     /// The hash of the new definition.
     pub definition: Arc<str>,
     /// The nodes whose earlier records no longer count.
-    pub forgotten: Vec<String>,
+    pub forgotten: Vec<StepPath>,
 }
 
 impl Redefined {
-    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<String>) -> Self {
+    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<StepPath>) -> Self {
         Self { definition, forgotten }
     }
 }

@@ -38,6 +38,7 @@
 //! # }
 //! ```
 
+mod around;
 mod breaker;
 mod budget;
 mod cache;
@@ -54,6 +55,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub(crate) use self::around::AroundRun;
 pub use self::breaker::{CircuitBreaker, circuit_breaker};
 pub use self::budget::{Scope, TokenBudget, token_budget};
 pub use self::cache::{Cache, CacheStore, MemoryCache, cache};

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::ModelStep;
 use crate::event::{RunId, Spending};
+use crate::path::StepPath;
 
 /// The running calls that a budget has let through, by run.
 #[derive(Default)]
@@ -25,7 +26,7 @@ struct Run {
 }
 
 struct Call {
-    path: String,
+    path: StepPath,
     estimate: Spending,
 }
 
@@ -42,7 +43,7 @@ pub(super) enum Verdict {
 pub(crate) struct Place {
     reservations: Arc<Reservations>,
     run: RunId,
-    path: String,
+    path: StepPath,
 }
 
 impl Reservations {
@@ -57,8 +58,7 @@ impl Reservations {
         step: &mut ModelStep,
         ask: impl Fn(&ModelStep, &[Spending], &Spending) -> Verdict,
     ) -> bool {
-        let (run, path, estimate) =
-            (step.context().run_id().clone(), step.context().path().to_string(), step.estimate());
+        let (run, path, estimate) = (step.context().run_id().clone(), step.context().path().clone(), step.estimate());
         loop {
             let freed = Arc::clone(&self.runs().entry(run.clone()).or_default().freed);
             let mut freed = pin!(freed.notified());
@@ -66,7 +66,7 @@ impl Reservations {
             let verdict = {
                 let mut runs = self.runs();
                 let calls = &mut runs.entry(run.clone()).or_default().calls;
-                let others = calls.iter().filter(|call| !is_within(&path, &call.path));
+                let others = calls.iter().filter(|call| !path.is_within(&call.path));
                 let others: Vec<Spending> = others.map(|call| call.estimate.clone()).collect();
                 // A call that another one waits for, such as that of an agent in a hook, cannot wait for others: they may
                 // wait for it.
@@ -93,11 +93,6 @@ impl Reservations {
             }
         }
     }
-}
-
-/// Whether a call is another one, or is made inside of it.
-fn is_within(path: &str, other: &str) -> bool {
-    path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl Drop for Place {

@@ -69,6 +69,7 @@ impl AgentStep {
 }
 
 /// A model call that is about to be made, or was made. Each attempt has one of its own.
+#[non_exhaustive]
 pub struct ModelStep {
     /// What is sent.
     pub request: ModelRequest,

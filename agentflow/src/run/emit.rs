@@ -27,10 +27,6 @@ impl Emitter {
         Self { sinks, queue: Mutex::default() }
     }
 
-    pub(super) fn has_sinks(&self) -> bool {
-        !self.sinks.is_empty()
-    }
-
     pub(super) fn delta_sinks(&self) -> usize {
         self.sinks.iter().filter(|sink| sink.wants_deltas()).count()
     }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::event::{Event, EventKind, Spending};
+use crate::event::{Event, EventKind, Shape, Spending, Subject};
 use crate::model::Usage;
 use crate::path::StepPath;
 
@@ -32,15 +32,10 @@ impl Ledger {
     }
 
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        if let Some(agent) = kind.agent_started() {
+            self.agents.insert(path.clone(), Arc::clone(&agent.name));
+        }
         match kind {
-            EventKind::RunStarted(started) => {
-                if let Some(agent) = started.agent() {
-                    self.agents.insert(path.clone(), Arc::clone(&agent.name));
-                }
-            }
-            EventKind::AgentStarted(agent) => {
-                self.agents.insert(path.clone(), Arc::clone(&agent.name));
-            }
             EventKind::ModelStarted { provider, model } => {
                 let base = path.parent().unwrap_or_else(StepPath::root);
                 let agent = self.agents.get(&base).cloned().unwrap_or_else(|| "agent".into());
@@ -65,13 +60,15 @@ impl Ledger {
                     self.last.insert(base, tokens);
                 }
             }
-            EventKind::ModelFailed { .. } | EventKind::ModelRetrying { .. } => {
-                self.open.remove(path);
-            }
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
             // The calls that are going on are kept in a snapshot, so they stay open.
             EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
-            _ => {}
+            kind => {
+                let Shape { subject, edge, .. } = kind.shape();
+                if subject == Subject::Model && edge.ends_attempt() {
+                    self.open.remove(path);
+                }
+            }
         }
     }
 

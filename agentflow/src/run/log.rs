@@ -7,17 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{self, Poll, Waker};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use super::control::Reply;
 use super::emit::Emitter;
 use super::journal::{Journal, Pending};
 use super::ledger::Ledger;
+use super::records::{Record, State, Subscriber};
 use super::redact::Redactor;
-use super::replies::Replies;
 use super::void::Void;
-use super::waits::Waits;
 use crate::error::ControlError;
 use crate::event::{Event, EventKind, EventSink, ModelDelta, RunId};
 use crate::path::StepPath;
@@ -29,63 +28,16 @@ const DELTA_QUEUE: usize = 1024;
 /// The least number of events from one snapshot to the next.
 const SNAPSHOT_EVERY: usize = 1000;
 
+/// Every run has one, so what few runs need is in a box that is made when it is needed.
 pub(crate) struct EventLog {
     run_id: RunId,
-    emitter: Emitter,
+    /// There is one when there are sinks.
+    emitter: Option<Box<Emitter>>,
     delta_listeners: AtomicUsize,
     state: Mutex<State>,
-    journal: Option<Journal>,
+    journal: Option<Box<Journal>>,
     /// What is taken out of events before anybody sees them.
     redactor: Option<Redactor>,
-}
-
-#[derive(Default)]
-struct State {
-    /// How many events of the run are not in `records`, and what still matters of them.
-    offset: u64,
-    kept: Vec<Record>,
-    records: Vec<Record>,
-    /// How many records may be seen: all of them, or those that the store has.
-    visible: usize,
-    /// How many records are of an earlier life of the run.
-    restored: usize,
-    /// Nothing more will be seen.
-    closed: bool,
-    /// How many records the last snapshot stands for, and how many events it has.
-    snapshot_at: usize,
-    snapshot_size: usize,
-    /// How many calls of models were begun; those that middleware answered are none.
-    model_calls: u32,
-    /// What was spent by the first so many records; there is one once somebody asks.
-    ledger: Option<Box<(usize, Ledger)>>,
-    deltas: u32,
-    subscribers: Vec<Subscriber>,
-    next_subscriber: u64,
-    /// What the run waits for, by what is recorded.
-    waits: Waits,
-    /// Outcomes of control requests that wait until they are kept.
-    replies: Replies,
-    /// Why nothing of the run can be kept.
-    refused: Option<StoreError>,
-}
-
-/// An event without what all events of the log have in common.
-struct Record {
-    time: Timestamp,
-    path: StepPath,
-    kind: EventKind,
-}
-
-impl Record {
-    fn parts(&self) -> (Timestamp, StepPath, EventKind) {
-        (self.time, self.path.clone(), self.kind.clone())
-    }
-}
-
-struct Subscriber {
-    id: u64,
-    deltas: VecDeque<Event>,
-    waker: Option<Waker>,
 }
 
 impl EventLog {
@@ -95,9 +47,9 @@ impl EventLog {
         journal: Option<Journal>,
         redactor: Option<Redactor>,
     ) -> Self {
-        let emitter = Emitter::new(sinks);
-        let delta_listeners = AtomicUsize::new(emitter.delta_sinks());
-        Self { run_id, emitter, delta_listeners, state: Mutex::default(), journal, redactor }
+        let emitter = (!sinks.is_empty()).then(|| Box::new(Emitter::new(sinks)));
+        let delta_listeners = AtomicUsize::new(emitter.as_ref().map_or(0, |emitter| emitter.delta_sinks()));
+        Self { run_id, emitter, delta_listeners, state: Mutex::default(), journal: journal.map(Box::new), redactor }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -126,12 +78,19 @@ impl EventLog {
         }
         let end = state.records.len();
         if let Some(reply) = reply {
-            state.replies.add(end, reply, Ok(()));
+            state.replies().add(end, reply, Ok(()));
         }
         if self.journal.is_none() {
             self.show(&mut state, end, &[]);
             drop(state);
-            self.emitter.emit();
+            self.emit();
+        }
+    }
+
+    /// Shows to sinks what was added for them. It is called without the lock.
+    fn emit(&self) {
+        if let Some(emitter) = &self.emitter {
+            emitter.emit();
         }
     }
 
@@ -140,8 +99,9 @@ impl EventLog {
         let Some(reply) = reply else { return };
         let mut state = self.state();
         let (records, visible) = (state.records.len(), state.visible);
-        state.replies.add(records, reply, outcome);
-        state.replies.kept(visible, &[]);
+        let replies = state.replies();
+        replies.add(records, reply, outcome);
+        replies.kept(visible, &[]);
     }
 
     /// Does what a control request asks for, on the run's own task, and gives its outcome when that is kept: to another
@@ -155,16 +115,16 @@ impl EventLog {
         let id = {
             let mut state = self.state();
             let next = state.records.len() + 1;
-            state.replies.add(next, reply, Ok(()))
+            state.replies().add(next, reply, Ok(()))
         };
         let outcome = act();
         let mut state = self.state();
-        let records = state.records.len();
+        let (records, visible) = (state.records.len(), state.visible);
+        let replies = state.replies();
         if outcome.is_err() {
-            state.replies.amend(id, records, outcome);
+            replies.amend(id, records, outcome);
         }
-        let visible = state.visible;
-        state.replies.kept(visible, &[]);
+        replies.kept(visible, &[]);
     }
 
     /// Takes in the events that the store has of an earlier life of the run. Sinks saw them then.
@@ -176,11 +136,12 @@ impl EventLog {
         };
         let mut state = self.state();
         state.offset = offset;
-        state.snapshot_size = kept.len();
-        state.kept = records(kept);
         state.records = records(events);
         state.visible = state.records.len();
-        state.restored = state.records.len();
+        let (restored, rare) = (state.records.len(), state.rare());
+        rare.snapshot_size = kept.len();
+        rare.kept = records(kept);
+        rare.restored = restored;
         state.count_all();
     }
 
@@ -199,7 +160,7 @@ impl EventLog {
     pub(crate) fn reply_with_next(&self, reply: Reply, outcome: Result<(), ControlError>) {
         let mut state = self.state();
         let next = state.records.len() + 1;
-        state.replies.add(next, reply, outcome);
+        state.replies().add(next, reply, outcome);
     }
 
     /// How many events of the run may be seen.
@@ -211,21 +172,23 @@ impl EventLog {
     /// Whether the run is one of an agent.
     pub(crate) fn is_agent(&self) -> bool {
         let state = self.state();
-        let first = state.kept.first().or_else(|| state.records.first());
+        let first = state.all().next();
         first.is_none_or(|first| matches!(&first.kind, EventKind::RunStarted(started) if started.agent().is_some()))
     }
 
     /// Shows the records up to `end` to everybody who listens; sinks see them when the lock is released. With them went
     /// answers to other processes.
     fn show(&self, state: &mut State, end: usize, answered: &[Answered]) {
-        if self.emitter.has_sinks() {
+        if let Some(emitter) = &self.emitter {
             for at in state.visible..end {
-                self.emitter.add(state.event(&self.run_id, at));
+                emitter.add(state.event(&self.run_id, at));
             }
         }
         state.visible = end;
-        state.replies.kept(end, answered);
-        state.wake();
+        if let Some(rare) = &mut state.rare {
+            rare.replies.kept(end, answered);
+            rare.wake();
+        }
     }
 
     /// Makes sure that everything recorded so far is in the store. Without one there is nothing to do.
@@ -236,7 +199,7 @@ impl EventLog {
         let wanted = {
             let state = self.state();
             let wanted = state.records.len();
-            if state.visible >= wanted && state.replies.messages(wanted).is_empty() {
+            if state.visible >= wanted && state.answers(wanted).is_empty() {
                 return Ok(());
             }
             wanted
@@ -248,15 +211,15 @@ impl EventLog {
                 let answered = pending.take().map(|pending| pending.answered).unwrap_or_default();
                 written?;
                 self.show(&mut self.state(), end, &answered);
-                self.emitter.emit();
+                self.emit();
             }
             let state = self.state();
             let end = state.records.len();
-            let answered = state.replies.messages(end);
+            let answered = state.answers(end);
             if state.visible >= wanted && answered.is_empty() {
                 return Ok(());
             }
-            if let Some(refused) = &state.refused {
+            if let Some(refused) = state.rare.as_ref().and_then(|rare| rare.refused.as_ref()) {
                 return Err(refused.clone());
             }
             if state.closed {
@@ -275,7 +238,7 @@ impl EventLog {
 
     /// Nothing of the run can be kept.
     pub(crate) fn refuse(&self, error: StoreError) {
-        self.state().refused = Some(error);
+        self.state().rare().refused = Some(error);
     }
 
     /// The store of the run and the right to write it, once the run exists there.
@@ -289,19 +252,23 @@ impl EventLog {
     /// Snapshots are taken at growing distances, so that all of them together cost no more than the journal.
     pub(crate) fn due_for_snapshot(&self) -> Option<(u64, Vec<Event>)> {
         let mut state = self.state();
-        let since = state.visible.saturating_sub(state.snapshot_at);
-        if since < SNAPSHOT_EVERY.max(state.snapshot_size) {
+        let visible = state.visible;
+        if visible < SNAPSHOT_EVERY {
             return None;
         }
-        state.snapshot_at = state.visible;
-        let kept = state.kept.iter().map(|record| state.event_of(&self.run_id, 0, record));
+        let rare = state.rare();
+        if visible.saturating_sub(rare.snapshot_at) < SNAPSHOT_EVERY.max(rare.snapshot_size) {
+            return None;
+        }
+        rare.snapshot_at = visible;
+        let kept = state.kept().iter().map(|record| state.event_of(&self.run_id, 0, record));
         let events: Vec<Event> = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
         Some((state.offset + state.visible as u64, events))
     }
 
     /// How many events the snapshot that was taken last has.
     pub(crate) fn took_snapshot(&self, size: usize) {
-        self.state().snapshot_size = size;
+        self.state().rare().snapshot_size = size;
     }
 
     /// Gives up the right to write the run: it has ended here, and everything is committed.
@@ -316,7 +283,7 @@ impl EventLog {
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.journal.is_some() && {
             let state = self.state();
-            state.visible < state.records.len() || !state.replies.messages(state.visible).is_empty()
+            state.visible < state.records.len() || !state.answers(state.visible).is_empty()
         }
     }
 
@@ -329,32 +296,32 @@ impl EventLog {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        state.replies.clear();
-        state.wake();
+        if let Some(rare) = &mut state.rare {
+            rare.replies.clear();
+            rare.wake();
+        }
     }
 
     /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void is
     /// left out.
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
-        let all = || state.kept.iter().chain(&state.records);
-        let void = Void::of(all().map(|record| &record.kind));
+        let void = Void::of(state.all().map(|record| &record.kind));
         let counts = |(at, record): &(usize, &Record)| record.path.is_within(base) && !void.covers(*at, &record.path);
-        all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
+        state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
     }
 
     /// Everything that is recorded at a path and below it, in order.
     pub(crate) fn all_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
-        let all = state.kept.iter().chain(&state.records).filter(|record| record.path.is_within(base));
-        all.map(Record::parts).collect()
+        state.all().filter(|record| record.path.is_within(base)).map(Record::parts).collect()
     }
 
     /// Whether anything was recorded before this life of the run: only then may there be something below a step that is
     /// about to begin.
     pub(crate) fn is_restored(&self) -> bool {
         let state = self.state();
-        state.restored > 0 || !state.kept.is_empty()
+        state.rare.as_ref().is_some_and(|rare| rare.restored > 0 || !rare.kept.is_empty())
     }
 
     /// How the run ended, when it has: by what may be seen.
@@ -362,7 +329,7 @@ impl EventLog {
         let state = self.state();
         let last = state.visible.checked_sub(1)?;
         // What ended an earlier life of the run was undone since.
-        (last >= state.restored).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
+        (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
     }
 
     /// How long something has been executed, by what is recorded: the time in which no process executed the run is left
@@ -373,7 +340,7 @@ impl EventLog {
         // When it began, or its run was resumed; and what was recorded last.
         let mut since: Option<Timestamp> = None;
         let mut last = None;
-        for Record { time, path, kind } in state.kept.iter().chain(&state.records) {
+        for Record { time, path, kind } in state.all() {
             if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
                 if let (Some(since), Some(last)) = (since, last) {
                     spent += Timestamp::since(last, since);
@@ -411,18 +378,20 @@ impl EventLog {
             path: path.clone(),
             kind: EventKind::ModelDelta(delta),
         };
-        for subscriber in &mut state.subscribers {
-            if subscriber.deltas.len() == DELTA_QUEUE {
-                subscriber.deltas.pop_front();
+        if let Some(rare) = &mut state.rare {
+            for subscriber in &mut rare.subscribers {
+                if subscriber.deltas.len() == DELTA_QUEUE {
+                    subscriber.deltas.pop_front();
+                }
+                subscriber.deltas.push_back(event.clone());
             }
-            subscriber.deltas.push_back(event.clone());
+            rare.wake();
         }
-        state.wake();
-        if self.emitter.has_sinks() {
-            self.emitter.add(event);
+        if let Some(emitter) = &self.emitter {
+            emitter.add(event);
         }
         drop(state);
-        self.emitter.emit();
+        self.emit();
     }
 
     /// The events that may be seen so far.
@@ -433,9 +402,10 @@ impl EventLog {
 
     pub(super) fn subscribe(&self) -> u64 {
         let mut state = self.state();
-        let id = state.next_subscriber;
-        state.next_subscriber += 1;
-        state.subscribers.push(Subscriber { id, deltas: VecDeque::new(), waker: None });
+        let rare = state.rare();
+        let id = rare.next_subscriber;
+        rare.next_subscriber += 1;
+        rare.subscribers.push(Subscriber { id, deltas: VecDeque::new(), waker: None });
         self.delta_listeners.fetch_add(1, Ordering::Relaxed);
         id
     }
@@ -446,7 +416,7 @@ impl EventLog {
         let visible = state.visible;
         let seen = state.offset + delivered as u64;
         let closed = state.closed;
-        let Some(subscriber) = state.subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
+        let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
             return Poll::Ready(None);
         };
         if subscriber.deltas.front().is_some_and(|delta| delta.seq <= seen) {
@@ -461,12 +431,12 @@ impl EventLog {
         }
         let event = state.event(&self.run_id, delivered);
         // A run that had failed, and was resumed when a node was retried, has an end that no longer counts.
-        let is_last = delivered >= state.restored && event.kind.ends_run();
+        let is_last = delivered >= state.restored() && event.kind.ends_run();
         Poll::Ready(Some(Next::Recorded { event, is_last }))
     }
 
     pub(super) fn unsubscribe(&self, id: u64) {
-        self.state().subscribers.retain(|subscriber| subscriber.id != id);
+        self.state().rare().subscribers.retain(|subscriber| subscriber.id != id);
         self.delta_listeners.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -475,67 +445,4 @@ impl EventLog {
 pub(super) enum Next {
     Recorded { event: Event, is_last: bool },
     Delta(Event),
-}
-
-impl State {
-    fn record(&mut self, time: Timestamp, path: StepPath, mut kind: EventKind) {
-        self.count(&path, &kind);
-        match &mut kind {
-            EventKind::RunResumed { recovered: false, waiting, .. }
-            | EventKind::RunResumed { redefined: Some(_), waiting, .. } => *waiting = self.waits.reason(),
-            _ => {}
-        }
-        self.records.push(Record { time, path, kind });
-        self.deltas = 0;
-    }
-
-    fn count(&mut self, path: &StepPath, kind: &EventKind) {
-        self.waits.apply(path, kind);
-        match kind {
-            EventKind::ModelStarted { .. } => self.model_calls = self.model_calls.saturating_add(1),
-            EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
-                self.model_calls = self.model_calls.saturating_sub(1);
-            }
-            EventKind::RunSpent(rows) => {
-                self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
-            }
-            _ => {}
-        }
-    }
-
-    /// Counts what is there already.
-    fn count_all(&mut self) {
-        let (kept, records) = (std::mem::take(&mut self.kept), std::mem::take(&mut self.records));
-        kept.iter().chain(&records).for_each(|record| self.count(&record.path, &record.kind));
-        (self.kept, self.records) = (kept, records);
-    }
-
-    fn ledger(&mut self) -> &Ledger {
-        let Self { kept, records, ledger, .. } = self;
-        let (read, ledger) = &mut **ledger.get_or_insert_with(|| {
-            let mut ledger = Ledger::default();
-            kept.iter().for_each(|record| ledger.apply(&record.path, &record.kind));
-            Box::new((0, ledger))
-        });
-        records[*read..].iter().for_each(|record| ledger.apply(&record.path, &record.kind));
-        *read = records.len();
-        ledger
-    }
-
-    fn wake(&mut self) {
-        for subscriber in &mut self.subscribers {
-            if let Some(waker) = subscriber.waker.take() {
-                waker.wake();
-            }
-        }
-    }
-
-    fn event(&self, run_id: &RunId, at: usize) -> Event {
-        self.event_of(run_id, self.offset + at as u64 + 1, &self.records[at])
-    }
-
-    #[expect(clippy::unused_self, reason = "an event is one of this log's")]
-    fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
-        Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
-    }
 }

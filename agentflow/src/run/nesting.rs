@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::model::BoxFuture;
 
-/// The default of [`RuntimeBuilder::max_nesting`](crate::RuntimeBuilder::max_nesting).
+/// The default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;
 
 tokio::task_local! {
@@ -65,7 +65,7 @@ impl Around {
     pub(crate) async fn poll<T>(self, agent: BoxFuture<'_, Result<T>>) -> Result<T> {
         let outer = Arc::clone(&self.exceeded);
         let outcome = self.scope(agent).await;
-        if outcome.as_ref().is_err_and(|error| error.kind() == Error::NESTING_LIMIT) {
+        if outcome.as_ref().is_err_and(|error| error.kind() == FailureKind::NestingLimit) {
             outer.store(true, Ordering::Relaxed);
         }
         outcome

@@ -1,5 +1,6 @@
 //! What all steps of one run share: its log, its cancellation, and who may ask it for something.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,13 +14,13 @@ use super::journal::Journal;
 use super::log::EventLog;
 use super::requests::Recorder;
 use super::state::RunState;
-use crate::error::ControlError;
+use crate::error::{ControlError, Error};
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
-/// What all steps of one run share.
+/// What all steps of one run share. Every run has one, so what few runs need is in [`Operations`].
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
     pub(crate) host: Arc<Host>,
@@ -27,28 +28,40 @@ pub(crate) struct RunShared {
     pub(crate) log: EventLog,
     /// The most model calls of the run and all it starts.
     pub(crate) max_llm_calls: AtomicU32,
+    /// An operator paused the run: nothing new is started in it.
+    held: AtomicBool,
+    end: Mutex<End>,
+    operations: OnceLock<Box<Operations>>,
+}
+
+/// Whether the run can still be cancelled.
+#[derive(Default)]
+struct End {
+    ended: Option<RunStatus>,
+    /// The run stopped here without an end.
+    stopped: bool,
+}
+
+/// What is there once something is nested in the run, somebody asks something of it, or it is resumed.
+#[derive(Default)]
+struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
     /// The workflows of the run that take control requests, with where they are.
     listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
-    /// Who asked for the run to be cancelled and waits for its end, until that is recorded.
-    cancels: Mutex<Cancels>,
+    /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever holds
+    /// the lock of the run's end.
+    cancels: Mutex<Vec<Reply>>,
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
-    /// An operator paused the run: nothing new is started in it.
-    held: AtomicBool,
     released: Notify,
     /// What the process before this one left open.
     left_open: OnceLock<Vec<StepPath>>,
 }
 
-#[derive(Default)]
-struct Cancels {
-    ended: Option<RunStatus>,
-    /// The run stopped here without an end.
-    stopped: bool,
-    waiting: Vec<Reply>,
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RunShared {
@@ -59,15 +72,14 @@ impl RunShared {
             host: Arc::clone(host),
             cancellation: CancellationToken::new(),
             max_llm_calls: AtomicU32::new(host.max_llm_calls),
-            cancel_reason: OnceLock::new(),
-            nested: Mutex::default(),
-            listeners: Mutex::default(),
-            cancels: Mutex::default(),
-            taken: Mutex::default(),
             held: AtomicBool::new(false),
-            released: Notify::new(),
-            left_open: OnceLock::new(),
+            end: Mutex::default(),
+            operations: OnceLock::new(),
         }
+    }
+
+    fn operations(&self) -> &Operations {
+        self.operations.get_or_init(Box::default)
     }
 
     /// The time by the host's clock.
@@ -81,14 +93,14 @@ impl RunShared {
         kept.iter().chain(&events).for_each(|event| state.apply(&event.path, &event.kind));
         self.log.restore(offset, kept, events);
         // The run is restored once.
-        let _ = self.left_open.set(state.open_paths());
+        let _ = self.operations().left_open.set(state.open_paths());
     }
 
     /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.
-    pub(crate) fn close_forgotten(&self, forgotten: &[String]) {
+    pub(crate) fn close_forgotten(&self, forgotten: &[StepPath]) {
         let state = RunState::of_records(&self.log.all_below(&StepPath::root()));
         for (path, kind) in state.closings("the workflow has changed") {
-            if forgotten.iter().any(|node| path.is_within_node(node)) {
+            if forgotten.iter().any(|node| path.belongs_to(node)) {
                 self.record(path, kind);
             }
         }
@@ -96,8 +108,8 @@ impl RunShared {
 
     /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
     pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
-        let mut left_open = self.left_open.get().into_iter().flatten();
-        if left_open.any(|open| open.is_within(step)) {
+        let left_open = self.operations.get().and_then(|operations| operations.left_open.get());
+        if left_open.into_iter().flatten().any(|open| open.is_within(step)) {
             let recorded = self.log.all_below(step);
             for (path, kind) in RunState::closings_below(step, &recorded, reason) {
                 self.record(path, kind);
@@ -120,9 +132,10 @@ impl RunShared {
             EventKind::RunCancelled { .. } => RunStatus::Cancelled,
             _ => RunStatus::Failed,
         };
-        let mut cancels = self.cancels();
-        cancels.ended = Some(status);
-        for reply in cancels.waiting.drain(..) {
+        let mut end = locked(&self.end);
+        end.ended = Some(status);
+        let Some(operations) = self.operations.get() else { return };
+        for reply in locked(&operations.cancels).drain(..) {
             self.log.reply_with_next(
                 reply,
                 match status {
@@ -133,12 +146,8 @@ impl RunShared {
         }
     }
 
-    fn cancels(&self) -> MutexGuard<'_, Cancels> {
-        self.cancels.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Request>)>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.operations().listeners)
     }
 
     /// A workflow at a path takes control requests from now on.
@@ -148,6 +157,15 @@ impl RunShared {
 
     pub(crate) fn unlisten(&self, base: &StepPath) {
         self.listeners().retain(|(path, _)| path != base);
+    }
+
+    /// Says in the log of the program that the run has failed. Whatever is removed from events is removed here too.
+    pub(super) fn log_failure(&self, name: &str, error: &Error) {
+        let sentence = error.to_string();
+        let sentence =
+            self.host.redactor.as_ref().map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
+        // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
+        tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
     /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
@@ -160,7 +178,7 @@ impl RunShared {
         let listeners = self.listeners();
         let around = |node: &StepPath| {
             let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
-            listeners.iter().filter(holds).max_by_key(|(base, _)| base.to_string().len())
+            listeners.iter().filter(holds).max_by_key(|(base, _)| base.depth())
         };
         match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
             // A workflow that ends hands on what it did not take.
@@ -204,17 +222,17 @@ impl RunShared {
     }
 
     fn request_cancel(&self, reason: String, reply: Option<Reply>) {
-        let mut cancels = self.cancels();
-        match cancels.ended {
+        let end = locked(&self.end);
+        match end.ended {
             Some(status) => {
-                drop(cancels);
+                drop(end);
                 self.log.reply(reply, Err(ControlError::over("cancelled", status)));
             }
             // Whoever asked looks elsewhere.
-            None if cancels.stopped => {}
+            None if end.stopped => {}
             None => {
-                cancels.waiting.extend(reply);
-                drop(cancels);
+                locked(&self.operations().cancels).extend(reply);
+                drop(end);
                 self.cancel(reason);
             }
         }
@@ -222,16 +240,18 @@ impl RunShared {
 
     /// Takes a message of another process, once.
     pub(crate) fn take_message(&self, id: MessageId) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+        locked(&self.operations().taken).insert(id)
     }
 
     /// Nothing more is recorded here: whoever waits for an outcome has to look elsewhere. A run that has no end yet is
     /// free for others.
     pub(crate) fn close(&self) {
         {
-            let mut cancels = self.cancels();
-            cancels.stopped = true;
-            cancels.waiting.clear();
+            let mut end = locked(&self.end);
+            end.stopped = true;
+            if let Some(operations) = self.operations.get() {
+                locked(&operations.cancels).clear();
+            }
         }
         self.log.close();
         if let Some((store, Some(epoch))) = self.log.store()
@@ -253,7 +273,7 @@ impl RunShared {
             // One that has just ended has nothing left to start.
             let _ = listener.send(Request { signal, reply: None });
         }
-        self.released.notify_waiters();
+        self.operations().released.notify_waiters();
     }
 
     /// Whether an operator has paused the run.
@@ -263,8 +283,9 @@ impl RunShared {
 
     /// Waits until the run is held, or is not.
     pub(crate) async fn until_held(&self, held: bool) {
+        let operations = self.operations();
         loop {
-            let changed = self.released.notified();
+            let changed = operations.released.notified();
             if self.is_held() == held {
                 return;
             }
@@ -275,7 +296,7 @@ impl RunShared {
     /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
     /// the path for itself, so that an agent that is a node is seen as that node.
     pub(crate) fn claim(&self, path: StepPath) -> StepPath {
-        let mut nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nested = locked(&self.operations().nested);
         let count = nested.entry(path.clone()).or_default();
         *count += 1;
         match *count {
@@ -286,19 +307,22 @@ impl RunShared {
 
     /// An attempt at a step begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self, scope: &StepPath) {
-        let mut nested = self.nested.lock().unwrap_or_else(PoisonError::into_inner);
-        if !nested.is_empty() {
-            nested.remove(scope);
+        if let Some(operations) = self.operations.get() {
+            let mut nested = locked(&operations.nested);
+            if !nested.is_empty() {
+                nested.remove(scope);
+            }
         }
     }
 
     /// Asks the run to stop; the first reason counts.
     pub(crate) fn cancel(&self, reason: impl Into<Arc<str>>) {
-        self.cancel_reason.get_or_init(|| reason.into());
+        self.operations().cancel_reason.get_or_init(|| reason.into());
         self.cancellation.cancel();
     }
 
     pub(crate) fn cancel_reason(&self) -> Arc<str> {
-        self.cancel_reason.get().cloned().unwrap_or_else(|| "no reason was given".into())
+        let reason = self.operations.get().and_then(|operations| operations.cancel_reason.get());
+        reason.cloned().unwrap_or_else(|| "no reason was given".into())
     }
 }

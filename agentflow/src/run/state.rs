@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
-use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunBody};
-use crate::failure::Failure;
-use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};
+use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::store::RunStatus;
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::time::Timestamp;
 
 /// Where a run is.
@@ -19,12 +18,11 @@ pub(crate) struct RunState {
     /// What its events say, whatever it waits for.
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
-    /// The nodes, by their path as text.
-    pub(crate) nodes: BTreeMap<String, NodeInfo>,
-    /// Calls and agents that have begun and have no end, in the order of their beginning.
-    open: Vec<(StepPath, Open)>,
+    pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
+    /// What has begun and has no end, by the event that opened it, in the order of their beginning.
+    open: Vec<(StepPath, EventKind)>,
     /// Where workflows are that are steps, and whether they have ended.
-    nested: BTreeMap<String, bool>,
+    nested: BTreeMap<StepPath, bool>,
 }
 
 /// Where a node is, and how many attempts at it have begun.
@@ -50,15 +48,6 @@ pub(crate) enum NodeState {
     Skipped,
     Failed(Arc<Failure>),
     Reset,
-}
-
-#[derive(Clone)]
-enum Open {
-    Model,
-    Tool(Arc<ToolCall>),
-    Agent,
-    Workflow,
-    Node(u32),
 }
 
 impl RunState {
@@ -102,10 +91,7 @@ impl RunState {
             // Resumed from its journal it is what it was before, and what its process left open still is.
             EventKind::RunResumed { recovered: false, .. } => self.status = RunStatus::Running,
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
-                let forgotten = |path: &str| {
-                    let path = path_of(path);
-                    redefined.forgotten.iter().any(|node| path.is_within_node(node))
-                };
+                let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
                 self.nodes.retain(|path, _| !forgotten(path));
             }
             EventKind::RunCompleted(_) => self.status = RunStatus::Success,
@@ -116,77 +102,59 @@ impl RunState {
             }
             EventKind::NodeStarted { attempt, repeatable } => {
                 self.node(path, NodeState::Running { repeatable: *repeatable });
-                if let Some(node) = self.nodes.get_mut(&path.to_string()) {
+                if let Some(node) = self.nodes.get_mut(path) {
                     node.attempts = *attempt;
                 }
-                self.begin(path, Open::Node(*attempt));
             }
-            EventKind::NodeCompleted { .. } => self.end_node(path, NodeState::Done),
-            EventKind::NodeRetrying { .. } => self.end_node(path, NodeState::Waiting),
-            EventKind::NodeFailed { error, .. } => self.end_node(path, NodeState::Failed(Arc::clone(error))),
+            EventKind::NodeCompleted { .. } => self.node(path, NodeState::Done),
+            EventKind::NodeRetrying { .. } => self.node(path, NodeState::Waiting),
+            EventKind::NodeFailed { error, .. } => self.node(path, NodeState::Failed(Arc::clone(error))),
             EventKind::NodeSkipped { .. } => self.node(path, NodeState::Skipped),
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
-            EventKind::AgentStarted(_) => self.begin(path, Open::Agent),
-            EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Agent));
-            }
-            EventKind::WorkflowStarted(_) => {
-                self.nested.insert(path.to_string(), false);
-                self.begin(path, Open::Workflow);
-            }
-            EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. } => {
-                self.stop_below(path);
-                self.nested.insert(path.to_string(), true);
-                self.close(path, |open| matches!(open, Open::Workflow));
-            }
-            EventKind::ModelStarted { .. } => self.begin(path, Open::Model),
-            EventKind::ModelCompleted(_) | EventKind::ModelRetrying { .. } | EventKind::ModelFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Model));
-            }
-            EventKind::ToolStarted { call, .. } => self.begin(path, Open::Tool(Arc::clone(call))),
-            EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {
-                self.close(path, |open| matches!(open, Open::Tool(_)));
-            }
+            _ => {}
+        }
+        let Shape { subject, edge, .. } = kind.shape();
+        if subject == Subject::Workflow {
+            self.nested.insert(path.clone(), edge.ends_attempt());
+        }
+        if matches!(subject, Subject::Workflow | Subject::Node) && edge.ends_attempt() {
+            self.stop_below(path);
+        }
+        match edge {
+            Edge::Opens if subject.runs() => self.begin(path, kind),
+            Edge::Closes | Edge::Retries if subject.runs() => self.close(path, subject),
             _ => {}
         }
     }
 
     /// A step begins, perhaps once more after its process ended in the middle of it.
-    fn begin(&mut self, path: &StepPath, what: Open) {
-        let same = |open: &Open| std::mem::discriminant(open) == std::mem::discriminant(&what);
-        self.open.retain(|(open, of)| open != path || !same(of));
-        self.open.push((path.clone(), what));
+    fn begin(&mut self, path: &StepPath, kind: &EventKind) {
+        let subject = kind.shape().subject;
+        self.open.retain(|(open, of)| open != path || of.shape().subject != subject);
+        self.open.push((path.clone(), kind.clone()));
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
-        match self.nodes.get_mut(&path.to_string()) {
+        match self.nodes.get_mut(path) {
             Some(node) => node.state = state,
-            None => drop(self.nodes.insert(path.to_string(), NodeInfo { state, attempts: 0 })),
+            None => drop(self.nodes.insert(path.clone(), NodeInfo { state, attempts: 0 })),
         }
-    }
-
-    fn end_node(&mut self, path: &StepPath, state: NodeState) {
-        self.stop_below(path);
-        self.node(path, state);
-        self.close(path, |open| matches!(open, Open::Node(_)));
     }
 
     /// Nothing below what has ended runs or asks any more.
     fn stop_below(&mut self, path: &StepPath) {
-        let base = path.to_string();
-        let below = |of: &String| base.is_empty() || of[base.len()..].starts_with(['/', '[']);
-        let nodes = self.nodes.range_mut(base.clone()..).take_while(|(of, _)| of.starts_with(&base));
-        for (_, node) in nodes.filter(|(of, _)| **of != base && below(of)) {
+        let nodes = self.nodes.range_mut(path..).take_while(|(of, _)| of.belongs_to(path));
+        for (_, node) in nodes.filter(|(of, _)| *of != path) {
             if let NodeState::Running { .. } | NodeState::Waiting | NodeState::Asking(_) = node.state {
                 node.state = NodeState::Stopped;
             }
         }
     }
 
-    fn close(&mut self, path: &StepPath, is: impl Fn(&Open) -> bool) {
-        if let Some(at) = self.open.iter().rposition(|(open, what)| open == path && is(what)) {
+    fn close(&mut self, path: &StepPath, subject: Subject) {
+        if let Some(at) = self.open.iter().rposition(|(open, of)| open == path && of.shape().subject == subject) {
             self.open.remove(at);
         }
     }
@@ -200,7 +168,7 @@ impl RunState {
     ) -> Vec<(StepPath, EventKind)> {
         let state = Self::of_records(recorded);
         let mut ends = state.ends(message);
-        let own = |kind: &EventKind| matches!(kind, EventKind::NodeFailed { .. } | EventKind::ToolFailed { .. });
+        let own = |kind: &EventKind| matches!(kind.shape().subject, Subject::Node | Subject::Tool);
         ends.retain(|(path, kind)| path != step || !own(kind));
         ends
     }
@@ -211,79 +179,57 @@ impl RunState {
     }
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
-        let error = Arc::new(Failure::new("cancelled", message));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
         let ends = self.open.iter().rev().flat_map(|(path, open)| {
-            let error = Arc::clone(&error);
-            let kind = match open {
-                Open::Model => EventKind::ModelFailed { error },
-                Open::Agent => EventKind::AgentFailed { error },
-                Open::Workflow => EventKind::WorkflowFailed { error },
-                Open::Node(attempt) => EventKind::NodeFailed { attempt: *attempt, error },
-                Open::Tool(call) => {
-                    let result = ToolResult {
-                        call_id: call.id.clone(),
-                        name: call.name.clone(),
-                        status: ToolStatus::Interrupted,
-                        output: "the program stopped while this tool was running; whether it had its effect is unknown"
-                            .to_owned(),
-                    };
-                    EventKind::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
-                }
-            };
             // A workflow that ends waits for nobody.
-            let waits = matches!(open, Open::Workflow) && self.waits.are_of(path);
-            waits.then(EventKind::resumed).into_iter().chain([kind]).map(|kind| (path.clone(), kind))
+            let waits = open.shape().subject == Subject::Workflow && self.waits.are_of(path);
+            let resumed = waits.then(EventKind::resumed);
+            resumed.into_iter().chain(open.stopped(&error)).map(|kind| (path.clone(), kind))
         });
         ends.collect()
     }
 
     /// The path of a node that has failed and can run again.
     pub(crate) fn failed_node(&self, node: &str) -> Result<StepPath, ControlError> {
-        let known = self.known(node)?;
-        if let Some(whole) = self.whole_of(node) {
-            return Err(ControlError::part(node, whole));
+        let (path, known) = self.known(node)?;
+        let wrong = |message| Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if let Some(whole) = self.whole_of(path) {
+            return Err(ControlError::part(node, &whole.to_string()));
         }
-        if let Some(above) = self.failed_above(node) {
-            let message =
-                format!("`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`");
-            return Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if let Some(above) = self.failed_above(path) {
+            return wrong(format!(
+                "`{node}` cannot be retried by itself: the step it belongs to has failed; retry `{above}`"
+            ));
         }
-        if self.workflow_of(node).is_some_and(|(_, ended)| ended) {
-            let message = format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended");
-            return Err(ControlError::new(ControlErrorKind::WrongState, message));
+        if self.workflow_of(path).is_some_and(|(_, ended)| ended) {
+            return wrong(format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended"));
         }
         match known {
-            NodeState::Failed(_) => Ok(path_of(node)),
+            NodeState::Failed(_) => Ok(path.clone()),
             // Its process ended in the middle of it: it is decided on when the run is taken up.
-            state => Err(ControlError::new(
-                ControlErrorKind::WrongState,
-                format!(
-                    "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
-                    state.word()
-                ),
+            state => wrong(format!(
+                "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
+                state.word()
             )),
         }
     }
 
     /// The workflow that is a step and has a node, and whether it has ended; `None` when the node is the run's own.
-    fn workflow_of(&self, node: &str) -> Option<(&str, bool)> {
-        let above = node.match_indices('/').map(|(at, _)| &node[..at]).rev();
-        above.into_iter().find_map(|above| self.nested.get_key_value(above)).map(|(base, ended)| (&**base, *ended))
+    fn workflow_of(&self, node: &StepPath) -> Option<(StepPath, bool)> {
+        node.parents().find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
     }
 
     /// Where the workflow is that has a node, when it waits for somebody.
     pub(crate) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
-        let base = match self.workflow_of(&node.to_string()) {
-            Some((base, _)) => base.parse().ok()?,
-            None => StepPath::root(),
-        };
+        let base = self.workflow_of(node).map_or_else(StepPath::root, |(base, _)| base);
         self.waits.are_of(&base).then_some(base)
     }
 
-    /// A failed step that a node of a workflow in it belongs to.
-    fn failed_above<'n>(&self, node: &'n str) -> Option<&'n str> {
-        let failed = |above: &str| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
-        node.match_indices('/').map(|(at, _)| &node[..at]).find(|above| failed(above))
+    /// The outermost failed step that a node of a workflow in it belongs to.
+    fn failed_above(&self, node: &StepPath) -> Option<StepPath> {
+        let failed =
+            |above: &StepPath| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
+        node.parents().filter(failed).last()
     }
 
     /// Where something has begun and has no end.
@@ -299,7 +245,7 @@ impl RunState {
     /// What the run waits for beside an operator's word to continue.
     pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
         let interrupted =
-            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == "interrupted");
+            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
             Some(PauseReason::Interrupted) if self.nodes.values().any(interrupted) => Some(PauseReason::Interrupted),
             // It may have been answered since.
@@ -315,8 +261,8 @@ impl RunState {
     /// The path of a node that asks, and what it asks.
     pub(crate) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
         match self.known(node)? {
-            NodeState::Asking(request) => Ok((path_of(node), request)),
-            state => Err(ControlError::new(
+            (path, NodeState::Asking(request)) => Ok((path.clone(), request)),
+            (_, state) => Err(ControlError::new(
                 ControlErrorKind::WrongState,
                 format!("the node `{node}` waits for no answer: it is {}", state.word()),
             )),
@@ -324,22 +270,23 @@ impl RunState {
     }
 
     /// The node that an item or a branch belongs to.
-    fn whole_of<'n>(&self, node: &'n str) -> Option<&'n str> {
-        if let Some((whole, _)) = node.strip_suffix(']').and_then(|node| node.rsplit_once('[')) {
-            return Some(whole);
-        }
-        let (above, _) = node.rsplit_once('/')?;
+    fn whole_of(&self, node: &StepPath) -> Option<StepPath> {
+        let is_known = |whole: &StepPath| self.nodes.contains_key(whole);
+        let of_item = node.item().map(|(whole, _)| whole).filter(is_known);
         // What is below a node is one of its branches, unless the node is a workflow.
-        (self.nodes.contains_key(above) && !self.nested.contains_key(above)).then_some(above)
+        of_item.or_else(|| node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above)))
     }
 
-    fn known(&self, node: &str) -> Result<&NodeState, ControlError> {
-        self.nodes.get(node).map(|node| &node.state).ok_or_else(|| {
-            let names = || self.nodes.keys().map(String::as_str);
+    fn known(&self, node: &str) -> Result<(&StepPath, &NodeState), ControlError> {
+        let path = node.parse::<StepPath>().ok();
+        let found = path.as_ref().and_then(|path| self.nodes.get_key_value(path));
+        found.map(|(path, node)| (path, &node.state)).ok_or_else(|| {
             // In an arm, or in a workflow that is a step.
-            let within = |name: &&str| name.strip_suffix(node).is_some_and(|above| above.ends_with('/'));
-            let near = names().find(within).or_else(|| nearest(node, names()));
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let within = path.and_then(|path| self.nodes.keys().find(|name| name.ends_below(&path)));
+            let names: Vec<String> = self.nodes.keys().map(ToString::to_string).collect();
+            let near = within.map(ToString::to_string);
+            let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the run has no node `{node}` that has begun, asks or was skipped{hint}"),
@@ -357,13 +304,9 @@ impl NodeState {
             Self::Stopped => "cancelled",
             Self::Answered | Self::Done => "done",
             Self::Skipped => "skipped",
-            Self::Failed(failure) if failure.kind == "interrupted" => "interrupted",
+            Self::Failed(failure) if failure.kind == FailureKind::Interrupted => "interrupted",
             Self::Failed(_) => "failed",
             Self::Reset => "about to run again",
         }
     }
-}
-
-fn path_of(node: &str) -> StepPath {
-    StepPath::of_names(node.into())
 }

@@ -20,7 +20,7 @@ impl<'e> Void<'e> {
 
     /// Whether the record at a place is void: a later change forgot its node.
     pub(crate) fn covers(&self, at: usize, path: &StepPath) -> bool {
-        let forgets = |change: &Redefined| change.forgotten.iter().any(|node| path.is_within_node(node));
+        let forgets = |change: &Redefined| change.forgotten.iter().any(|node| path.belongs_to(node));
         self.changes.iter().any(|(later, change)| *later > at && forgets(change))
     }
 }

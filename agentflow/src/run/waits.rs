@@ -3,9 +3,8 @@
 //! It decides nothing. A run in which two workflows wait is paused until both have been answered.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use crate::event::{EventKind, PauseReason};
+use crate::event::{Edge, EventKind, PauseReason, Shape, Subject};
 use crate::path::StepPath;
 
 /// What a run waits for.
@@ -13,7 +12,7 @@ use crate::path::StepPath;
 pub(crate) struct Waits {
     operator: bool,
     /// By the path of the workflow that waits; the run's own is empty.
-    workflows: BTreeMap<String, PauseReason>,
+    workflows: BTreeMap<StepPath, PauseReason>,
 }
 
 impl Waits {
@@ -21,47 +20,30 @@ impl Waits {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::RunPaused { reason: PauseReason::Operator } => self.operator = true,
-            EventKind::RunPaused { reason } => drop(self.workflows.insert(path.to_string(), *reason)),
+            EventKind::RunPaused { reason } => drop(self.workflows.insert(path.clone(), *reason)),
             EventKind::RunResumed { recovered: false, .. } => {
                 self.operator &= !path.is_root();
-                if !self.workflows.is_empty() {
-                    self.workflows.remove(&path.to_string());
-                }
+                self.workflows.remove(path);
             }
             // What asked may be gone with the change; if it still asks, that is recorded again.
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
-                let forgotten = |of: &str| {
-                    let path = StepPath::of_names(of.into());
-                    redefined.forgotten.iter().any(|node| path.is_within_node(node))
-                };
-                self.workflows.retain(|of, _| !of.is_empty() && !forgotten(of));
+                let forgotten = |of: &StepPath| redefined.forgotten.iter().any(|node| of.belongs_to(node));
+                self.workflows.retain(|of, _| !of.is_root() && !forgotten(of));
             }
             kind if kind.ends_run() => *self = Self::default(),
             // Nothing waits below a step that has ended or begins anew.
-            EventKind::NodeCompleted { .. }
-            | EventKind::NodeFailed { .. }
-            | EventKind::NodeReset { .. }
-            | EventKind::WorkflowCompleted(_)
-            | EventKind::WorkflowFailed { .. }
-                if !self.workflows.is_empty() =>
-            {
-                self.forget_below(&path.to_string());
+            EventKind::NodeReset { .. } => self.forget_below(path),
+            kind => {
+                let Shape { subject, edge, .. } = kind.shape();
+                if edge == Edge::Closes && matches!(subject, Subject::Node | Subject::Workflow) {
+                    self.forget_below(path);
+                }
             }
-            _ => {}
         }
     }
 
-    fn forget_below(&mut self, path: &str) {
-        let from = (Bound::Included(path), Bound::Unbounded);
-        let below: Vec<String> = self
-            .workflows
-            .range::<str, _>(from)
-            .map(|(of, _)| of)
-            .take_while(|of| of.starts_with(path))
-            .filter(|of| of[path.len()..].is_empty() || of[path.len()..].starts_with(['/', '[']))
-            .cloned()
-            .collect();
-        self.workflows.retain(|of, _| !below.contains(of));
+    fn forget_below(&mut self, path: &StepPath) {
+        self.workflows.retain(|of, _| !of.belongs_to(path));
     }
 
     /// What the run is paused for; an operator's pause comes first.
@@ -85,15 +67,14 @@ impl Waits {
 
     /// Whether the workflow at a path waits for somebody.
     pub(crate) fn are_of(&self, path: &StepPath) -> bool {
-        self.workflows.contains_key(&path.to_string())
+        self.workflows.contains_key(path)
     }
 
     /// What the run waits for when the workflow at a path no longer does.
     pub(crate) fn without(&self, path: &StepPath) -> Option<PauseReason> {
-        let path = path.to_string();
         match self.operator {
             true => Some(PauseReason::Operator),
-            false => self.workflows.iter().find(|(of, _)| **of != path).map(|(_, reason)| *reason),
+            false => self.workflows.iter().find(|(of, _)| *of != path).map(|(_, reason)| *reason),
         }
     }
 }
@@ -144,6 +125,6 @@ mod tests {
         }
         let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0 };
         apply(&mut waits, "a", &completed);
-        assert_eq!(waits.workflows.keys().collect::<Vec<_>>(), ["ab", "b"]);
+        assert_eq!(waits.workflows.keys().map(ToString::to_string).collect::<Vec<_>>(), ["ab", "b"]);
     }
 }

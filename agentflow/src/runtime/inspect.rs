@@ -3,12 +3,13 @@
 use serde::Serialize;
 
 use super::Runtime;
-use crate::error::Result;
+use crate::error::{FailureKind, Result};
 use crate::event::RunId;
+use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunState, read_events};
 use crate::store::{RunRecord, StoreError};
 use crate::value::Encoded;
-use crate::workflow::{Graph, NodeKind, was_stopped};
+use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
 
 /// The state of a run, and what resuming it would do.
 #[derive(Clone, Debug, Serialize)]
@@ -113,27 +114,34 @@ impl Runtime {
             let node = graph.as_ref().and_then(|graph| graph.node(name));
             node.is_some_and(|node| node.kind != NodeKind::Gate)
         };
-        let mut nodes: Vec<NodeReport> =
-            state.nodes.iter().map(|(name, node)| report(name, node, is_step(name))).collect();
-        for node in graph.iter().flat_map(|graph| &graph.nodes) {
-            let silent = matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
-            if !silent && !state.nodes.contains_key(&node.name) {
-                nodes.push(NodeReport::new(&node.name, NodeStatus::Pending, "runs when its turn comes"));
-            }
-        }
+        let places: Vec<(StepPath, &GraphNode)> = graph
+            .iter()
+            .flat_map(|graph| &graph.nodes)
+            .map(|node| (StepPath::root().child(&node.name), node))
+            .collect();
         // In the order of the definition; items and branches after their node.
-        let place = |name: &str| {
-            let at = graph.iter().flat_map(|graph| graph.nodes.iter()).position(|node| is_of(name, &node.name));
-            at.unwrap_or(usize::MAX)
+        let place = |path: &StepPath| {
+            let at = places.iter().position(|(node, _)| is_of(path, node));
+            (at.unwrap_or(usize::MAX), path.to_string().len(), path.to_string())
         };
-        nodes.sort_by_key(|node| (place(&node.name), node.name.len(), node.name.clone()));
+        let seen = state.nodes.iter().map(|(path, node)| {
+            let name = path.to_string();
+            (place(path), report(&name, node, is_step(&name)))
+        });
+        let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
+        let unseen = places.iter().filter(|(path, node)| !silent(node) && !state.nodes.contains_key(path)).map(
+            |(path, node)| (place(path), NodeReport::new(&node.name, NodeStatus::Pending, "runs when its turn comes")),
+        );
+        let mut nodes: Vec<_> = seen.chain(unseen).collect();
+        nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
         Ok(RunReport { run: record, nodes, changed })
     }
 }
 
-/// Whether this is the node, one of its items, or a branch of it.
-fn is_of(name: &str, node: &str) -> bool {
-    name.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+/// Whether this is the node, or one of its items or below it.
+fn is_of(path: &StepPath, node: &StepPath) -> bool {
+    path == node || (path.belongs_to(node) && !path.is_within(node))
 }
 
 /// `is_step`: it asks before it begins, and is no gate.
@@ -149,8 +157,8 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
         NodeState::Answered | NodeState::Done => (NodeStatus::Success, "is not run again"),
         NodeState::Stopped => (NodeStatus::Cancelled, "is not run: what it belongs to has ended"),
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
-        NodeState::Failed(error) => match error.kind.as_str() {
-            "interrupted" => {
+        NodeState::Failed(error) => match error.kind {
+            FailureKind::Interrupted => {
                 (NodeStatus::Failed, "waits for a decision: it was interrupted and may have had its effect")
             }
             _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),

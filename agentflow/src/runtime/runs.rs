@@ -301,7 +301,10 @@ impl Runtime {
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let forgotten = match definition == *spec.hash() {
             true => Vec::new(),
-            false => self.forgotten(store, &started, &definition, spec, changed).await?,
+            false => {
+                let names = self.forgotten(store, &started, &definition, spec, changed).await?;
+                names.iter().map(|name| StepPath::root().child(name)).collect()
+            }
         };
         let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
         let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;

@@ -34,7 +34,7 @@ pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
 /// Checks an answer by the type that the workflow's node asks for.
 pub(super) fn checked(host: &Host, workflow: &str, node: &str, answer: &Encoded) -> Option<Result<(), ControlError>> {
     let spec = workflow_spec(host, workflow).ok()?;
-    let node = spec.nodes.iter().find(|of| of.path.names() == node)?;
+    let node = spec.nodes.iter().find(|of| of.path.to_string() == node)?;
     Some(check_answer(node, answer))
 }
 

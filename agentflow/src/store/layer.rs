@@ -16,7 +16,7 @@ use crate::event::{Event, RunId};
 /// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that plays another process than
 /// its inner store overrides `identity`.
 ///
-/// Both traits have the same methods. Import [`Store`], write `impl agentflow::StoreLayer for ..`, and call the store
+/// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the store
 /// below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is ambiguous.
 ///
 /// ```
@@ -33,7 +33,7 @@ use crate::event::{Event, RunId};
 /// }
 ///
 /// #[async_trait]
-/// impl<S: Store> agentflow::StoreLayer for Counted<S> {
+/// impl<S: Store> agentflow::store::StoreLayer for Counted<S> {
 ///     fn inner(&self) -> &dyn Store {
 ///         &self.inner
 ///     }

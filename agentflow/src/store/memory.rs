@@ -44,7 +44,7 @@ impl MemoryStore {
     }
 
     /// The same runs as another process would have them, for tests: runtimes over this handle do not see which runs
-    /// those over other handles execute, and who opens a run fences off whoever had it open.
+    /// those over other handles execute, and opening a run fences off the writer before.
     #[must_use]
     pub fn as_another_process(&self) -> Self {
         let mut runs = self.runs();

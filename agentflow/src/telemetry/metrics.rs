@@ -10,7 +10,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use crate::event::{Event, EventKind, EventSink, RunBody, RunId};
+use crate::event::{Edge, Event, EventKind, EventSink, RunBody, RunId, Shape, Subject};
 use crate::model::{MAX_TOKENS, Usage, telemetry_name};
 use crate::path::StepPath;
 use crate::time::Timestamp;
@@ -177,35 +177,50 @@ fn seconds(duration: Duration) -> f64 {
 
 impl EventSink for MetricsSink {
     fn emit(&self, event: &Event) {
+        let Shape { subject, edge, .. } = event.kind.shape();
         match &event.kind {
-            EventKind::RunStarted(started) => self.begin(
-                event,
-                match &started.body {
-                    RunBody::Agent(agent) => What::Agent(Arc::clone(&agent.name)),
-                    RunBody::Workflow(workflow) => What::Workflow(Arc::clone(&workflow.name)),
-                },
-            ),
-            EventKind::AgentStarted(agent) => self.begin(event, What::Agent(Arc::clone(&agent.name))),
-            EventKind::WorkflowStarted(workflow) => self.begin(event, What::Workflow(Arc::clone(&workflow.name))),
-            EventKind::ModelStarted { provider, model } => {
-                self.begin(event, What::Model { provider: Arc::clone(provider), model: Arc::clone(model) });
-            }
-            EventKind::ModelCompleted(response) => self.end(event, Some((&response.model, &response.usage)), None),
-            EventKind::RunCompleted(_) | EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) => {
-                self.end(event, None, None);
-            }
-            EventKind::RunFailed { error }
-            | EventKind::AgentFailed { error }
-            | EventKind::WorkflowFailed { error }
-            | EventKind::ModelRetrying { error, .. }
-            | EventKind::ModelFailed { error } => self.end(event, None, Some(&error.kind)),
-            EventKind::RunCancelled { .. } => self.end(event, None, Some("cancelled")),
             EventKind::ToolCompleted { result, duration_ms, .. } => self.tool_ended(&result.name, *duration_ms, None),
             EventKind::ToolFailed { result, duration_ms, .. } => {
                 self.tool_ended(&result.name, *duration_ms, Some(result.status.as_str()));
             }
+            kind if edge == Edge::Opens => {
+                if let Some(what) = What::of(kind) {
+                    self.begin(event, what);
+                }
+            }
+            kind if edge.ends_attempt()
+                && matches!(subject, Subject::Run | Subject::Agent | Subject::Workflow | Subject::Model) =>
+            {
+                let response = match kind {
+                    EventKind::ModelCompleted(response) => Some((&*response.model, &response.usage)),
+                    _ => None,
+                };
+                let error = match kind {
+                    EventKind::RunCancelled { .. } => Some("cancelled"),
+                    kind => kind.error().map(|error| error.kind.as_str()),
+                };
+                self.end(event, response, error);
+            }
             _ => {}
         }
+    }
+}
+
+impl What {
+    /// What an event opens that is measured from its beginning to its end.
+    fn of(kind: &EventKind) -> Option<Self> {
+        Some(match kind {
+            EventKind::RunStarted(started) => match &started.body {
+                RunBody::Agent(agent) => Self::Agent(Arc::clone(&agent.name)),
+                RunBody::Workflow(workflow) => Self::Workflow(Arc::clone(&workflow.name)),
+            },
+            EventKind::AgentStarted(agent) => Self::Agent(Arc::clone(&agent.name)),
+            EventKind::WorkflowStarted(workflow) => Self::Workflow(Arc::clone(&workflow.name)),
+            EventKind::ModelStarted { provider, model } => {
+                Self::Model { provider: Arc::clone(provider), model: Arc::clone(model) }
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -11,7 +11,6 @@ mod content;
 #[cfg(feature = "metrics")]
 mod metrics;
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use tracing::Span;
@@ -23,7 +22,6 @@ use crate::error::Error;
 use crate::event::{AgentCompleted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage, telemetry_name};
-use crate::run::RunShared;
 use crate::tool::ToolDefinition;
 
 /// The span of an agent, be it a run or a step of one.
@@ -78,16 +76,7 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunId) -> Span {
 
 /// Adds why a workflow failed.
 pub(crate) fn record_failure(span: &Span, error: &Error) {
-    record_error(span, error.kind());
-}
-
-/// Says in the log that a run of its own has failed. Whatever is taken out of events is taken out here too.
-pub(crate) fn log_failed_run(shared: &RunShared, name: &str, error: &Error) {
-    let sentence = error.to_string();
-    let redactor = shared.host.redactor.as_ref();
-    let sentence = redactor.map_or(Cow::Borrowed(&*sentence), |redactor| redactor.text(&sentence));
-    // The name and the sentence may hold what others wrote: as `Debug` shows them they have one line.
-    tracing::info!(run = shared.id.as_str(), name = ?name, error.type = error.kind(), error = ?sentence, "a run failed");
+    record_error(span, error.kind().as_str());
 }
 
 /// The span of a model call. An adapter adds the server to it.

@@ -22,7 +22,8 @@ use super::probe::Filled;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
 use crate::strict;
-use crate::text::{head, nearest};
+use crate::text::{did_you_mean, head, nearest};
+use crate::tuples::all_the_tuples;
 
 /// What a parameter of a `#[tool]` function can be: any owned value with a schema, or [`Inject`].
 #[diagnostic::on_unimplemented(
@@ -314,7 +315,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
 }
 
 macro_rules! tuples {
-    ($($T:ident $index:tt),*) => {
+    (_ $length:literal $($T:ident $index:tt)*) => {
         impl<$($T: ToolParam),*> ToolParams for ($($T,)*) {
             const TYPES: &'static [ParamType] = &[$(ParamType::of::<$T>()),*];
 
@@ -326,11 +327,11 @@ macro_rules! tuples {
             }
 
             #[allow(unused_variables, reason = "a function without parameters has no slot")]
-            fn read_into<'de, M: MapAccess<'de>>(
+            fn read_into<'de, Entries: MapAccess<'de>>(
                 slots: &mut Self::Slots,
                 index: usize,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
+                map: &mut Entries,
+            ) -> Result<(), Entries::Error> {
                 match index {
                     $($index => slots.$index = Some($T::read(map)?),)*
                     _ => {
@@ -356,23 +357,7 @@ macro_rules! tuples {
     };
 }
 
-tuples!();
-tuples!(A 0);
-tuples!(A 0, B 1);
-tuples!(A 0, B 1, C 2);
-tuples!(A 0, B 1, C 2, D 3);
-tuples!(A 0, B 1, C 2, D 3, E 4);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13, P 14);
-tuples!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, N 12, O 13, P 14, Q 15);
+all_the_tuples!(tuples, 16);
 
 /// Reads a call's arguments.
 pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
@@ -513,7 +498,7 @@ fn missing_argument(param: &Param) -> String {
 /// What is said of an argument that a tool does not have, with the names of those it has.
 pub(super) fn unknown_argument<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     match nearest(name, known.clone()) {
-        Some(near) => format!("`{name}`: there is no such argument; did you mean `{near}`?"),
+        near @ Some(_) => format!("`{name}`: there is no such argument{}", did_you_mean(near)),
         None if known.clone().next().is_none() => format!("`{name}`: this tool takes no arguments"),
         None => format!(
             "`{name}`: there is no such argument; there are {}",

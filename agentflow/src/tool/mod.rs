@@ -21,8 +21,6 @@ pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
 pub use self::output::{ToolError, ToolOutput};
-#[doc(hidden)]
-pub use self::registry::Linked;
 pub use self::registry::Registry;
 use crate::context::Context;
 use crate::resource::ResourceKey;

@@ -8,14 +8,8 @@ use std::sync::{Arc, OnceLock};
 use super::{ToolManifest, ToolRef, invoke, not_found};
 use crate::context::Context;
 use crate::error::RegistryError;
+use crate::linked;
 use crate::message::{ToolCall, ToolResult};
-
-/// One `#[tool]` of the program; collected when it is linked.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Linked(pub fn() -> ToolRef);
-
-inventory::collect!(Linked);
 
 /// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
 ///
@@ -60,18 +54,10 @@ impl Registry {
         static LINKED: OnceLock<Result<Registry, RegistryError>> = OnceLock::new();
         LINKED
             .get_or_init(|| {
-                let mut tools: Vec<ToolRef> =
-                    inventory::iter::<Linked>.into_iter().map(|linked| (linked.0)()).collect();
-                // Link order is not stable; with an order of ours the same two places are named every time.
-                tools.sort_by(|a, b| {
-                    let key = |tool: &ToolRef| {
-                        let definition = tool.definition();
-                        (
-                            definition.name.clone(),
-                            definition.source.as_ref().map(|source| (source.file.clone(), source.line)),
-                        )
-                    };
-                    key(a).cmp(&key(b))
+                let tools = linked::items(|tool: &ToolRef| {
+                    let definition = tool.definition();
+                    let place = definition.source.as_ref().map(|source| (source.file.clone(), source.line));
+                    (definition.name.clone(), place)
                 });
                 let mut registry = Self::new();
                 tools.into_iter().try_for_each(|tool| registry.register(tool))?;

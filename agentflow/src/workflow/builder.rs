@@ -14,6 +14,7 @@ use super::names;
 use super::policy::{NodePolicy, OnError, StopPolicy};
 use super::spec::{Body, Branch as SpecBranch, NodeIndex, NodeKind, NodeSpec, Outputs, Spec, StepFuture};
 use crate::context::Context;
+use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 use crate::tool::{Effects, ToolPolicy};
@@ -317,7 +318,10 @@ impl Builder {
         let pick: super::spec::Pure = Arc::new(move |outputs| {
             let at = pick(load(&reads, outputs)?).map_err(StepError::of)?;
             let Some(arm) = names.get(at) else {
-                return Err(StepError::new("value", format!("the router has {} arms and chose {at}", names.len())));
+                return Err(StepError::new(
+                    FailureKind::Value,
+                    format!("the router has {} arms and chose {at}", names.len()),
+                ));
             };
             #[derive(serde::Serialize)]
             struct Chosen<'a> {
@@ -356,7 +360,7 @@ impl Builder {
 
     /// The output of whichever arm is taken.
     pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
-        let name = format!("{}{}", self.nodes[router.node as usize].path, names::END);
+        let name = format!("{}/{}", self.nodes[router.node as usize].path, names::END);
         let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
         let outer = std::mem::take(&mut self.prefix);
         let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);

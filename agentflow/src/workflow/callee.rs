@@ -15,52 +15,43 @@
 //! within the body, since the type parameters of a generic function follow from the arguments of its call. A call within
 //! another expression is not seen: such a step has the effects of a step without a tool.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
+use crate::agent::AgentDefinition;
 use crate::context::Context;
+use crate::linked::{self, function_id};
 use crate::tool::{ToolPolicy, ToolRef};
 
-/// A function with one of our attributes; collected when the program is linked.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Callee {
-    /// The type of the function.
-    pub function: fn() -> TypeId,
-    /// Its attribute.
-    pub kind: CalleeKind,
-}
-
 /// Which attribute a function has.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub enum CalleeKind {
-    /// A `#[tool]`.
-    Tool(fn() -> ToolRef),
-    /// An `#[agent]`.
+#[derive(Clone)]
+enum CalleeKind {
+    Tool(ToolRef),
     Agent,
-    /// A `#[workflow]`.
     Workflow,
 }
 
-inventory::collect!(Callee);
-
-fn kind(function: TypeId) -> Option<CalleeKind> {
+fn kind(function: TypeId) -> Option<&'static CalleeKind> {
     static KINDS: OnceLock<HashMap<TypeId, CalleeKind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
-        inventory::iter::<Callee>.into_iter().map(|callee| ((callee.function)(), callee.kind)).collect()
+        let kind = |item: Box<dyn Any>| match item.downcast::<ToolRef>() {
+            Ok(tool) => CalleeKind::Tool(*tool),
+            Err(item) if item.is::<&'static AgentDefinition>() => CalleeKind::Agent,
+            Err(_) => CalleeKind::Workflow,
+        };
+        linked::all().map(|(function, item)| (function, kind(item))).collect()
     });
-    kinds.get(&function).copied()
+    kinds.get(&function)
 }
 
 /// The policy of a tool, when the function is one.
 pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
     match kind(function)? {
-        CalleeKind::Tool(tool) => Some(tool().definition().policy.clone()),
+        CalleeKind::Tool(tool) => Some(tool.definition().policy.clone()),
         _ => None,
     }
 }
@@ -72,12 +63,6 @@ pub(super) fn word(function: TypeId) -> Option<&'static str> {
         CalleeKind::Agent => "agent",
         CalleeKind::Workflow => "workflow",
     })
-}
-
-/// The identity of a function: its type.
-#[doc(hidden)]
-pub fn function_id<F>(_: &F) -> TypeId {
-    typeid::of::<F>()
 }
 
 /// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built the

@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use super::spec::Spec;
-use crate::event::{Event, EventKind};
+use crate::event::{Edge, Event, EventKind, Shape, Subject};
+use crate::path::StepPath;
 use crate::run::Void;
 
 /// The events that lead to the same state as all of them.
@@ -15,8 +16,8 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     let counts: Vec<bool> = events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
     let mut counts = counts.into_iter();
     events.retain(|_| counts.next().unwrap_or(true));
-    let nodes: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
-    let node_of = |event: &Event| node_of(&nodes, &event.path.to_string());
+    let nodes: HashSet<&StepPath> = spec.nodes.iter().map(|node| &node.path).collect();
+    let node_of = |event: &Event| node_of(&nodes, &event.path);
     let mut done = HashSet::new();
     for event in &events {
         match (&event.kind, node_of(event)) {
@@ -26,16 +27,10 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     }
     let matters = |event: &Event| match node_of(event) {
         Some((node, itself)) if done.contains(&node) => {
-            itself
-                && matches!(
-                    event.kind,
-                    EventKind::NodeCompleted { .. }
-                        | EventKind::ApprovalRequested(_)
-                        | EventKind::ApprovalResolved { .. }
-                        // That it failed and was reset stopped other nodes and made them run again.
-                        | EventKind::NodeFailed { .. }
-                        | EventKind::NodeReset { .. }
-                )
+            let Shape { subject, edge, .. } = event.kind.shape();
+            // That it failed and was reset stopped other nodes and made them run again.
+            let ends = subject == Subject::Node && edge == Edge::Closes;
+            itself && (ends || subject == Subject::Approval || matches!(event.kind, EventKind::NodeReset { .. }))
         }
         _ => true,
     };
@@ -44,10 +39,12 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
 }
 
 /// The node that a path belongs to, and whether it is the node itself and nothing below it.
-fn node_of(nodes: &HashSet<&str>, path: &str) -> Option<(String, bool)> {
-    if nodes.contains(path) {
-        return Some((path.to_owned(), true));
+fn node_of<'s>(nodes: &HashSet<&'s StepPath>, path: &StepPath) -> Option<(&'s StepPath, bool)> {
+    if let Some(node) = nodes.get(path) {
+        return Some((node, true));
     }
-    let ends = path.char_indices().rev().filter(|(_, c)| matches!(c, '/' | '['));
-    ends.map(|(at, _)| &path[..at]).find(|above| nodes.contains(above)).map(|node| (node.to_owned(), false))
+    let whole = |of: &StepPath| of.item().and_then(|(whole, _)| nodes.get(&whole).copied());
+    let of =
+        whole(path).or_else(|| path.parents().find_map(|above| nodes.get(&above).copied().or_else(|| whole(&above))));
+    of.map(|node| (node, false))
 }

@@ -22,6 +22,8 @@ use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;
+use crate::linked;
+use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
 /// The return type of a workflow's function; an alias of `Result` is one too.
@@ -97,7 +99,7 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// A `#[workflow]` of the program; collected when it is linked. Several may have one name: whoever lists them says so.
+/// A `#[workflow]` of the program. Several may have one name; `linked` reports that.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
@@ -107,8 +109,6 @@ pub struct LinkedWorkflow {
     pub(crate) spec: fn() -> Arc<Spec>,
 }
 
-inventory::collect!(LinkedWorkflow);
-
 impl LinkedWorkflow {
     pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
         Self { name, file, line, spec }
@@ -116,21 +116,15 @@ impl LinkedWorkflow {
 }
 
 /// The workflows that are linked into the program, by name.
-pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static LinkedWorkflow>, Error> {
-    let mut all: Vec<&LinkedWorkflow> = inventory::iter::<LinkedWorkflow>.into_iter().collect();
-    // Link order is not stable; with an order of ours the same two places are named every time.
-    all.sort_by_key(|linked| (linked.name, linked.file, linked.line));
-    let mut by_name: BTreeMap<&str, &LinkedWorkflow> = BTreeMap::new();
-    for linked in all {
-        if let Some(first) = by_name.insert(linked.name, linked) {
-            let problem = format!(
-                "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
-                first.file, first.line, linked.file, linked.line
-            );
-            return Err(Error::Build { what: "workflow", name: linked.name.into(), problem });
-        }
-    }
-    Ok(by_name)
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> {
+    let place = |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line);
+    linked::by_name(place, |linked| linked.name).map_err(|(first, second)| {
+        let problem = format!(
+            "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+            first.file, first.line, second.file, second.line
+        );
+        Error::Build { what: "workflow", name: first.name.into(), problem }
+    })
 }
 
 /// Makes the graph of a workflow.
@@ -191,19 +185,10 @@ macro_rules! workflow_fn {
     };
 }
 
-workflow_fn!(WorkflowFn0 0);
-workflow_fn!(WorkflowFn1 1 A 0);
-workflow_fn!(WorkflowFn2 2 A 0 B 1);
-workflow_fn!(WorkflowFn3 3 A 0 B 1 C 2);
-workflow_fn!(WorkflowFn4 4 A 0 B 1 C 2 D 3);
-workflow_fn!(WorkflowFn5 5 A 0 B 1 C 2 D 3 E 4);
-workflow_fn!(WorkflowFn6 6 A 0 B 1 C 2 D 3 E 4 F 5);
-workflow_fn!(WorkflowFn7 7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
-workflow_fn!(WorkflowFn8 8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
-workflow_fn!(WorkflowFn9 9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
-workflow_fn!(WorkflowFn10 10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
-workflow_fn!(WorkflowFn11 11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
-workflow_fn!(WorkflowFn12 12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+all_the_tuples!(workflow_fn, [
+    WorkflowFn0 WorkflowFn1 WorkflowFn2 WorkflowFn3 WorkflowFn4 WorkflowFn5 WorkflowFn6 WorkflowFn7 WorkflowFn8 WorkflowFn9
+    WorkflowFn10 WorkflowFn11 WorkflowFn12
+]);
 
 /// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
 async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(

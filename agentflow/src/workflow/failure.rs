@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, FailureKind};
 use crate::model::ModelError;
 use crate::tool::ToolError;
 
@@ -14,7 +14,7 @@ pub(crate) struct StepError {
 }
 
 impl StepError {
-    pub(crate) fn new(kind: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { failure: Failure::new(kind, message), original: None }
     }
 
@@ -33,15 +33,34 @@ impl StepError {
         } else if let Some(error) = error.downcast_ref::<ToolError>() {
             Failure::new(error.status().as_str(), error.message())
         } else {
-            Failure::new("error", message)
+            let boxed = error.downcast_ref::<Box<dyn std::error::Error + Send + Sync>>();
+            match boxed.and_then(|boxed| known(&**boxed)) {
+                Some(known) => Failure { message, ..known },
+                None => Failure::new(FailureKind::Error, message),
+            }
         };
         Self { failure, original: Some(error) }
     }
 
     /// A value that could not be encoded or decoded where it crosses a boundary.
     pub(crate) fn value(what: &str, error: &serde_json::Error) -> Self {
-        Self::new("value", format!("{what}: {error}"))
+        Self::new(FailureKind::Value, format!("{what}: {error}"))
     }
+}
+
+/// The record of the first error of ours among an error and its sources.
+fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failure> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return Some(Failure::from(error));
+        }
+        if let Some(error) = error.downcast_ref::<ModelError>() {
+            return Some(Failure::from(error));
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl fmt::Debug for StepError {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::failure::StepError;
 use super::spec::{NodeIndex, Outputs};
+use crate::error::FailureKind;
+use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
 /// The output of a node that is yet to run. Copying is free; it is only good for the builder it came from.
@@ -21,8 +23,9 @@ impl<T: NodeValue> Handle<T> {
 
 impl<T> Handle<T> {
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
-        let encoded =
-            outputs.output(self.node).ok_or_else(|| StepError::new("value", "a value was read before it was there"))?;
+        let encoded = outputs
+            .output(self.node)
+            .ok_or_else(|| StepError::new(FailureKind::Value, "a value was read before it was there"))?;
         (self.decode)(encoded).map_err(|error| {
             let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
             StepError::value(&what, &error)
@@ -74,7 +77,7 @@ pub struct Loader<'a>(pub(super) &'a dyn Outputs);
 pub struct LoadError(pub(super) StepError);
 
 macro_rules! reads {
-    ($($T:ident $at:tt)*) => {
+    (_ $length:literal $($T:ident $at:tt)*) => {
         impl<$($T: Send + 'static),*> Reads for ($(Handle<$T>,)*) {
             type Values = ($($T,)*);
 
@@ -90,20 +93,4 @@ macro_rules! reads {
     };
 }
 
-reads!();
-reads!(A 0);
-reads!(A 0 B 1);
-reads!(A 0 B 1 C 2);
-reads!(A 0 B 1 C 2 D 3);
-reads!(A 0 B 1 C 2 D 3 E 4);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13 O 14);
-reads!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13 O 14 P 15);
+all_the_tuples!(reads, 16);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::builder::Builder;
 use super::handle::Handle;
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
+use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
 /// The inputs of a workflow: a tuple of up to twelve values.
@@ -39,7 +40,7 @@ impl<A: NodeValue> IntoInputs<(A,)> for A {
 }
 
 macro_rules! inputs {
-    ($count:literal $($T:ident $at:tt)*) => {
+    (_ $count:literal $($T:ident $at:tt)*) => {
         impl<$($T: NodeValue),*> Inputs for ($($T,)*) {
             type Names = [&'static str; $count];
             type Handles = ($(Handle<$T>,)*);
@@ -62,19 +63,7 @@ macro_rules! inputs {
     };
 }
 
-inputs!(0);
-inputs!(1 A 0);
-inputs!(2 A 0 B 1);
-inputs!(3 A 0 B 1 C 2);
-inputs!(4 A 0 B 1 C 2 D 3);
-inputs!(5 A 0 B 1 C 2 D 3 E 4);
-inputs!(6 A 0 B 1 C 2 D 3 E 4 F 5);
-inputs!(7 A 0 B 1 C 2 D 3 E 4 F 5 G 6);
-inputs!(8 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
-inputs!(9 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8);
-inputs!(10 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9);
-inputs!(11 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10);
-inputs!(12 A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11);
+all_the_tuples!(inputs, 12);
 
 /// The inputs as one JSON object.
 pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
@@ -100,8 +89,7 @@ pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encode
     })?;
     // Before what is missing: a name that is mistyped is both.
     if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
-        let near = nearest(unknown, names.iter().copied());
-        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let hint = did_you_mean(nearest(unknown, names.iter().copied()));
         return Err(format!("there is no input `{unknown}`{hint}"));
     }
     names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing"))).collect()

@@ -35,7 +35,7 @@ pub use self::handle::{Handle, Reads};
 pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
-pub use self::policy::{FailureClass, NodePolicy, OnError, RetryPolicy, StopPolicy};
+pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
 pub use self::spec::NodeKind;
 use self::spec::Spec;
 use crate::context::Context;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::spec::{NodeKind, NodeSpec};
+use crate::path::StepPath;
 
 /// What a run writes into paths by itself, each followed by a number.
 const RESERVED: [&str; 4] = ["model#", "tool#", "call#", "attempt#"];
@@ -34,19 +35,17 @@ pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
 
 /// Every node whose path is below another's that may run something there itself.
 pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
-    let places: HashMap<&str, &NodeSpec> = nodes.iter().map(|node| (node.path.names(), node)).collect();
+    let places: HashMap<&StepPath, &NodeSpec> = nodes.iter().map(|node| (&node.path, node)).collect();
     let mut problems = Vec::new();
     for node in nodes {
-        let path = node.path.names();
-        for (at, _) in path.match_indices('/') {
-            let Some(above) = places.get(&path[..at]) else { continue };
-            if !holds(nodes, above, node) {
-                problems.push(format!(
-                    "the node `{path}` is named like a step within the node `{}`, so after a restart one would take the \
-                     other's output; rename one of them, without `/`",
-                    above.path
-                ));
-            }
+        let mut above: Vec<_> = node.path.parents().filter_map(|above| places.get(&above).copied()).collect();
+        above.reverse();
+        for above in above.into_iter().filter(|above| !holds(nodes, above, node)) {
+            problems.push(format!(
+                "the node `{}` is named like a step within the node `{}`, so after a restart one would take the other's \
+                 output; rename one of them, without `/`",
+                node.path, above.path
+            ));
         }
     }
     problems
@@ -55,18 +54,21 @@ pub(super) fn problems_of_places(nodes: &[NodeSpec]) -> Vec<String> {
 /// Whether a node is below another by right: in an arm of a router, or as the end of its arms.
 fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
     let router = match above.kind {
-        NodeKind::Router => above.path.names(),
+        NodeKind::Router => above.path.clone(),
         // The end of a router runs nothing either, and an arm may be called like it.
-        NodeKind::Join => above.path.names().strip_suffix(END).unwrap_or_default(),
+        NodeKind::Join => match router_of(&above.path) {
+            Some(router) => router,
+            None => return false,
+        },
         _ => return false,
     };
-    if node.kind == NodeKind::Join && node.path.names().strip_suffix(END) == Some(router) {
+    if node.kind == NodeKind::Join && router_of(&node.path).as_ref() == Some(&router) {
         return true;
     }
     let mut guard = node.guard;
     while let Some((of, _)) = guard {
         let of = &nodes[of as usize];
-        if of.path.names() == router {
+        if of.path == router {
             return true;
         }
         guard = of.guard;
@@ -74,5 +76,10 @@ fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
     false
 }
 
+/// The router that an end of arms belongs to.
+fn router_of(end: &StepPath) -> Option<StepPath> {
+    end.parent().filter(|_| end.last_name() == Some(END))
+}
+
 /// What the end of a router's arms is called, below the router.
-pub(super) const END: &str = "/end";
+pub(super) const END: &str = "end";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureClass};
 
 /// How often and when a failed node is tried again.
 ///
@@ -22,7 +22,8 @@ pub struct RetryPolicy {
     /// The longest pause, in milliseconds. Default: 60,000.
     pub max_backoff_ms: u64,
     /// Which failures are worth another attempt. Empty, the default: all but wrong input, missing permission and
-    /// cancellation.
+    /// cancellation. A failure that no attempt can change is never worth one, whatever is said here; see
+    /// [`Failure::may_pass`].
     pub retry_on: Vec<FailureClass>,
 }
 
@@ -51,53 +52,14 @@ impl RetryPolicy {
     }
 
     fn is_worth_another(&self, failure: &Failure) -> bool {
-        let class = FailureClass::of(failure);
+        if !failure.may_pass() {
+            return false;
+        }
+        let class = failure.kind.class();
         if self.retry_on.is_empty() {
             return !matches!(class, FailureClass::Validation | FailureClass::Permission | FailureClass::Cancelled);
         }
         self.retry_on.iter().any(|wanted| *wanted == class || *wanted == FailureClass::Any)
-    }
-}
-
-/// What kind of failure a failure is, as far as retries care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum FailureClass {
-    /// It took too long.
-    Timeout,
-    /// A service asked to slow down.
-    RateLimit,
-    /// A service could not be reached or is overloaded.
-    Unavailable,
-    /// The step itself failed.
-    ToolError,
-    /// A model call failed for another reason.
-    ModelError,
-    /// The input or an answer does not fit.
-    Validation,
-    /// It is not allowed, or was denied.
-    Permission,
-    /// It was cancelled.
-    Cancelled,
-    /// All of them.
-    Any,
-}
-
-impl FailureClass {
-    /// The class of a recorded failure.
-    pub fn of(failure: &Failure) -> Self {
-        match failure.kind.as_str() {
-            "timeout" => Self::Timeout,
-            "rate_limited" => Self::RateLimit,
-            "overloaded" | "server" | "transport" | "truncated" => Self::Unavailable,
-            "auth" | "permission" | "unauthorized" | "denied" => Self::Permission,
-            "cancelled" => Self::Cancelled,
-            "bad_request" | "invalid_arguments" | "value" | "too_large" | "build" | "model_ref" => Self::Validation,
-            "context_overflow" | "content_filter" | "invalid_response" | "answer_too_large" | "no_answer"
-            | "invalid_output" => Self::ModelError,
-            _ => Self::ToolError,
-        }
     }
 }
 
@@ -234,5 +196,9 @@ mod tests {
         let only = RetryPolicy { retry_on: vec![FailureClass::RateLimit], ..RetryPolicy::retries(1) };
         assert!(only.delay(1, &failure("rate_limited")).is_some());
         assert!(only.delay(1, &failure("timeout")).is_none());
+        let any = RetryPolicy { retry_on: vec![FailureClass::Any], ..RetryPolicy::retries(1) };
+        for (kind, worth) in [("auth", true), ("budget_exceeded", false), ("denied", false), ("cancelled", false)] {
+            assert_eq!(any.delay(1, &failure(kind)).is_some(), worth, "{kind}");
+        }
     }
 }

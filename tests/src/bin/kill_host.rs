@@ -56,7 +56,7 @@ impl FileStore {
 }
 
 #[async_trait]
-impl agentflow::StoreLayer for FileStore {
+impl agentflow::store::StoreLayer for FileStore {
     fn inner(&self) -> &dyn Store {
         &self.memory
     }

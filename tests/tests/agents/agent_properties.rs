@@ -203,7 +203,7 @@ proptest! {
             Err(Error::Cancelled { .. }) => prop_assert_eq!(last.name(), "run.cancelled"),
             Err(error) => {
                 let EventKind::RunFailed { error: recorded } = last else { panic!("{last:?}") };
-                prop_assert_eq!(recorded.kind.as_str(), error.kind());
+                prop_assert_eq!(&recorded.kind, &error.kind());
             }
         }
 

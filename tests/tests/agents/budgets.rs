@@ -78,7 +78,8 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
             async move {
                 let ended = (0..agents).map(async |at| {
                     let outcome = make(at).run_in(&cx, task.clone()).await;
-                    outcome.map_or_else(|error| error.kind().to_owned(), agentflow::run::RunResult::into_output)
+                    outcome
+                        .map_or_else(|error| error.kind().as_str().to_owned(), agentflow::run::RunResult::into_output)
                 });
                 Ok::<_, Error>(join_all(ended).await)
             }

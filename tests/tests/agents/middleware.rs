@@ -356,7 +356,7 @@ async fn holds_over_a_crash(
     let calls = Arc::new(AtomicU32::new(0));
     let outcome = |result: agentflow::Result<agentflow::run::RunResult>| match result {
         Ok(result) => Ok(result.output().clone()),
-        Err(error) => Err(error.kind().to_owned()),
+        Err(error) => Err(error.kind().as_str().to_owned()),
     };
     let expected = expected.map(str::to_owned).map_err(str::to_owned);
     let runtime = builder().store(MemoryStore::new()).build();
@@ -450,14 +450,14 @@ async fn all_agents_of_a_run_count_together() {
         let store = MemoryStore::new();
         let runtime = builder.store(store).build();
         let mut handle = runtime.start(workflow.clone(), "go".to_owned()).await.unwrap();
-        let result = handle.result().await.map_err(|error| error.kind().to_owned());
+        let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
         let events = handle.recorded();
         check_events(&events).unwrap();
         let Some(cut) = crash_after else { return (result, calls.load(Ordering::SeqCst), events) };
         calls.store(0, Ordering::SeqCst);
         let runtime = runtime.with_store(store_with(&events[..cut]).await);
         let mut handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
-        let result = handle.result().await.map_err(|error| error.kind().to_owned());
+        let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
         let before = events[..cut].iter().filter(|event| event.name() == "model.completed").count() as u32;
         (result, before + calls.load(Ordering::SeqCst), handle.recorded())
     };
@@ -580,7 +580,7 @@ async fn a_retry_waits_as_the_provider_asks_and_is_recorded() {
     assert_eq!(calls_in(&events), 3);
 
     let fails = |turns: Vec<Turn>, retry: agentflow::middleware::Retry| async move {
-        Agent::new(ScriptedModel::new(turns)).with(retry).run("go").await.unwrap_err().kind().to_owned()
+        Agent::new(ScriptedModel::new(turns)).with(retry).run("go").await.unwrap_err().kind().as_str().to_owned()
     };
     assert_eq!(fails(vec![Turn::fails(ModelErrorKind::Auth)], retry(2)).await, "auth");
     assert_eq!(
@@ -687,7 +687,7 @@ async fn a_circuit_opens_lets_one_through_and_closes() {
     let agent = Agent::new(model.clone()).with(circuit_breaker(2, Duration::from_secs(30)));
     let run = async || match agent.run("go").await {
         Ok(result) => result.output().clone(),
-        Err(error) => error.kind().to_owned(),
+        Err(error) => error.kind().as_str().to_owned(),
     };
     assert_eq!([run().await, run().await], ["server", "server"]);
     assert_eq!(run().await, "overloaded");

@@ -68,7 +68,11 @@ const PHRASES: [Phrase; 22] = [
     ),
     phrase(r"\bwork(s|ed|ing)? ([a-z]+ )?out\b", ALWAYS, "computed"),
     phrase(r"\b(take|takes|taken|taking|took) ([a-z']+ ){0,3}apart\b", ALWAYS, "destructured; split"),
-    phrase(r"\b[a-z]+ (is|are|was|were|be) none\b", r"\bthere (is|are|was|were|may be|can be|be|to be) none\b", "is not one"),
+    phrase(
+        r"\b[a-z]+ (is|are|was|were|be) none\b",
+        r"\bthere (is|are|was|were|may be|can be|be|to be) none\b",
+        "is not one",
+    ),
     phrase(
         r"\b(it|this|that|which|value|text|name|path|file|line|answer|input|output|log|list|keys?|arguments?|parameters?|url|step|[`'}]+) (is|are) no [a-z]+",
         r"\b(is|are) no (longer|more)\b",

@@ -392,7 +392,7 @@ async fn a_workflow_in_a_step_that_has_changed_fails_its_step_until_that_is_retr
         .await
         .into_iter()
         .filter_map(|event| match (event.path.to_string() == "in", event.kind) {
-            (true, EventKind::NodeFailed { error, .. }) => Some(error.kind.clone()),
+            (true, EventKind::NodeFailed { error, .. }) => Some(error.kind.as_str().to_owned()),
             _ => None,
         })
         .collect();
@@ -751,7 +751,7 @@ impl Slow {
 }
 
 #[async_trait]
-impl agentflow::StoreLayer for Slow {
+impl agentflow::store::StoreLayer for Slow {
     fn inner(&self) -> &dyn Store {
         &self.kept
     }

@@ -5,6 +5,7 @@ mod control_requests;
 mod crash;
 mod definition_changes;
 mod durable;
+mod failures;
 mod misbehaving;
 mod run_control;
 mod workflow;

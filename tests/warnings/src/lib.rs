@@ -24,9 +24,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use agentflow::agent::AgentDefinition;
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::{AgentDefinition, Approval, Context, Error, Inject, ToolRef, agent, tool, tools, workflow};
+use agentflow::tool::ToolRef;
+use agentflow::{Approval, Context, Error, Inject, agent, tool, tools, workflow};
 
 /// How hot it is.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -34,10 +34,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedAgent(< answer > ::definition)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& answer), kind :
-        __private::CalleeKind::Agent }
+        __private::Linked { function : || __private::function_id(& answer), item : ||
+        __private::Box::new(< answer > ::definition()), }
     }
 };

@@ -59,10 +59,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedAgent(< judge > ::definition)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& judge), kind :
-        __private::CalleeKind::Agent }
+        __private::Linked { function : || __private::function_id(& judge), item : ||
+        __private::Box::new(< judge > ::definition()), }
     }
 };

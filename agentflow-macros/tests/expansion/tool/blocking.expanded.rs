@@ -58,11 +58,9 @@ const _: () = {
         }
     }
     my_agentflow::__private::inventory::submit! {
-        my_agentflow::__private::Linked(my_agentflow::__private::linked:: < words >)
-    }
-    my_agentflow::__private::inventory::submit! {
-        my_agentflow::__private::Callee { function : ||
-        my_agentflow::__private::function_id(& words), kind :
-        my_agentflow::__private::CalleeKind::Tool(my_agentflow::__private::linked:: <words >), }
+        my_agentflow::__private::Linked { function : ||
+        my_agentflow::__private::function_id(& words), item : ||
+        my_agentflow::__private::Box::new(my_agentflow::__private::linked:: < words >
+        ()), }
     }
 };

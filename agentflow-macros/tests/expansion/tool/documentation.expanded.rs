@@ -47,10 +47,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked(__private::linked:: < describe >)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& describe), kind :
-        __private::CalleeKind::Tool(__private::linked:: < describe >), }
+        __private::Linked { function : || __private::function_id(& describe), item : ||
+        __private::Box::new(__private::linked:: < describe > ()), }
     }
 };

@@ -53,10 +53,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked(__private::linked:: < find_order >)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& find_order), kind :
-        __private::CalleeKind::Tool(__private::linked:: < find_order >), }
+        __private::Linked { function : || __private::function_id(& find_order), item : ||
+        __private::Box::new(__private::linked:: < find_order > ()), }
     }
 };

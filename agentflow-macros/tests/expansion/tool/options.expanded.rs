@@ -76,10 +76,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked(__private::linked:: < refund_order >)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& refund_order), kind :
-        __private::CalleeKind::Tool(__private::linked:: < refund_order >), }
+        __private::Linked { function : || __private::function_id(& refund_order), item :
+        || __private::Box::new(__private::linked:: < refund_order > ()), }
     }
 };

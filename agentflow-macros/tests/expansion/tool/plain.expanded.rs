@@ -47,10 +47,7 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::Linked(__private::linked:: < add >)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& add), kind :
-        __private::CalleeKind::Tool(__private::linked:: < add >), }
+        __private::Linked { function : || __private::function_id(& add), item : ||
+        __private::Box::new(__private::linked:: < add > ()), }
     }
 };

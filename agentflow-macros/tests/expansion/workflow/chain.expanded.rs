@@ -93,11 +93,9 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("look_at", (__private::file!(),
-        __private::line!()), < look_at as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& look_at), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& look_at), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("look_at",
+        (__private::file!(), __private::line!()), < look_at as __private::WorkflowFn1 >
+        ::GRAPH)), }
     }
 };

@@ -162,11 +162,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("forms", (__private::file!(), __private::line!()),
-        < forms as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& forms), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& forms), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("forms", (__private::file!(),
+        __private::line!()), < forms as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

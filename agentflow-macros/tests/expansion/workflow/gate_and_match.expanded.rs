@@ -169,11 +169,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("merge", (__private::file!(), __private::line!()),
-        < merge as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& merge), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& merge), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("merge", (__private::file!(),
+        __private::line!()), < merge as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

@@ -124,11 +124,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("glue", (__private::file!(), __private::line!()),
-        < glue as __private::WorkflowFn2 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& glue), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& glue), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("glue", (__private::file!(),
+        __private::line!()), < glue as __private::WorkflowFn2 > ::GRAPH)), }
     }
 };

@@ -177,11 +177,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("lints", (__private::file!(), __private::line!()),
-        < lints as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& lints), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& lints), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("lints", (__private::file!(),
+        __private::line!()), < lints as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

@@ -106,11 +106,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("local", (__private::file!(), __private::line!()),
-        < local as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& local), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& local), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("local", (__private::file!(),
+        __private::line!()), < local as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

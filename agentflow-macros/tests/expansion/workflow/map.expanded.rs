@@ -95,11 +95,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("notes", (__private::file!(), __private::line!()),
-        < notes as __private::WorkflowFn2 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& notes), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& notes), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("notes", (__private::file!(),
+        __private::line!()), < notes as __private::WorkflowFn2 > ::GRAPH)), }
     }
 };

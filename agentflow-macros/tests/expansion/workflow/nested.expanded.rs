@@ -240,11 +240,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("answer", (__private::file!(),
-        __private::line!()), < answer as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& answer), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& answer), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("answer", (__private::file!(),
+        __private::line!()), < answer as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

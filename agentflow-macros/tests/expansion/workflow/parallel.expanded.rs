@@ -131,11 +131,8 @@ const _: () = {
         }
     }
     __private::inventory::submit! {
-        __private::LinkedWorkflow::new("review", (__private::file!(),
-        __private::line!()), < review as __private::WorkflowFn1 > ::GRAPH)
-    }
-    __private::inventory::submit! {
-        __private::Callee { function : || __private::function_id(& review), kind :
-        __private::CalleeKind::Workflow }
+        __private::Linked { function : || __private::function_id(& review), item : ||
+        __private::Box::new(__private::LinkedWorkflow::new("review", (__private::file!(),
+        __private::line!()), < review as __private::WorkflowFn1 > ::GRAPH)), }
     }
 };

@@ -1,4 +1,5 @@
-//! Runs in an SQLite file: the handle and its options. What is written goes to one thread, what is read does not.
+//! Runs in an SQLite file: the handle and its options. One thread writes, a few others read; the caller's thread never
+//! waits for the disk.
 //!
 //! The layout of the file is in `schema/`; it is stored, so it is only ever added to, by a new file there.
 
@@ -37,7 +38,7 @@ use crate::event::{Event, RunId};
 /// A write is answered when it is on the disk; writes that come at the same time, of all runs, share one sync. Any number
 /// of processes of one machine may use the file at the same time, and a run is executed by one of them: a run that is
 /// open in a living process is `busy` for the others, and free the moment that process ends, however it ends. Within
-/// one process, opening a run again fences off whoever had it open.
+/// one process, opening a run again fences off the writer before.
 ///
 /// While another process has the file locked, as a backup does, runs wait and continue when it is free; see
 /// [`SqliteStoreBuilder::busy_timeout`].
@@ -136,12 +137,11 @@ impl SqliteStoreBuilder {
 
     /// How long to wait for a file that another process has locked. The default is 5 seconds.
     ///
-    /// What follows depends on who waits. Opening the file, and reading, fail as `locked`. Whatever is written waits on,
-    /// for as long as it takes, since a run should not end for what somebody else does to its file: a warning says so
-    /// (`tracing`) with the runs that wait, once after this time and then at growing distances, and the end of the wait is
-    /// logged as information. Who wants to wait no longer drops the future. Once all handles of the store are gone,
-    /// what is still to be written is waited for this long; then it fails as `locked`, and an error is logged that names
-    /// its runs.
+    /// Opening the file and reading then fail as `locked`. A write waits on, for as long as it takes, since a run should
+    /// not end because another program locks its file: a warning names the runs that wait (`tracing`), once after this
+    /// time and then at growing distances, and the end of the wait is logged as information. Dropping the future does
+    /// not take the write back. Once all handles of the store are gone, writes that are still queued wait this long;
+    /// then they are lost, and an error is logged that names their runs.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.0.busy_timeout = timeout;
         self
@@ -182,7 +182,7 @@ impl SqliteStore {
     /// Opens a file with the defaults; see [`SqliteStoreBuilder::open`].
     ///
     /// # Errors
-    /// The same as [`SqliteStoreBuilder::open`].
+    /// As [`SqliteStoreBuilder::open`].
     pub async fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::builder(path).open().await
     }

@@ -57,7 +57,7 @@ impl Readers {
         let (reply, answer) = oneshot::channel();
         let job = move |reader: &mut Reader<'_>| {
             if !reply.is_closed() {
-                // Whoever asked may have gone.
+                // The future may have been dropped.
                 let _ = reply.send(reader.with(read));
             }
         };

@@ -127,7 +127,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     };
     let text = |column| {
         let value = row.get_ref(column).map_err(sql)?;
-        value.as_str().map_err(|error| damaged("is not text").caused_by(error))
+        value.as_str().map_err(|error| damaged("is not a text").caused_by(error))
     };
     let (id, time): (i64, i64) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
     let (path, body) = (text(2)?, text(3)?);

@@ -107,7 +107,7 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     if let Ok(path) = settings.path.canonicalize() {
         return Ok(path);
     }
-    let Some(file) = settings.path.file_name() else { return Err(given.io("is not a path of a file")) };
+    let Some(file) = settings.path.file_name() else { return Err(given.io("is not the path of a file")) };
     let folder = match settings.path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => ".".as_ref(),

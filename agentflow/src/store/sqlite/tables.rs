@@ -188,7 +188,7 @@ impl Tables {
     pub(super) fn close(&mut self, run: &RunId, epoch: Epoch) -> Result<(), Failed> {
         let known = match self.writable(run, epoch) {
             Ok(known) => known,
-            // Whoever is fenced off has nothing to give up.
+            // A writer that is fenced off has nothing to give up.
             Err(Failed::Refused(_)) => return Ok(()),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! The thread that writes: whatever waits goes into one transaction, and is answered when that is on the disk.
+//! The thread that writes: all requests that wait go into one transaction, and are answered when it is on the disk.
 //!
 //! It decides nothing about runs, and holds no handle of the store: it ends when the last one is gone and its queue is
 //! empty. While another process has the file locked it waits, since no run has to end for that; only once all handles
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     ending: Arc<AtomicBool>,
 }
 
-/// What becomes of a request when whoever made it has gone before its turn.
+/// What happens to a request whose future was dropped before its turn.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Abandoned {
     /// It is done.
@@ -146,7 +146,7 @@ where
 
     fn answer(&mut self) {
         if let (Some(reply), Some(result)) = (self.reply.take(), self.result.take()) {
-            // Whoever asked may have gone.
+            // The future may have been dropped.
             let _ = reply.send(result);
         }
     }

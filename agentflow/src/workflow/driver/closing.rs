@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::WorkflowRun;
 use super::task::Task;
-use crate::error::{Error, Failure};
+use super::{OfWorkflow, WorkflowRun};
+use crate::error::{Failure, FailureKind};
 use crate::event::EventKind;
-use crate::workflow::machine::{CANCELLED, Unit, stopped};
+use crate::run::{InSegment, Segment};
+use crate::workflow::machine::{Unit, stopped};
 
 impl WorkflowRun {
     /// Drops what a unit does, so that what is below it has its end first, and records its own.
@@ -15,7 +16,7 @@ impl WorkflowRun {
             task.drop_work();
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(CANCELLED, stopped(reason, self.has_begun_once(unit))));
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_begun_once(unit))));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
@@ -23,62 +24,56 @@ impl WorkflowRun {
     fn has_begun_once(&self, unit: Unit) -> bool {
         let path = self.path(unit);
         let scope = crate::context::scope_of(&path, self.machine.failures(unit) + 1);
-        self.shared.log.records_below(&scope).iter().any(|(_, of, kind)| *of != path && kind.begins_once())
+        self.segment.shared.log.records_below(&scope).iter().any(|(_, of, kind)| *of != path && kind.begins_once())
+    }
+}
+
+impl InSegment for WorkflowRun {
+    type Kind = OfWorkflow;
+
+    fn segment(&mut self) -> &mut Segment<OfWorkflow> {
+        &mut self.segment
     }
 
-    pub(super) fn close_cancelled(&mut self, reason: &Arc<str>) {
-        if !self.open {
-            return;
-        }
-        self.open = false;
+    fn name(&self) -> &str {
+        &self.machine.spec().name
+    }
+
+    /// A workflow that is a step and waits for somebody says so at its own path, and the run counts as paused although
+    /// other steps may continue: somebody is needed.
+    fn record_own(&mut self, kind: EventKind) {
+        self.machine.apply_run(&kind);
+        self.segment.shared.record(self.segment.base.clone(), kind);
+    }
+
+    fn close_steps_cancelled(&mut self, reason: &Arc<str>) {
         // What is below a step records its end before the step does.
         self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
-            let error = Arc::new(Failure::new(CANCELLED, format!("the run was cancelled: {reason}")));
-            self.shared.close_below(&self.path(unit), &error.message);
-            self.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, format!("the run was cancelled: {reason}")));
+            self.segment.shared.close_below(&self.path(unit), &error.message);
+            self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
-        if !self.base.is_root() && self.machine.pause_reason().is_some() {
-            self.record_run(EventKind::resumed());
+        if !self.segment.is_run() && self.machine.pause_reason().is_some() {
+            self.record_own(EventKind::resumed());
         }
-        self.shared.record(
-            self.base.clone(),
-            match self.base.is_root() {
-                true => EventKind::RunCancelled { reason: Arc::clone(reason) },
-                false => {
-                    let error = Error::Cancelled { reason: Arc::clone(reason) };
-                    EventKind::WorkflowFailed { error: Arc::new(Failure::from(&error)) }
-                }
-            },
-        );
     }
 }
 
 impl Drop for WorkflowRun {
     fn drop(&mut self) {
-        if self.open {
-            if self.base.is_root() {
-                // Of a run with a store nothing of this is kept: it is unfinished there and can be taken up again.
-                self.shared.cancel("the run's future was dropped");
-            }
-            let reason: Arc<str> = match self.shared.cancellation.is_cancelled() {
-                true => self.shared.cancel_reason(),
-                false => "the step was dropped".into(),
-            };
-            self.close_cancelled(&reason);
-        }
-        self.shared.unlisten(&self.base);
-        if self.base.is_root() {
-            self.shared.close();
+        self.dropped();
+        self.segment.shared.unlisten(&self.segment.base);
+        if self.segment.is_run() {
             return;
         }
         // Requests that this workflow did not take are answered by the one around it.
         self.control.close();
         while let Ok(request) = self.control.try_recv() {
             if request.reply.is_some() {
-                self.shared.request(request);
+                self.segment.shared.request(request);
             }
         }
     }

@@ -6,25 +6,25 @@ use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
-use crate::run::{Request, Signal};
-use crate::text::nearest;
+use crate::run::{InSegment, Request, Signal};
+use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
     pub(super) fn requested(&mut self, Request { signal, reply }: Request) {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.segment.shared);
         shared.log.replying(reply, || match &signal {
             Signal::Pause => self.pause(),
             Signal::Resume => self.resume(),
             // It is taken before it comes here.
             Signal::Cancel { reason } => {
-                self.shared.cancel(reason.as_str());
+                self.segment.shared.cancel(reason.as_str());
                 Ok(())
             }
             Signal::Retry { node, .. } | Signal::Answer { node, .. } if self.is_of_a_step(node) => {
-                self.shared.do_by_journal(&signal)
+                self.segment.shared.do_by_journal(&signal)
             }
             Signal::Retry { node, by } => self.retry(node, by),
             Signal::Answer { node, answer, by } => self.answer(node, answer, by),
@@ -32,29 +32,29 @@ impl WorkflowRun {
     }
 
     fn pause(&mut self) -> Result<(), ControlError> {
-        if !self.base.is_root() {
+        if !self.segment.is_run() {
             self.machine.set_paused(true);
             return Ok(());
         }
         if self.machine.is_paused() {
             return Err(ControlError::state("paused", "paused already"));
         }
-        self.record_run(EventKind::RunPaused { reason: PauseReason::Operator });
-        self.shared.hold(true);
+        self.record_own(EventKind::RunPaused { reason: PauseReason::Operator });
+        self.segment.shared.hold(true);
         Ok(())
     }
 
     fn resume(&mut self) -> Result<(), ControlError> {
         // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
-        if !self.base.is_root() {
+        if !self.segment.is_run() {
             self.machine.set_paused(false);
             return Ok(());
         }
         if !self.machine.is_paused() {
             return Err(ControlError::not_resumable(self.machine.pause_reason()));
         }
-        self.record_run(EventKind::resumed());
-        self.shared.hold(false);
+        self.record_own(EventKind::resumed());
+        self.segment.shared.hold(false);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl WorkflowRun {
     /// A run that waited for this very thing is no longer paused.
     fn goes_on(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
-            self.record_run(EventKind::resumed());
+            self.record_own(EventKind::resumed());
         }
     }
 
@@ -124,18 +124,20 @@ impl WorkflowRun {
 
     fn node(&self, name: &str) -> Result<Unit, ControlError> {
         let spec = self.machine.spec();
-        let prefix = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
-        let local = name.strip_prefix(&prefix).unwrap_or(name);
-        let found = (0..).zip(&spec.nodes).find(|(_, node)| node.path.names() == local);
+        let path = name.parse::<StepPath>().ok();
+        // By its path in the run, or by its own name in this workflow.
+        let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.segment.base));
+        let paths = || {
+            (0..).zip(&spec.nodes).map(|(at, node)| if is_full { self.path(Unit::node(at)) } else { node.path.clone() })
+        };
+        let found = (0..).zip(paths()).find(|(_, of)| path.as_ref() == Some(of));
         found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
-            let names = || spec.nodes.iter().map(|node| node.path.names());
             // In an arm of a router.
-            let within = |name: &&str| name.strip_suffix(local).is_some_and(|above| above.ends_with('/'));
-            let hint = names()
-                .find(within)
-                .or_else(|| nearest(local, names()))
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
+            let within = path.as_ref().and_then(|path| paths().find(|of| of.ends_below(path)));
+            let near = within.map(|path| path.to_string());
+            let names: Vec<String> = paths().map(|path| path.to_string()).collect();
+            let near = near.or_else(|| nearest(name, names.iter().map(String::as_str)).map(ToOwned::to_owned));
+            let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,
                 format!("the workflow `{}` has no node `{name}`{hint}", spec.name),

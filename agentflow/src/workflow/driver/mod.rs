@@ -10,7 +10,7 @@ mod replay;
 mod task;
 
 use std::any::Any;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -27,13 +27,13 @@ use super::failure::StepError;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use crate::context::Context;
-use crate::error::{Error, Failure, Result};
-use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, RunStarted, WorkflowCompleted, WorkflowStarted};
-use crate::middleware::{self, RunInfo};
+use crate::error::{Error, Failure, FailureKind, Result};
+use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
+use crate::middleware::AroundRun;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Ledger, Request, RunShared};
+use crate::run::{InSegment, Ledger, Request, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -41,9 +41,8 @@ use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
 pub(crate) struct WorkflowRun {
+    segment: Segment<OfWorkflow>,
     machine: Machine,
-    shared: Arc<RunShared>,
-    base: StepPath,
     /// The paths of the nodes, when they are not those of the workflow itself.
     paths: Vec<StepPath>,
     resources: Resources,
@@ -56,7 +55,34 @@ pub(crate) struct WorkflowRun {
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
-    open: bool,
+}
+
+/// The records in which a workflow begins and ends.
+pub(crate) enum OfWorkflow {}
+
+impl SegmentKind for OfWorkflow {
+    type Started = WorkflowStarted;
+    type Completed = WorkflowCompleted;
+
+    fn body(started: WorkflowStarted) -> RunBody {
+        RunBody::Workflow(started)
+    }
+
+    fn run_completed(completed: WorkflowCompleted) -> RunCompleted {
+        RunCompleted::Workflow(completed)
+    }
+
+    fn started(started: WorkflowStarted) -> EventKind {
+        EventKind::WorkflowStarted(Arc::new(started))
+    }
+
+    fn completed(completed: WorkflowCompleted) -> EventKind {
+        EventKind::WorkflowCompleted(completed)
+    }
+
+    fn failed(error: Arc<Failure>) -> EventKind {
+        EventKind::WorkflowFailed { error }
+    }
 }
 
 /// What an event may need beside the output that it records, in bytes.
@@ -110,23 +136,23 @@ enum Happened {
 impl WorkflowRun {
     /// A new run of its own.
     pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
-        Self::begin(spec, inputs, shared, StepPath::root(), None)
+        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), None)
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        let base = cx.claim();
-        let recorded = match cx.run().log.is_restored() {
-            true => cx.run().log.records_below(&base),
-            false => Vec::new(),
+        let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
+        let recorded = segment.recorded();
+        let started = |(_, path, kind): &(_, StepPath, EventKind)| {
+            *path == segment.base && matches!(kind, EventKind::WorkflowStarted(_))
         };
-        let began =
-            recorded.iter().any(|(_, path, kind)| *path == base && matches!(kind, EventKind::WorkflowStarted(_)));
-        let changed = began && is_changed(spec, &base, &recorded);
+        let began = recorded.iter().any(started);
+        let changed = began && is_changed(spec, &segment.base, &recorded);
         let recorded = if changed { Vec::new() } else { recorded };
-        let mut run = Self::begin(spec, inputs, Arc::clone(cx.run()), base, began.then_some(recorded));
+        let mut run = Self::begin(spec, inputs, segment, began.then_some(recorded));
         if changed {
-            run.refused = Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.base.clone() });
+            run.refused =
+                Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
         }
         run.add_resources(cx.resources());
         run
@@ -134,61 +160,56 @@ impl WorkflowRun {
 
     /// A run that its journal, which is in the log, takes up.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
-        let recorded = shared.log.records_below(&StepPath::root());
-        Self::begin(spec, inputs, shared, StepPath::root(), Some(recorded))
+        let segment = Segment::new(shared, StepPath::root());
+        let recorded = segment.recorded();
+        Self::begin(spec, inputs, segment, Some(recorded))
     }
 
     fn begin(
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
-        shared: Arc<RunShared>,
-        base: StepPath,
+        segment: Segment<OfWorkflow>,
         recorded: Option<Vec<(Timestamp, StepPath, EventKind)>>,
     ) -> Self {
         let object = super::inputs::to_object(&spec.input_names(), &inputs);
-        let paths = match base.is_root() {
+        let paths = match segment.is_run() {
             true => Vec::new(),
-            false => spec.nodes.iter().map(|node| base.child(node.path.names())).collect(),
+            false => spec.nodes.iter().map(|node| segment.base.child(node.path.names())).collect(),
         };
         let (sender, control) = mpsc::unbounded_channel();
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
-            resources: shared.host.resources.clone(),
-            base,
+            resources: segment.shared.host.resources.clone(),
+            segment,
             paths,
-            shared,
             tasks: FuturesUnordered::new(),
             control,
             commit: None,
             original: None,
             ended: None,
             refused: None,
-            open: true,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
             None => {
-                let definition = match run.shared.log.is_durable() {
+                let definition = match run.segment.shared.log.is_durable() {
                     true => Arc::clone(spec.hash()),
                     false => "".into(),
                 };
                 let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, object);
-                let kind = match run.base.is_root() {
-                    true => EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Workflow(started)))),
-                    false => EventKind::WorkflowStarted(Arc::new(started)),
-                };
-                run.shared.record(run.base.clone(), kind);
+                let kind = run.segment.begins(started);
+                run.record_own(kind);
             }
         }
         // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
-            run.shared.listen(&run.base, sender);
+            run.segment.shared.listen(&run.segment.base, sender);
         }
-        match run.base.is_root() {
+        match run.segment.is_run() {
             // What an operator paused before a restart is paused for agents, too.
-            true => run.shared.hold(run.machine.is_paused()),
+            true => run.segment.shared.hold(run.machine.is_paused()),
             // Asked after it listens, so that no change is missed.
-            false => run.machine.set_paused(run.shared.is_held()),
+            false => run.machine.set_paused(run.segment.shared.is_held()),
         }
         run
     }
@@ -200,7 +221,7 @@ impl WorkflowRun {
     fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
         let body = &self.machine.spec().node(node).body;
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
-            return Err(StepError::new("value", "a step is no value"));
+            return Err(StepError::new(FailureKind::Value, "a step is no value"));
         };
         task::caught(|| pure(&self.machine))
     }
@@ -214,7 +235,7 @@ impl WorkflowRun {
         let Some(child) = unit.child else { return path };
         match &spec.node(unit.node).body {
             Body::Race(branches) | Body::Fallback(branches) => path.child(&branches[child as usize].name),
-            _ => StepPath::of_names(format!("{}[{child}]", path.names()).into()),
+            _ => path.with_item(child),
         }
     }
 
@@ -226,77 +247,63 @@ impl WorkflowRun {
         );
         // The nodes in the arms of a router are below its path and none of its work.
         if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
-            self.shared.close_below(&path, "the step has ended");
+            self.segment.shared.close_below(&path, "the step has ended");
         }
-        let now = self.shared.now();
+        let now = self.segment.shared.now();
         self.machine.apply(unit, &kind, now);
-        self.shared.log.record(now, path, kind);
-    }
-
-    /// Records that the run waits or goes on. A workflow that is a step and waits for somebody says so at its own path,
-    /// and the run counts as paused although other steps may go on: somebody is needed.
-    fn record_run(&mut self, kind: EventKind) {
-        self.machine.apply_run(&kind);
-        self.shared.record(self.base.clone(), kind);
+        self.segment.shared.log.record(now, path, kind);
     }
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
     pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
-        let hooks = middleware::of_host(&self.shared.host);
-        if !self.base.is_root() || hooks.is_empty() {
-            return self.run_inside().await;
-        }
-        let info = RunInfo::new(Arc::clone(&self.machine.spec().name), Arc::clone(&self.shared));
-        for hook in hooks.iter() {
-            if let Err(error) = hook.before_run(&info).await {
-                self.open = false;
-                telemetry::log_failed_run(&self.shared, &self.machine.spec().name, &error);
-                self.record_run(EventKind::RunFailed { error: Arc::new(Failure::from(&error)) });
-                self.shared.log.commit().await?;
-                self.shared.log.release().await?;
-                return Err(error.into());
-            }
+        let is_run = self.segment.is_run();
+        let around = is_run.then(|| AroundRun::of(&self.machine.spec().name, &self.segment.shared)).flatten();
+        if let Some(around) = &around
+            && let Err(error) = around.before().await
+        {
+            self.record_failed(&error);
+            self.segment.keep().await?;
+            return Err(error.into());
         }
         let ended = self.run_inside().await;
-        for hook in hooks.iter().rev() {
-            hook.after_run(&info, ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
+        // The run is closed before the hooks after it see its end.
+        drop(self);
+        if let Some(around) = &around {
+            around.after(ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
         }
         ended
     }
 
-    async fn run_inside(mut self) -> Result<Encoded, Failed> {
+    async fn run_inside(&mut self) -> Result<Encoded, Failed> {
         if let Some(ended) = self.ended.take() {
-            self.open = false;
+            self.segment.settle();
             return ended.map_err(|failure| Error::Recorded(failure).into());
         }
         if let Some(error) = self.refused.take() {
-            self.open = false;
-            self.shared.close_below(&self.base, "the workflow has changed");
+            self.segment.settle();
+            self.segment.shared.close_below(&self.segment.base, "the workflow has changed");
             return Err(error.into());
         }
-        let span = telemetry::workflow_span(&self.machine.spec().name, &self.shared.id);
-        let shared = Arc::clone(&self.shared);
-        let ended = if self.base.is_root() {
-            let driven = self.drive().instrument(span.clone());
-            tokio::select! {
-                biased;
-                () = shared.cancellation.cancelled() => None,
-                ended = driven => Some(ended),
+        let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
+        let shared = Arc::clone(&self.segment.shared);
+        let is_run = self.segment.is_run();
+        let ended = {
+            let driven = pin!(self.drive().instrument(span.clone()));
+            match is_run {
+                true => unless_cancelled(&shared, driven).await,
+                false => Some(driven.await),
             }
-        } else {
-            Some(self.drive().instrument(span.clone()).await)
         };
-        let Some(ended) = ended else {
-            let reason = self.shared.cancel_reason();
-            self.commit = None;
-            self.close_cancelled(&reason);
-            self.shared.log.commit().await?;
-            self.shared.log.release().await?;
-            let error = Error::Cancelled { reason };
-            telemetry::record_failure(&span, &error);
-            return Err(error.into());
+        let ended = match ended {
+            Some(ended) => self.end(ended).await,
+            None => {
+                let reason = shared.cancel_reason();
+                self.commit = None;
+                self.record_cancelled(&reason);
+                self.segment.keep().await?;
+                Err(Error::Cancelled { reason }.into())
+            }
         };
-        let ended = self.end(ended).await;
         if let Err(failed) = &ended {
             telemetry::record_failure(&span, &failed.error);
         }
@@ -306,43 +313,19 @@ impl WorkflowRun {
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
         // A write that it began is finished by the commit below, which would wait for it for ever.
         self.commit = None;
-        let outcome = ended.inspect_err(|_| self.open = false)?;
-        self.open = false;
-        let root = self.base.is_root();
-        let result = match outcome {
+        let result = match ended.inspect_err(|_| self.segment.settle())? {
             Outcome::Completed(output) => {
-                let completed = WorkflowCompleted::new(output.clone());
-                self.shared.record(
-                    self.base.clone(),
-                    match root {
-                        true => EventKind::RunCompleted(Arc::new(RunCompleted::Workflow(completed))),
-                        false => EventKind::WorkflowCompleted(completed),
-                    },
-                );
+                self.record_completed(WorkflowCompleted::new(output.clone()));
                 Ok(output)
             }
             Outcome::Failed { node, error } => {
-                let path = self.path(Unit::node(node));
-                let failed = Error::Node { node: path, failure: error };
-                if root {
-                    telemetry::log_failed_run(&self.shared, &self.machine.spec().name, &failed);
-                }
-                let error = Arc::new(Failure::from(&failed));
-                self.shared.record(
-                    self.base.clone(),
-                    match root {
-                        true => EventKind::RunFailed { error },
-                        false => EventKind::WorkflowFailed { error },
-                    },
-                );
+                let error = Error::Node { node: self.path(Unit::node(node)), failure: error };
+                self.record_failed(&error);
                 let original = self.original.take().filter(|(of, _)| *of == node).map(|(_, original)| original);
-                Err(Failed { error: failed, original })
+                Err(Failed { error, original })
             }
         };
-        self.shared.log.commit().await?;
-        if root {
-            self.shared.log.release().await?;
-        }
+        self.segment.keep().await?;
         result
     }
 
@@ -366,8 +349,8 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            if self.commit.is_none() && self.shared.log.has_uncommitted() {
-                let shared = Arc::clone(&self.shared);
+            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
+                let shared = Arc::clone(&self.segment.shared);
                 self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
             }
             match self.next().await {
@@ -384,10 +367,10 @@ impl WorkflowRun {
 
     /// Keeps a shorter journal beside the journal, when enough has happened.
     fn take_snapshot(&mut self) {
-        if !self.base.is_root() {
+        if !self.segment.is_run() {
             return;
         }
-        let Some((seq, events)) = self.shared.log.due_for_snapshot() else { return };
+        let Some((seq, events)) = self.segment.shared.log.due_for_snapshot() else { return };
         let last = events.last().cloned();
         let spent = Ledger::spent_in(&events);
         let mut events = compact(self.machine.spec(), events);
@@ -395,9 +378,9 @@ impl WorkflowRun {
         if let (Some(kind), Some(last)) = (spent, last) {
             events.push(Event { path: StepPath::root(), kind, ..last });
         }
-        self.shared.log.took_snapshot(events.len());
-        if let Some((store, Some(epoch))) = self.shared.log.store() {
-            let (store, run) = (Arc::clone(store), self.shared.id.clone());
+        self.segment.shared.log.took_snapshot(events.len());
+        if let Some((store, Some(epoch))) = self.segment.shared.log.store() {
+            let (store, run) = (Arc::clone(store), self.segment.shared.id.clone());
             let written = async move { store.put_snapshot(&run, epoch, Snapshot::new(seq, events)).await };
             self.commit = Some(Commit::Snapshot(Box::pin(written)));
         }
@@ -409,7 +392,7 @@ impl WorkflowRun {
                 return Poll::Ready(Happened::Task(ended));
             }
             if let Some(commit) = &mut self.commit
-                && let Poll::Ready(committed) = commit.poll(&self.shared.id, cx)
+                && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
             {
                 return Poll::Ready(Happened::Committed(committed));
             }
@@ -451,7 +434,7 @@ impl WorkflowRun {
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
             Command::Cancel { unit, reason } => self.cancel(unit, reason),
-            Command::Pause(reason) => self.record_run(EventKind::RunPaused { reason }),
+            Command::Pause(reason) => self.record_own(EventKind::RunPaused { reason }),
             Command::Finish(outcome) => return Some(outcome),
         }
         None
@@ -462,7 +445,7 @@ impl WorkflowRun {
         let node = spec.node(unit.node);
         let repeatable = node.policy.repeatable.unwrap_or(true);
         self.record(unit, EventKind::NodeStarted { attempt, repeatable });
-        let cx = Context::new(Arc::clone(&self.shared), self.path(unit), self.resources.clone())
+        let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
             .with_attempt(attempt, scope);
         cx.forget_claims();
         let made = task::caught(|| match (&node.body, unit.child) {
@@ -472,17 +455,17 @@ impl WorkflowRun {
             }
             (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match self.machine.item(unit) {
                 Some(item) => step(cx, item, &self.machine),
-                None => Err(StepError::new("value", "there is no item of this number")),
+                None => Err(StepError::new(FailureKind::Value, "there is no item of this number")),
             },
-            _ => Err(StepError::new("value", "this node has no step")),
+            _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
         });
         let future = match (made, node.policy.timeout_of()) {
             (Ok(future), None) => future,
             (Ok(future), Some(limit)) => Box::pin(WithLimit::new(limit, future)),
             (Err(error), _) => Box::pin(std::future::ready(Err(error))),
         };
-        let durable = self.shared.log.is_durable().then(|| Arc::clone(&self.shared));
-        self.tasks.push(Task::step(unit, self.shared.now(), future, durable));
+        let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
+        self.tasks.push(Task::step(unit, self.segment.shared.now(), future, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
@@ -505,7 +488,7 @@ impl WorkflowRun {
 
     /// Waits until the next attempt, or until an answer comes too late.
     fn set_timer(&mut self, unit: Unit, since: Timestamp) {
-        let now = self.shared.now();
+        let now = self.segment.shared.now();
         let left = match self.machine.phase(unit) {
             // A clock that was set back does not make it longer.
             Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
@@ -525,7 +508,7 @@ impl WorkflowRun {
         match ended {
             Ended::Step { unit, began, result } => match result.and_then(|output| self.within_size(output)) {
                 Ok(output) => {
-                    let duration_ms = millis(self.shared.now().since(began));
+                    let duration_ms = millis(self.segment.shared.now().since(began));
                     self.record(unit, EventKind::NodeCompleted { output, duration_ms });
                 }
                 Err(error) => self.fail(unit, error),
@@ -536,7 +519,7 @@ impl WorkflowRun {
                 Phase::Asking => {
                     let limit = self.machine.spec().node(unit.node).policy.timeout_of().unwrap_or_default();
                     let message = format!("nobody answered within {limit:?}");
-                    let error = Arc::new(Failure::new("timeout", message));
+                    let error = Arc::new(Failure::new(FailureKind::Timeout, message));
                     self.record(unit, EventKind::NodeFailed { attempt: 0, error });
                 }
                 _ => {}
@@ -546,8 +529,8 @@ impl WorkflowRun {
     }
 
     fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
-        let (size, mut limit) = (output.as_str().len(), self.shared.host.max_output_bytes);
-        if let Some(most) = self.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
+        let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
+        if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
             // The event says more than the output.
             limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
         }
@@ -558,7 +541,7 @@ impl WorkflowRun {
             "the output has {size} bytes, more than the {limit} that one step may have; put the data where it belongs \
              and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
         );
-        Err(StepError::new("too_large", message))
+        Err(StepError::new(FailureKind::TooLarge, message))
     }
 
     /// Records that an attempt failed, and whether another follows.
@@ -570,7 +553,7 @@ impl WorkflowRun {
             Some(delay) if attempt > 0 => {
                 let delay_ms = millis(delay);
                 self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
-                self.set_timer(unit, self.shared.now());
+                self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
                 if let Some(original) = original

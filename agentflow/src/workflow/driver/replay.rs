@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
-use crate::event::EventKind;
+use crate::event::{EventKind, Subject};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::workflow::machine::Unit;
@@ -13,20 +13,19 @@ use crate::workflow::spec::{Body, NodeIndex, Spec};
 impl WorkflowRun {
     pub(super) fn replay(&mut self, recorded: &[(Timestamp, StepPath, EventKind)]) {
         let spec = Arc::clone(self.machine.spec());
-        let nodes: HashMap<&str, NodeIndex> =
-            (0..).zip(&spec.nodes).map(|(at, node)| (node.path.names(), at)).collect();
-        let base = if self.base.is_root() { String::new() } else { format!("{}/", self.base) };
+        let nodes: HashMap<StepPath, NodeIndex> =
+            (0..).zip(&spec.nodes).map(|(at, _)| (self.path(Unit::node(at)), at)).collect();
         for (time, path, kind) in recorded {
             self.settle();
-            if *path == self.base {
+            if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
                     EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
                     EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
                     _ => {}
                 }
-            } else if let Some(name) = path.names().strip_prefix(&base)
-                && let Some(unit) = unit_of(&spec, &nodes, name)
+            } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval)
+                && let Some(unit) = unit_of(&spec, &nodes, path)
             {
                 self.machine.apply(unit, kind, *time);
             }
@@ -49,17 +48,17 @@ impl WorkflowRun {
     }
 }
 
-fn unit_of(spec: &Spec, nodes: &HashMap<&str, NodeIndex>, name: &str) -> Option<Unit> {
-    if let Some(node) = nodes.get(name) {
+fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
+    if let Some(node) = nodes.get(path) {
         return Some(Unit::node(*node));
     }
-    if let Some((of, item)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('['))
-        && let (Some(node), Ok(item)) = (nodes.get(of), item.parse())
+    let branch = path.last_name()?;
+    if let Some((whole, item)) = path.item()
+        && let Some(node) = nodes.get(&whole)
     {
         return Some(Unit::child(*node, item));
     }
-    let (of, branch) = name.rsplit_once('/')?;
-    let node = *nodes.get(of)?;
+    let node = *nodes.get(&path.parent()?)?;
     match &spec.node(node).body {
         Body::Race(branches) | Body::Fallback(branches) => {
             let at = branches.iter().position(|of| *of.name == *branch)?;

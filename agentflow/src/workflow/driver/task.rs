@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Sleep;
 
+use crate::error::FailureKind;
 use crate::run::RunShared;
 use crate::store::StoreError;
 use crate::text::panic_text;
@@ -151,7 +152,10 @@ impl Future for WithLimit {
         let limit = this.limit;
         let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         std::task::ready!(sleep.as_mut().poll(cx));
-        Poll::Ready(Err(StepError::new("timeout", format!("the step took longer than its time limit of {limit:?}"))))
+        Poll::Ready(Err(StepError::new(
+            FailureKind::Timeout,
+            format!("the step took longer than its time limit of {limit:?}"),
+        )))
     }
 }
 
@@ -161,5 +165,5 @@ pub(super) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T,
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> StepError {
-    StepError::new("panicked", format!("the step panicked: {}", panic_text(panic)))
+    StepError::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
 }

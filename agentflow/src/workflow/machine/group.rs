@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Command, Machine, Phase, Unit, UnitState, index};
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::value::Encoded;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 
@@ -157,7 +157,7 @@ impl Machine {
     fn all_failed(&self, node: NodeIndex) -> Arc<Failure> {
         let causes = self.nodes[node as usize].group.as_ref().map(|group| &*group.causes).unwrap_or_default();
         let Some(last) = causes.last() else {
-            return Arc::new(Failure::new("error", "no branch succeeded"));
+            return Arc::new(Failure::new(FailureKind::Error, "no branch succeeded"));
         };
         if causes.len() == 1 {
             return Arc::clone(last);

@@ -17,10 +17,10 @@ use serde::Deserialize;
 
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, STOPPED};
-pub(crate) use self::stopped::{CANCELLED, stopped, was_stopped};
+pub(crate) use self::stopped::{stopped, was_stopped};
 use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
 use crate::time::Timestamp;
 use crate::value::Encoded;
@@ -489,7 +489,7 @@ impl Machine {
         match self.spec.node(unit.node).policy.on_error {
             OnError::Skip => self.end(unit.node, Phase::Failed),
             // Whether it had its effect is not known, so whether it runs again is not ours to say.
-            OnError::Fail if error.kind == INTERRUPTED => self.set_phase(unit, Phase::Interrupted),
+            OnError::Fail if error.kind == FailureKind::Interrupted => self.set_phase(unit, Phase::Interrupted),
             OnError::Fail => {
                 self.end(unit.node, Phase::Failed);
                 self.failures.push((unit.node, Arc::clone(error)));
@@ -551,7 +551,7 @@ impl Machine {
                     true => "approval denied".to_owned(),
                     false => format!("approval denied: {comment}"),
                 };
-                let error = Arc::new(Failure::new("denied", message));
+                let error = Arc::new(Failure::new(FailureKind::Denied, message));
                 self.due.push_back(Command::Fail { unit: Unit::node(node), error });
             }
         }
@@ -570,8 +570,6 @@ impl Machine {
     }
 }
 
-/// The class of a failure of a step that was cut short by the end of its process.
-pub(crate) const INTERRUPTED: &str = "interrupted";
 fn index(at: usize) -> NodeIndex {
     NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{Command, Machine, Outcome, Phase, Unit, UnitState};
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::event::PauseReason;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
 
@@ -88,7 +88,7 @@ impl Machine {
             None => {
                 let reason = self.obstacle(node).unwrap_or_else(|| self.not_there(node));
                 let message = format!("there is no output: {reason}");
-                Outcome::Failed { node, error: Arc::new(Failure::new("no_output", message)) }
+                Outcome::Failed { node, error: Arc::new(Failure::new(FailureKind::NoOutput, message)) }
             }
         }))
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Command, INTERRUPTED, Machine, Phase, Unit, index};
-use crate::error::Failure;
+use super::{Command, Machine, Phase, Unit, index};
+use crate::error::{Failure, FailureKind};
 use crate::workflow::spec::NodeIndex;
 
 impl Machine {
@@ -90,5 +90,5 @@ fn interrupted(why: &str) -> Arc<Failure> {
         "{why} in the middle of this step; whether it had its effect is unknown: find out, then retry the node or \
          cancel the run"
     );
-    Arc::new(Failure::new(INTERRUPTED, message))
+    Arc::new(Failure::new(FailureKind::Interrupted, message))
 }

@@ -1,10 +1,8 @@
 //! What is recorded of a step that was stopped because of something else, and how that differs from a step's own error of
 //! the class `cancelled`. The texts are stored, so they stay as they are.
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 
-/// The class of a failure of a step that was stopped because of something else.
-pub(crate) const CANCELLED: &str = "cancelled";
 /// Why steps are stopped when a node fails.
 pub(super) const STOPPED: &str = "another node failed";
 
@@ -21,5 +19,5 @@ const WAS_STOPPED: &str = "cancelled: ";
 
 /// Whether a step was stopped because of something else.
 pub(crate) fn was_stopped(error: &Failure) -> bool {
-    error.kind == CANCELLED && error.message.starts_with(WAS_STOPPED)
+    error.kind == FailureKind::Cancelled && error.message.starts_with(WAS_STOPPED)
 }

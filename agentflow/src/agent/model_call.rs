@@ -1,0 +1,300 @@
+//! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of middleware
+//! around it.
+//!
+//! Which failed attempts a run retries by itself is said in `patience.rs`; whether another one is within the run's limits
+//! is the machine's to say.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tracing::Instrument;
+
+use super::driver::Run;
+use crate::error::{Error, Failure, Result};
+use crate::event::{EventKind, ModelDelta};
+use crate::message::{Message, Part, ToolCall};
+use crate::middleware::{Flow, ModelStep, Recovery};
+use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::path::StepPath;
+use crate::telemetry;
+
+/// How an attempt ended, before hooks and patience have their say.
+type Outcome = Result<ModelResponse, Arc<ModelError>>;
+
+/// An attempt that the hooks before it have seen.
+struct Hooked {
+    step: ModelStep,
+    /// How many layers see the outcome on its way out.
+    depth: usize,
+    /// The outcome, when a hook gave it.
+    outcome: Option<Outcome>,
+}
+
+/// What follows from an attempt.
+enum Attempted {
+    Answered(ModelResponse),
+    /// It failed, and middleware gave an answer.
+    Replaced {
+        error: Arc<ModelError>,
+        response: ModelResponse,
+    },
+    Failed(Arc<ModelError>),
+    Again {
+        error: Arc<ModelError>,
+        after: Duration,
+    },
+}
+
+impl Attempted {
+    fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Ok(response) => Self::Answered(response),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+impl Run {
+    /// One model call with all its attempts; the outcome of each is recorded. What hooks need is boxed, so that a run
+    /// without any does not hold the room of it.
+    pub(super) async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
+        let mut model = Arc::clone(&self.plan.model);
+        loop {
+            let mut hooked = match self.hooks.is_empty() {
+                true => None,
+                false => Some(Box::pin(self.before_model(path, &model)).await?),
+            };
+            // What the attempt holds in budgets is given back when its end is recorded.
+            let mut places = Vec::new();
+            if let Some(hooked) = &mut hooked {
+                model = Arc::clone(&hooked.step.model);
+                places.append(&mut hooked.step.places);
+            }
+            if hooked.as_ref().is_none_or(|hooked| hooked.outcome.is_none()) {
+                self.check_calls()?;
+            }
+            self.record_model_start(path, &model);
+            self.commit().await?;
+            let outcome = match hooked.as_mut().and_then(|hooked| hooked.outcome.take()) {
+                Some(outcome) => outcome.inspect(|response| self.show(path, response)),
+                None => {
+                    let request = match &hooked {
+                        Some(hooked) => hooked.step.request.clone(),
+                        None => self.model_request(),
+                    };
+                    self.ask_model(path, &model, request).await.map_err(Arc::new)
+                }
+            };
+            let attempted = match hooked {
+                None => Attempted::of(outcome),
+                Some(hooked) => Box::pin(self.after_model(path, hooked, outcome, &mut model)).await?,
+            };
+            let (error, after) = match attempted {
+                Attempted::Answered(response) => {
+                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                    return Ok(Ok(()));
+                }
+                Attempted::Replaced { error, response } => {
+                    self.record_retry(path, &error, Duration::ZERO);
+                    self.record_model_start(path, &model);
+                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                    return Ok(Ok(()));
+                }
+                Attempted::Failed(error) => match self.patience(&error) {
+                    Some(after) => (error, after),
+                    None => {
+                        self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
+                        return Ok(Err(Error::Model(error)));
+                    }
+                },
+                Attempted::Again { error, after } => (error, after),
+            };
+            drop(places);
+            // Boxed, so that a run that waits for its model does not hold the room of another wait.
+            if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
+                return Ok(Ok(()));
+            }
+        }
+    }
+
+    /// The hooks on the way in, up to the first that has an answer or fails.
+    async fn before_model(&self, path: &StepPath, model: &Arc<dyn Model>) -> Result<Box<Hooked>> {
+        let step = ModelStep {
+            request: self.model_request(),
+            model: Arc::clone(model),
+            agent: Arc::clone(&self.plan.name),
+            cx: self.step_context(path),
+            attempts: self.machine.attempts().to_vec(),
+            typed: self.plan.output.is_some(),
+            notes: Vec::new(),
+            places: Vec::new(),
+        };
+        let mut hooked = Box::new(Hooked { step, depth: 0, outcome: None });
+        for hook in self.hooks.iter() {
+            hooked.outcome = match hook.before_model(&mut hooked.step).await {
+                Ok(Flow::Continue) => {
+                    hooked.depth += 1;
+                    continue;
+                }
+                Ok(Flow::Return(response)) => Some(Ok(answered(response, hook.name(), self.machine.turn()))),
+                Err(Error::Model(error)) => Some(Err(error)),
+                Err(error) => return Err(error),
+            };
+            break;
+        }
+        Ok(hooked)
+    }
+
+    /// The hooks on the way out, of the layers that the attempt went through. `model` becomes what the next attempt asks.
+    async fn after_model(
+        &mut self,
+        path: &StepPath,
+        hooked: Box<Hooked>,
+        mut outcome: Outcome,
+        model: &mut Arc<dyn Model>,
+    ) -> Result<Attempted> {
+        let Hooked { mut step, depth, outcome: _ } = *hooked;
+        let hooks = Arc::clone(&self.hooks);
+        let mut failed = None;
+        for hook in hooks[..depth].iter().rev() {
+            match &mut outcome {
+                Ok(response) => match hook.after_model(&mut step, response).await {
+                    Ok(()) => {}
+                    Err(Error::Model(error)) => outcome = Err(error),
+                    Err(error) => return self.ended_by(path, outcome, error),
+                },
+                Err(error) => match hook.on_model_error(&mut step, error).await {
+                    Ok(Flow::Continue) => {}
+                    Ok(Flow::Return(Recovery::Answer(response))) => {
+                        failed = Some(Arc::clone(error));
+                        outcome = Ok(answered(*response, hook.name(), self.machine.turn()));
+                    }
+                    Ok(Flow::Return(Recovery::Again { after })) => {
+                        *model = Arc::clone(&step.model);
+                        return Ok(Attempted::Again { error: Arc::clone(error), after });
+                    }
+                    Err(Error::Model(other)) => *error = other,
+                    Err(error) => return self.ended_by(path, outcome, error),
+                },
+            }
+        }
+        *model = Arc::clone(&step.model);
+        Ok(match (outcome, failed) {
+            (Ok(response), Some(error)) => Attempted::Replaced { error, response },
+            (outcome, _) => Attempted::of(outcome),
+        })
+    }
+
+    /// Records the outcome of the call before a hook's error ends the run: it was made, and it cost something.
+    fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<Attempted> {
+        let kind = match outcome {
+            Ok(response) => EventKind::ModelCompleted(Arc::new(response)),
+            Err(failed) => EventKind::ModelFailed { error: Arc::new(Failure::from(&*failed)) },
+        };
+        self.record(path.clone(), kind);
+        Err(error)
+    }
+
+    fn record_model_start(&mut self, path: &StepPath, model: &Arc<dyn Model>) {
+        let ModelInfo { provider, model } = model.info().clone();
+        self.record(path.clone(), EventKind::ModelStarted { provider, model });
+    }
+
+    /// Shows an answer that no model gave as one piece, to those who read pieces.
+    fn show(&self, path: &StepPath, response: &ModelResponse) {
+        let text = response.text();
+        if self.segment.shared.log.wants_deltas() && !text.is_empty() {
+            self.segment.shared.log.delta(self.segment.shared.now(), path, ModelDelta::Text(text.into_owned()));
+        }
+    }
+
+    /// Whether the run as a whole may make another model call. One that a crash interrupted is not another one.
+    fn check_calls(&self) -> Result<()> {
+        let calls = self.segment.shared.max_llm_calls.load(Ordering::Relaxed);
+        match !self.machine.is_calling() && self.segment.shared.log.model_calls() >= calls {
+            true => Err(Error::LlmCallLimit { calls }),
+            false => Ok(()),
+        }
+    }
+
+    fn model_request(&self) -> ModelRequest {
+        ModelRequest {
+            messages: self.machine.request().clone(),
+            tools: self.plan.manifest.clone(),
+            output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
+            settings: Arc::clone(&self.plan.settings),
+            stream: self.segment.shared.log.wants_deltas(),
+            retried_by_caller: self.is_patient(),
+        }
+    }
+
+    /// Asks a model, in a span of its own.
+    async fn ask_model(
+        &self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+        request: ModelRequest,
+    ) -> Result<ModelResponse, ModelError> {
+        // Spans hold no contents where something is removed from events.
+        let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
+        let span = telemetry::chat_span(model.info(), &self.segment.shared.id, &request, content);
+        let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
+        telemetry::record_chat(&span, outcome.as_ref(), content);
+        outcome
+    }
+
+    async fn read_model(
+        &self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+        request: ModelRequest,
+    ) -> Result<ModelResponse, ModelError> {
+        let log = &self.segment.shared.log;
+        let mut asked = request.stream.then(|| self.segment.shared.now());
+        // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
+        // pushing to it copies nothing.
+        let mut stream = model.stream(request);
+        while let Some(event) = stream.next().await {
+            if let Some(asked) = asked.take() {
+                telemetry::record_first_piece(self.segment.shared.now().since(asked));
+            }
+            let delta = match event? {
+                ModelEvent::Completed(response) => {
+                    return Ok(with_call_ids(*response, self.machine.turn()));
+                }
+                _ if !log.wants_deltas() => continue,
+                ModelEvent::Text(text) => ModelDelta::Text(text),
+                ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
+                ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
+            };
+            log.delta(self.segment.shared.now(), path, delta);
+        }
+        Err(ModelError::truncated())
+    }
+}
+
+fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
+    ModelResponse { answered_by: Some(by.into()), ..with_call_ids(response, turn) }
+}
+
+/// An answer whose tool calls all have an id and none has another's: results are told apart by it.
+pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
+    let mut ids = HashSet::new();
+    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
+    if unique {
+        return response;
+    }
+    let mut calls = 0;
+    let parts = response.message.parts().iter().map(|part| match part {
+        Part::ToolCall(call) => {
+            calls += 1;
+            Part::ToolCall(Arc::new(ToolCall { id: format!("call_{turn}_{calls}"), ..ToolCall::clone(call) }))
+        }
+        other => other.clone(),
+    });
+    let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
+    ModelResponse { message: Arc::new(message), ..response }
+}

@@ -1,0 +1,173 @@
+//! One table of all kinds of events: the canonical name of each, what it is about, and whether it opens or closes that.
+//!
+//! Whoever folds events asks it, so that a new kind is one row. It knows nothing of what events hold.
+
+use super::EventKind;
+
+/// What a kind of events is about and what it does to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Shape {
+    /// The canonical name, such as `tool.completed`.
+    pub name: &'static str,
+    /// What it is about.
+    pub subject: Subject,
+    /// What it does to the subject at its path.
+    pub edge: Edge,
+}
+
+/// What an event is about: the part of its name before the last dot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Subject {
+    /// The run itself.
+    Run,
+    /// An agent that is a step.
+    Agent,
+    /// A workflow that is a step.
+    Workflow,
+    /// A node of a workflow, an item or a branch of one.
+    Node,
+    /// A question to a person.
+    Approval,
+    /// A model call.
+    Model,
+    /// An answer of an agent.
+    Output,
+    /// A tool call.
+    Tool,
+}
+
+impl Subject {
+    /// The word in the names of events, such as `workflow.node`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Agent => "agent",
+            Self::Workflow => "workflow",
+            Self::Node => "workflow.node",
+            Self::Approval => "approval",
+            Self::Model => "model",
+            Self::Output => "output",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// Whether it runs: a process that ends in the middle of it leaves it open.
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Agent | Self::Workflow | Self::Node | Self::Model | Self::Tool)
+    }
+}
+
+/// What an event does to its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Edge {
+    /// It begins.
+    Opens,
+    /// It is over. A node may be over without having begun.
+    Closes,
+    /// This attempt is over, and another follows.
+    Retries,
+    /// Something else happened to it.
+    Marks,
+}
+
+impl Edge {
+    /// Whether what the last opening event began is over.
+    pub fn ends_attempt(self) -> bool {
+        matches!(self, Self::Closes | Self::Retries)
+    }
+}
+
+macro_rules! shapes {
+    ($($kind:ident $name:literal $subject:ident $edge:ident,)+) => {
+        impl EventKind {
+            /// What this kind of events is about, and whether it opens or closes that.
+            pub fn shape(&self) -> Shape {
+                match self {
+                    $(Self::$kind { .. } => {
+                        Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }
+                    })+
+                }
+            }
+        }
+
+        #[cfg(test)]
+        const ALL: &[Shape] = &[$(Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }),+];
+    };
+}
+
+shapes! {
+    RunStarted "run.started" Run Opens,
+    RunStep "run.step" Run Marks,
+    RunCompleted "run.completed" Run Closes,
+    RunFailed "run.failed" Run Closes,
+    RunSpent "run.spent" Run Marks,
+    RunCancelled "run.cancelled" Run Closes,
+    RunPaused "run.paused" Run Marks,
+    RunResumed "run.resumed" Run Marks,
+    AgentStarted "agent.started" Agent Opens,
+    AgentCompleted "agent.completed" Agent Closes,
+    AgentFailed "agent.failed" Agent Closes,
+    WorkflowStarted "workflow.started" Workflow Opens,
+    WorkflowCompleted "workflow.completed" Workflow Closes,
+    WorkflowFailed "workflow.failed" Workflow Closes,
+    NodeStarted "workflow.node.started" Node Opens,
+    NodeCompleted "workflow.node.completed" Node Closes,
+    NodeRetrying "workflow.node.retrying" Node Retries,
+    NodeFailed "workflow.node.failed" Node Closes,
+    NodeSkipped "workflow.node.skipped" Node Marks,
+    NodeReset "workflow.node.reset" Node Marks,
+    ApprovalRequested "approval.requested" Approval Opens,
+    ApprovalResolved "approval.resolved" Approval Closes,
+    ModelStarted "model.started" Model Opens,
+    ModelDelta "model.delta" Model Marks,
+    ModelCompleted "model.completed" Model Closes,
+    ModelRetrying "model.retrying" Model Retries,
+    ModelFailed "model.failed" Model Closes,
+    OutputRejected "output.rejected" Output Marks,
+    ToolStarted "tool.started" Tool Opens,
+    ToolCompleted "tool.completed" Tool Closes,
+    ToolFailed "tool.failed" Tool Closes,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_its_subject_and_a_verb() {
+        for shape in ALL {
+            let (subject, verb) = shape.name.rsplit_once('.').unwrap();
+            assert_eq!(subject, shape.subject.as_str());
+            assert!(verb.bytes().all(|letter| letter.is_ascii_lowercase()), "{verb}");
+        }
+        assert_eq!(ALL.iter().map(|shape| shape.name).collect::<HashSet<_>>().len(), ALL.len());
+    }
+
+    #[test]
+    fn what_opens_can_close() {
+        let has = |subject, edge| ALL.iter().any(|shape| shape.subject == subject && shape.edge == edge);
+        for shape in ALL {
+            match shape.edge {
+                Edge::Opens => assert!(has(shape.subject, Edge::Closes), "{}", shape.name),
+                Edge::Closes | Edge::Retries => assert!(has(shape.subject, Edge::Opens), "{}", shape.name),
+                Edge::Marks => {}
+            }
+        }
+    }
+
+    #[test]
+    fn each_name_is_the_one_that_is_stored() {
+        for Shape { name, .. } in ALL {
+            let error = EventKind::from_parts(name, "false").unwrap_err().to_string();
+            assert!(!error.contains("unknown variant"), "{error}");
+        }
+        // The error for an unknown name lists all that there are.
+        let error = EventKind::from_parts("no.such", "null").unwrap_err().to_string();
+        assert_eq!(error.matches('`').count() / 2, ALL.len() + 1, "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! What the log of a run holds in memory: its records, what few runs have beside them, and who reads along.
+//!
+//! It has no lock and writes nowhere; those are the log's.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use super::ledger::Ledger;
+use super::replies::Replies;
+use super::waits::Waits;
+use crate::event::{Event, EventKind, RunId};
+use crate::path::StepPath;
+use crate::store::{Answered, StoreError};
+use crate::time::Timestamp;
+
+#[derive(Default)]
+pub(super) struct State {
+    /// How many events of the run are not in `records`.
+    pub(super) offset: u64,
+    pub(super) records: Vec<Record>,
+    /// How many records may be seen: all of them, or those that the store has.
+    pub(super) visible: usize,
+    /// How many calls of models were begun; those that middleware answered are none.
+    pub(super) model_calls: u32,
+    pub(super) deltas: u32,
+    /// What was spent by the first so many records; there is one once somebody asks.
+    pub(super) ledger: Option<Box<(usize, Ledger)>>,
+    pub(super) rare: Option<Box<Rare>>,
+    /// Nothing more will be seen.
+    pub(super) closed: bool,
+}
+
+/// What the log of most runs never holds.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// What still matters of the events that are not in the log's records.
+    pub(super) kept: Vec<Record>,
+    /// How many records are of an earlier life of the run.
+    pub(super) restored: usize,
+    /// How many records the last snapshot stands for, and how many events it has.
+    pub(super) snapshot_at: usize,
+    pub(super) snapshot_size: usize,
+    pub(super) subscribers: Vec<Subscriber>,
+    pub(super) next_subscriber: u64,
+    /// What the run waits for, by what is recorded.
+    pub(super) waits: Waits,
+    /// Outcomes of control requests that wait until they are kept.
+    pub(super) replies: Replies,
+    /// Why nothing of the run can be kept.
+    pub(super) refused: Option<StoreError>,
+}
+
+/// An event without what all events of the log have in common.
+pub(super) struct Record {
+    pub(super) time: Timestamp,
+    pub(super) path: StepPath,
+    pub(super) kind: EventKind,
+}
+
+impl Record {
+    pub(super) fn parts(&self) -> (Timestamp, StepPath, EventKind) {
+        (self.time, self.path.clone(), self.kind.clone())
+    }
+}
+
+pub(super) struct Subscriber {
+    pub(super) id: u64,
+    pub(super) deltas: VecDeque<Event>,
+    pub(super) waker: Option<Waker>,
+}
+
+impl State {
+    pub(super) fn record(&mut self, time: Timestamp, path: StepPath, mut kind: EventKind) {
+        self.count(&path, &kind);
+        match &mut kind {
+            EventKind::RunResumed { recovered: false, waiting, .. }
+            | EventKind::RunResumed { redefined: Some(_), waiting, .. } => {
+                *waiting = self.rare.as_ref().and_then(|rare| rare.waits.reason());
+            }
+            _ => {}
+        }
+        self.records.push(Record { time, path, kind });
+        self.deltas = 0;
+    }
+
+    pub(super) fn count(&mut self, path: &StepPath, kind: &EventKind) {
+        match &mut self.rare {
+            Some(rare) => rare.waits.apply(path, kind),
+            // Nothing is waited for until a pause is recorded.
+            None if matches!(kind, EventKind::RunPaused { .. }) => self.rare().waits.apply(path, kind),
+            None => {}
+        }
+        match kind {
+            EventKind::ModelStarted { .. } => self.model_calls = self.model_calls.saturating_add(1),
+            EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
+                self.model_calls = self.model_calls.saturating_sub(1);
+            }
+            EventKind::RunSpent(rows) => {
+                self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts what is there already.
+    pub(super) fn count_all(&mut self) {
+        let (kept, records) = (std::mem::take(&mut self.rare().kept), std::mem::take(&mut self.records));
+        kept.iter().chain(&records).for_each(|record| self.count(&record.path, &record.kind));
+        self.rare().kept = kept;
+        self.records = records;
+    }
+
+    pub(super) fn ledger(&mut self) -> &Ledger {
+        let Self { rare, records, ledger, .. } = self;
+        let (read, ledger) = &mut **ledger.get_or_insert_with(|| {
+            let mut ledger = Ledger::default();
+            rare.iter().flat_map(|rare| &rare.kept).for_each(|record| ledger.apply(&record.path, &record.kind));
+            Box::new((0, ledger))
+        });
+        records[*read..].iter().for_each(|record| ledger.apply(&record.path, &record.kind));
+        *read = records.len();
+        ledger
+    }
+
+    pub(super) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(super) fn replies(&mut self) -> &mut Replies {
+        &mut self.rare().replies
+    }
+
+    /// The outcomes that other processes wait for and that go with the first so many records.
+    pub(super) fn answers(&self, records: usize) -> Vec<Answered> {
+        self.rare.as_ref().map(|rare| rare.replies.messages(records)).unwrap_or_default()
+    }
+
+    pub(super) fn kept(&self) -> &[Record] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.kept)
+    }
+
+    pub(super) fn restored(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.restored)
+    }
+
+    /// What still matters of everything that was recorded.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+        self.kept().iter().chain(&self.records)
+    }
+
+    pub(super) fn event(&self, run_id: &RunId, at: usize) -> Event {
+        self.event_of(run_id, self.offset + at as u64 + 1, &self.records[at])
+    }
+
+    #[expect(clippy::unused_self, reason = "an event is one of this log's")]
+    pub(super) fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
+        Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
+    }
+}
+
+impl Rare {
+    pub(super) fn wake(&mut self) {
+        for subscriber in &mut self.subscribers {
+            if let Some(waker) = subscriber.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How an agent or a workflow begins and ends in its run, be it the run itself or a step of it: what is recorded then, when
+//! that is kept, and what a cancellation or a drop comes to.
+//!
+//! It knows neither agents nor workflows: what their records are called is said by a [`SegmentKind`], and what is between
+//! beginning and end is theirs.
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::shared::RunShared;
+use crate::error::{Error, Failure};
+use crate::event::{EventKind, RunBody, RunCompleted, RunStarted};
+use crate::path::StepPath;
+use crate::store::StoreError;
+use crate::time::Timestamp;
+
+/// The records in which one kind of segment begins and ends.
+pub(crate) trait SegmentKind {
+    /// What it begins with.
+    type Started;
+    /// What it ends with when all is well.
+    type Completed;
+
+    /// Its beginning as a run.
+    fn body(started: Self::Started) -> RunBody;
+    /// Its end as a run.
+    fn run_completed(completed: Self::Completed) -> RunCompleted;
+    /// Its beginning as a step.
+    fn started(started: Self::Started) -> EventKind;
+    /// Its end as a step.
+    fn completed(completed: Self::Completed) -> EventKind;
+    /// Its failure as a step.
+    fn failed(error: Arc<Failure>) -> EventKind;
+}
+
+/// An agent or a workflow in its run. It is a run of its own, or a step of another one: then it records below that step,
+/// in that run's journal.
+///
+/// A run of its own is closed when this is dropped, so an owner has it as its first field.
+pub(crate) struct Segment<K> {
+    pub(crate) shared: Arc<RunShared>,
+    /// Where it records; the root for a run of its own.
+    pub(crate) base: StepPath,
+    /// Its end is neither recorded nor given up.
+    open: bool,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: SegmentKind> Segment<K> {
+    pub(crate) fn new(shared: Arc<RunShared>, base: StepPath) -> Self {
+        Self { shared, base, open: true, kind: PhantomData }
+    }
+
+    /// Whether it is a run of its own.
+    pub(crate) fn is_run(&self) -> bool {
+        self.base.is_root()
+    }
+
+    /// What an earlier life of the run recorded of it.
+    pub(crate) fn recorded(&self) -> Vec<(Timestamp, StepPath, EventKind)> {
+        match self.shared.log.is_restored() {
+            true => self.shared.log.records_below(&self.base),
+            false => Vec::new(),
+        }
+    }
+
+    /// The record of its beginning.
+    pub(crate) fn begins(&self, started: K::Started) -> EventKind {
+        match self.is_run() {
+            true => EventKind::RunStarted(Arc::new(RunStarted::new(K::body(started)))),
+            false => K::started(started),
+        }
+    }
+
+    /// Whether its end is still to be recorded.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// It has no end to record: it had one before, or nothing of it can be kept.
+    pub(crate) fn settle(&mut self) {
+        self.open = false;
+    }
+
+    /// Sees to it that everything recorded is kept; a run of its own is then free for others.
+    pub(crate) async fn keep(&self) -> Result<(), StoreError> {
+        self.shared.log.commit().await?;
+        if self.is_run() {
+            self.shared.log.release().await?;
+        }
+        Ok(())
+    }
+}
+
+impl<K> Drop for Segment<K> {
+    fn drop(&mut self) {
+        if self.base.is_root() {
+            self.shared.close();
+        }
+    }
+}
+
+/// What is between the beginning and the end of a segment: an agent or a workflow.
+pub(crate) trait InSegment {
+    type Kind: SegmentKind;
+
+    fn segment(&mut self) -> &mut Segment<Self::Kind>;
+
+    /// The name of the agent or workflow.
+    fn name(&self) -> &str;
+
+    /// Takes in and records what happened to the segment itself.
+    fn record_own(&mut self, kind: EventKind);
+
+    /// Gives everything that has begun in it and not ended its end, since the run or the step is cancelled.
+    fn close_steps_cancelled(&mut self, reason: &Arc<str>);
+
+    /// Records that it ended well.
+    fn record_completed(&mut self, completed: <Self::Kind as SegmentKind>::Completed) {
+        let segment = self.segment();
+        segment.open = false;
+        let kind = match segment.is_run() {
+            true => EventKind::RunCompleted(Arc::new(Self::Kind::run_completed(completed))),
+            false => Self::Kind::completed(completed),
+        };
+        self.record_own(kind);
+    }
+
+    /// Records that it failed. The log of the program says so of a run.
+    fn record_failed(&mut self, error: &Error) {
+        let segment = self.segment();
+        segment.open = false;
+        let is_run = segment.is_run();
+        if is_run {
+            let shared = Arc::clone(&segment.shared);
+            shared.log_failure(self.name(), error);
+        }
+        let error = Arc::new(Failure::from(error));
+        self.record_own(match is_run {
+            true => EventKind::RunFailed { error },
+            false => Self::Kind::failed(error),
+        });
+    }
+
+    /// Records that it was cancelled, unless it has ended: what is open in it first.
+    fn record_cancelled(&mut self, reason: &Arc<str>) {
+        let segment = self.segment();
+        if !segment.open {
+            return;
+        }
+        segment.open = false;
+        let is_run = segment.is_run();
+        self.close_steps_cancelled(reason);
+        let reason = Arc::clone(reason);
+        self.record_own(match is_run {
+            true => EventKind::RunCancelled { reason },
+            false => Self::Kind::failed(Arc::new(Failure::from(&Error::Cancelled { reason }))),
+        });
+    }
+
+    /// Its future is dropped: whatever is open in it has its end. Nothing of this is kept of a run with a store: it is
+    /// unfinished there and can be resumed.
+    fn dropped(&mut self) {
+        let segment = self.segment();
+        if !segment.open {
+            return;
+        }
+        if segment.is_run() {
+            segment.shared.cancel("the run's future was dropped");
+        }
+        let reason = match segment.shared.cancellation.is_cancelled() {
+            true => segment.shared.cancel_reason(),
+            false => "the step was dropped".into(),
+        };
+        self.record_cancelled(&reason);
+    }
+}
+
+/// The outcome of `work`; `None` when the run is cancelled before.
+pub(crate) async fn unless_cancelled<T>(shared: &RunShared, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = shared.cancellation.cancelled() => None,
+        outcome = work => Some(outcome),
+    }
+}
