@@ -298,7 +298,7 @@ fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
     ModelResponse { answered_by: Some(by.into()), ..with_call_ids(response, turn) }
 }
 
-/// An answer whose tool calls all have an id and none has another's: results are told apart by it.
+/// An answer whose tool calls all have an id and none has another's: results are distinguished by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
     let mut ids = HashSet::new();
     let calls = || response.message.tool_calls();

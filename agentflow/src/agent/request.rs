@@ -69,7 +69,7 @@ impl<T: Into<Conversation>> From<T> for RunRequest {
 
 impl<O> RunHandle<RunResult<O>> {
     /// The conversation so far, with a result for every tool call: after a failed or cancelled run it is what another
-    /// run can go on from.
+    /// run can continue from.
     pub fn conversation(&self) -> Conversation {
         Conversation::from_events(&self.recorded())
     }

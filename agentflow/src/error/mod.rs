@@ -199,7 +199,7 @@ pub enum Error {
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The store could not take or give what it was asked; the run has stopped here and can be taken up again.
+    /// The store could not take or give what it was asked; the run has stopped here and can be resumed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
@@ -244,7 +244,7 @@ impl Error {
         }
     }
 
-    /// Whether the same run may succeed when it is made again.
+    /// Whether the same run may succeed when it is retried.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),

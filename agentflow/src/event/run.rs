@@ -1,4 +1,4 @@
-//! What a run, an agent or a workflow begins with and what it comes to.
+//! What a run, an agent or a workflow begins with and its outcome.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -123,7 +123,7 @@ impl RunTerms {
 pub struct WorkflowStarted {
     /// The workflow's name.
     pub name: Arc<str>,
-    /// The hash of its definition; a run is only taken up by a workflow of the same hash, unless told otherwise.
+    /// The hash of its definition; a run is only resumed by a workflow of the same hash, unless told otherwise.
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
@@ -135,7 +135,7 @@ impl WorkflowStarted {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -164,7 +164,7 @@ impl RunCompleted {
     }
 }
 
-/// What an agent came to.
+/// The outcome of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentCompleted {
@@ -192,7 +192,7 @@ impl AgentCompleted {
     }
 }
 
-/// What a workflow came to.
+/// The outcome of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkflowCompleted {
@@ -231,7 +231,7 @@ pub enum PauseReason {
     Operator,
     /// Nothing is left to do before a person has answered.
     Approval,
-    /// A step with effects was cut short by the end of its process; an operator decides whether it runs again.
+    /// A step with effects was interrupted by the end of its process; an operator decides whether it runs again.
     Interrupted,
 }
 

@@ -1,4 +1,4 @@
-//! What a caller holds while a run goes on elsewhere.
+//! What a caller holds while a run is executed elsewhere.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use futures_util::Stream;
 use tokio::task::JoinHandle;
 
 use super::approval::Approval;
-use super::control::Signal;
+use super::control::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::RunShared;
@@ -18,10 +18,31 @@ use crate::event::{Event, EventKind, RunId};
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
 
-/// A run that goes on on its own task; `T` is what it comes to.
+/// A run that is executed on a task of its own. `T` is the type of its result.
 ///
-/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store goes on;
-/// it is reached by its id, through its [`Runtime`](crate::Runtime).
+/// Use it to wait for the result, to follow the events, and to operate the run: [`pause`](Self::pause) and
+/// [`unpause`](Self::unpause), [`retry`](Self::retry), [`cancel`](Self::cancel), [`approve`](Self::approve) and
+/// [`answer`](Self::answer). The [`Runtime`](crate::Runtime) has the same controls for a run that is known by its id.
+///
+/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store continues.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+/// use futures_util::StreamExt;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let agent = Agent::new(ScriptedModel::new([Turn::text("Hello.")]));
+/// let mut run = agent.start("Hi")?;
+/// let mut events = run.events();
+/// while let Some(event) = events.next().await {
+///     println!("{}", event.line());
+/// }
+/// assert_eq!(run.result().await?.output(), "Hello.");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping the handle of a run in memory cancels it"]
 pub struct RunHandle<T = RunResult> {
     shared: Arc<RunShared>,
@@ -30,7 +51,7 @@ pub struct RunHandle<T = RunResult> {
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
 }
 
-/// What a run came to, before it is a value of the caller's type.
+/// The outcome of a run, before it is a value of the caller's type.
 #[derive(Clone)]
 pub(crate) enum Ended {
     Agent(RunEnd),
@@ -63,30 +84,30 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<()> {
-        self.ask(Signal::Cancel { reason: reason.into() }).await
+        self.ask(ControlRequest::Cancel { reason: reason.into() }).await
     }
 
-    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be taken up again.
+    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed.
     pub fn abandon(self) {
         // Nothing more is kept from now on; who resumes the run waits until its task is gone.
         self.shared.log.close();
         self.task.abort();
     }
 
-    /// Starts nothing new from now on; steps that are going on run to their end.
+    /// Starts nothing new from now on; running steps continue to their end.
     ///
     /// # Errors
     /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
     pub async fn pause(&self) -> Result<()> {
-        self.ask(Signal::Pause).await
+        self.ask(ControlRequest::Pause).await
     }
 
-    /// Lets a run go on that an operator paused.
+    /// Lets a run continue that an operator paused.
     ///
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
-    pub async fn resume(&self) -> Result<()> {
-        self.ask(Signal::Resume).await
+    pub async fn unpause(&self) -> Result<()> {
+        self.ask(ControlRequest::Unpause).await
     }
 
     /// Runs a failed or interrupted node again, with what depends on it.
@@ -94,7 +115,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
     pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
-        self.ask(Signal::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
     /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question.
@@ -111,12 +132,12 @@ impl<T> RunHandle<T> {
     /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
     pub async fn answer<A: NodeValue + Sync>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
-        self.ask(Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+        self.ask(ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
-    async fn ask(&self, signal: Signal) -> Result<()> {
-        let done = signal.done();
-        match self.shared.ask(signal).await {
+    async fn ask(&self, request: ControlRequest) -> Result<()> {
+        let done = request.done();
+        match self.shared.ask(request).await {
             Some(outcome) => Ok(outcome?),
             None => Err(match self.shared.log.end() {
                 Some(EventKind::RunCompleted(_)) => ControlError::over(done, RunStatus::Success),
@@ -133,7 +154,7 @@ impl<T> RunHandle<T> {
         self.shared.log.events()
     }
 
-    /// Waits for the run's end; when it has ended, says again what it came to. Dropping the future lets the run go on.
+    /// Waits for the run's end; when it has ended, says again its outcome. Dropping the future lets the run continue.
     ///
     /// # Errors
     /// See [`Error`].
@@ -184,7 +205,7 @@ impl<O> RunStream<O> {
         &self.handle
     }
 
-    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run go on.
+    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run continue.
     ///
     /// # Errors
     /// See [`Error`].

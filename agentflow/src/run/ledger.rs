@@ -13,7 +13,7 @@ use crate::path::StepPath;
 pub(crate) struct Ledger {
     rows: Vec<Spending>,
     agents: HashMap<StepPath, Arc<str>>,
-    /// The calls that are going on, each as a row without tokens.
+    /// The calls in progress, each as a row without tokens.
     open: HashMap<StepPath, Spending>,
     /// The tokens of the last call of each agent.
     last: HashMap<StepPath, u64>,
@@ -61,7 +61,7 @@ impl Ledger {
                 }
             }
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
-            // The calls that are going on are kept in a snapshot, so they stay open.
+            // The calls in progress are kept in a snapshot, so they stay open.
             EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
             kind => {
                 let Shape { subject, edge, .. } = kind.shape();
@@ -96,7 +96,7 @@ impl Ledger {
         self.longest_answer
     }
 
-    /// What the calls that are going on cost at least.
+    /// What the calls in progress cost at least.
     pub(crate) fn going_on(&self) -> Vec<Spending> {
         let open = self.open.iter().map(|(path, call)| Spending {
             usage: self.least(&path.parent().unwrap_or_else(StepPath::root)),

@@ -206,7 +206,7 @@ impl RunState {
         }
         match known {
             NodeState::Failed(_) => Ok(path.clone()),
-            // Its process ended in the middle of it: it is decided on when the run is taken up.
+            // Its process ended in the middle of it: it is decided on when the run is resumed.
             state => wrong(format!(
                 "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
                 state.word()

@@ -71,7 +71,7 @@ pub enum OnError {
     /// The run fails; how its other nodes end is the [`StopPolicy`]'s.
     #[default]
     Fail,
-    /// The node counts as skipped: what reads its output is skipped too, the rest goes on.
+    /// The node counts as skipped: what reads its output is skipped too, the rest continues.
     Skip,
 }
 

@@ -1,4 +1,4 @@
-//! The machine driven by a simulation: every run, crashed after every event and taken up again.
+//! The machine driven by a simulation: every run, crashed after every event and resumed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

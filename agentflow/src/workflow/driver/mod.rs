@@ -33,7 +33,7 @@ use crate::middleware::AroundRun;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{InSegment, Ledger, Request, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::run::{Asked, InSegment, Ledger, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -47,11 +47,11 @@ pub(crate) struct WorkflowRun {
     paths: Vec<StepPath>,
     resources: Resources,
     tasks: FuturesUnordered<Task>,
-    control: mpsc::UnboundedReceiver<Request>,
+    control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
-    /// What it came to in an earlier life of the run.
+    /// Its outcome in an earlier life of the run.
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
@@ -129,7 +129,7 @@ impl Commit {
 
 enum Happened {
     Task(Ended),
-    Request(Request),
+    Asked(Asked),
     Committed(Result<(), StoreError>),
 }
 
@@ -158,7 +158,7 @@ impl WorkflowRun {
         run
     }
 
-    /// A run that its journal, which is in the log, takes up.
+    /// A run that its journal, which is in the log, resumes.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
@@ -358,7 +358,7 @@ impl WorkflowRun {
             }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
-                Happened::Request(request) => self.requested(request),
+                Happened::Asked(request) => self.requested(request),
                 Happened::Committed(committed) => {
                     self.commit = None;
                     committed?;
@@ -400,7 +400,7 @@ impl WorkflowRun {
                 return Poll::Ready(Happened::Committed(committed));
             }
             match self.control.poll_recv(cx) {
-                Poll::Ready(Some(request)) => Poll::Ready(Happened::Request(request)),
+                Poll::Ready(Some(request)) => Poll::Ready(Happened::Asked(request)),
                 _ => Poll::Pending,
             }
         })

@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// What was going on when the process ended: what may run again is made ready, the rest ends as interrupted.
+    /// What was running when the process ended: what may run again is made ready, the rest ends as interrupted.
     pub(crate) fn recover(&mut self) {
         // What they were stopped for is void: the workflow has changed.
         if self.failures.is_empty() && self.nodes.iter().any(|node| node.cancelled) {
