@@ -623,7 +623,7 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     assert_eq!(world.status(&run).await, interrupted);
     handle.pause().await.unwrap();
     assert_eq!(world.status(&run).await, operator);
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
     second.retry(&run, "once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);

@@ -101,10 +101,10 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         assert_eq!(started(&events(&store).await), 1, "`a` continued to its end, `c` did not begin");
         match by_id {
             true => runtime.unpause(&id()).await.unwrap(),
-            false => handle.resume().await.unwrap(),
+            false => handle.unpause().await.unwrap(),
         }
         assert_eq!(status(&store).await, (RunStatus::Running, None));
-        refused(handle.resume().await, WrongState, "the run cannot be resumed: it is running, not paused");
+        refused(handle.unpause().await, WrongState, "the run cannot be resumed: it is running, not paused");
         assert_eq!(handle.result().await.unwrap(), 3);
         refused(handle.pause().await, WrongState, "the run cannot be paused: it is over (success)");
         refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is over (success)");
@@ -201,7 +201,7 @@ async fn what_there_is_not() {
     pass(1).await;
     // In memory, the handle is all there is.
     handle.pause().await.unwrap();
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);
 }
 
@@ -218,7 +218,7 @@ async fn answers_through_the_handle_and_by_id() {
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Approval)));
     refused(
-        handle.resume().await,
+        handle.unpause().await,
         WrongState,
         "the run cannot be resumed: it is waiting for an approval; answer it instead",
     );
@@ -534,7 +534,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     refused(
-        handle.resume().await,
+        handle.unpause().await,
         WrongState,
         "the run cannot be resumed: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
          run",
@@ -580,6 +580,6 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let began = |name: &str| run.recorded().iter().any(|event| event.path.to_string() == name);
     assert!(began("nested/first") && !began("nested/second"));
-    run.resume().await.unwrap();
+    run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
 }

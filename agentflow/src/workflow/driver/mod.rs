@@ -51,7 +51,7 @@ pub(crate) struct WorkflowRun {
     commit: Option<Commit>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
-    /// What it came to in an earlier life of the run.
+    /// Its outcome in an earlier life of the run.
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
