@@ -335,7 +335,7 @@ impl Run {
         Ok(self.segment.shared.log.commit().await?)
     }
 
-    /// Gives every step that was running its end.
+    /// Records an end of every step that has begun and not ended.
     fn close_steps(&mut self, reason: &str) {
         for step in self.machine.open_steps() {
             match step {

@@ -1,7 +1,7 @@
 //! The agent loop as a pure machine: recorded events go in, the next command comes out.
 //!
 //! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
-//! What happens live and what happens when a run is resumed are the same code.
+//! A live run and a resumed one use the same code.
 
 mod calls;
 
@@ -73,7 +73,7 @@ pub(crate) struct AgentMachine {
     /// Whether the first message of the request is the agent's instructions.
     instructed: bool,
     usage: Usage,
-    /// The turn that is running, from 1.
+    /// The present turn, from 1.
     turn: u32,
     model_calls: u32,
     /// The attempts at the model call of this turn that failed and were followed by another.

@@ -1,4 +1,4 @@
-//! What a caller holds while a run is executed elsewhere.
+//! The handle that a caller holds of a run, which another task executes. It executes nothing itself.
 
 use std::fmt;
 use std::pin::Pin;
@@ -154,7 +154,7 @@ impl<T> RunHandle<T> {
         self.shared.log.events()
     }
 
-    /// Waits for the run's end; when it has ended, says again its outcome. Dropping the future lets the run continue.
+    /// Waits for the run's end; when it has ended, gives its result again. Dropping the future lets the run continue.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,5 +1,5 @@
 //! How an agent or a workflow begins and ends in its run, be it the run itself or a step of it: what is recorded then, when
-//! that is kept, and what a cancellation or a drop comes to.
+//! that is kept, and how a cancellation or a drop ends it.
 //!
 //! It knows neither agents nor workflows: what their records are called is said by a [`SegmentKind`], and what is between
 //! beginning and end is theirs.

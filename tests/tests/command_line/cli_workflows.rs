@@ -287,7 +287,7 @@ fn a_stored_run_is_listed_shown_and_told() {
         (&["resume", "a"][..], "resumed"),
         (&["cancel", "a"], "cancelled"),
         (&["pause", "a"], "paused"),
-        (&["unpause", "a"], "resumed"),
+        (&["unpause", "a"], "unpaused"),
         (&["retry", "a", "loud"], "retried"),
         (&["approve", "a", "loud"], "answered"),
     ] {
