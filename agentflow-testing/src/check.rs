@@ -75,8 +75,8 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             part = event.part;
         }
         // Another process may have another clock.
-        let taken_up = matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
-        if !taken_up && time.is_some_and(|time| event.time < time) {
+        let resumed = matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
+        if !resumed && time.is_some_and(|time| event.time < time) {
             problem(format!("{what} is earlier than the event before it"));
         }
         time = Some(event.time);
@@ -105,7 +105,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         }
         paths.insert(event.path.to_string());
         // What the process before left open begins anew, or gets its end now.
-        if taken_up {
+        if resumed {
             left.append(&mut open);
         }
         if event.kind.ends_run() {

@@ -30,7 +30,7 @@ fn main() {
     println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "", "floor", "ours", "ratio", "target");
     tokio.block_on(durable_chain(folder.path()));
     tokio.block_on(concurrent(folder.path()));
-    tokio.block_on(taking_up(folder.path()));
+    tokio.block_on(resuming(folder.path()));
 }
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -108,8 +108,8 @@ async fn concurrent(folder: &Path) {
     println!("{name:<50} {one:>12.0} {many:>12.0} {:>7.2} {:>8}", many / one, ">= 8");
 }
 
-/// Taking up a run with one step left to do, beside reading its events; without a snapshot and with one.
-async fn taking_up(folder: &Path) {
+/// Resuming a run with one step left to do, beside reading its events; without a snapshot and with one.
+async fn resuming(folder: &Path) {
     let workflow = chain(LONG);
     let memory = MemoryStore::new();
     let id = RunId::new("long");
@@ -135,7 +135,7 @@ async fn taking_up(folder: &Path) {
         store.close(&id, epoch).await.expect("it is closed");
         let reading =
             measured(async { black_box(store.read(&id, 0, usize::MAX).await.expect("it is read").len()) }).await;
-        let taking_up = measured(async {
+        let resuming = measured(async {
             let run = runtime.resume_as(&id, &workflow).await.expect("it is resumed");
             black_box(run.run_id().as_str().len());
             run.abandon();
@@ -144,10 +144,10 @@ async fn taking_up(folder: &Path) {
         stores.push(store);
         let at = usize::from(with_snapshot) * 2;
         samples[at].push(reading.1 / 1e3);
-        samples[at + 1].push(taking_up.1 / 1e3);
+        samples[at + 1].push(resuming.1 / 1e3);
     }
-    let [reading, taken_up, reading_again, from_snapshot] = samples.map(median);
-    row(&format!("resume a run of {} events, CPU, ms", events.len()), reading, taken_up, "<= 2");
+    let [reading, resumed, reading_again, from_snapshot] = samples.map(median);
+    row(&format!("resume a run of {} events, CPU, ms", events.len()), reading, resumed, "<= 2");
     row(
         &format!("the same from a snapshot of {}, CPU, ms", snapshot.events.len()),
         reading_again,

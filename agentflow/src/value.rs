@@ -23,7 +23,7 @@ impl Encoded {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map whose keys are no strings, or a `Serialize` of its own that fails. Also when
+    /// When the value has no JSON form: a map whose keys are not strings, or a `Serialize` of its own that fails. Also when
     /// its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back as `None`, and a float
     /// that is infinite or not a number.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
@@ -38,7 +38,7 @@ impl Encoded {
     /// Takes text that is JSON already.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// When it is not JSON.
     pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
         Ok(Self(RawValue::from_string(text)?.into()))
     }
@@ -64,7 +64,7 @@ impl Encoded {
     /// The items of a list, each still encoded.
     ///
     /// # Errors
-    /// When the text is no list.
+    /// When the text is not a list.
     pub fn items(&self) -> Result<Vec<Self>, serde_json::Error> {
         let items: Vec<Box<RawValue>> = serde_json::from_str(self.as_str())?;
         Ok(items.into_iter().map(|item| Self(item.into())).collect())

@@ -78,7 +78,7 @@ fn without_an_answer_nothing_is_done() {
 }
 
 #[test]
-fn a_stored_review_waits_and_goes_on_without_asking_a_model_again() {
+fn a_stored_review_waits_and_continues_without_asking_a_model_again() {
     let store = File::new("runs.db");
     for call in 0..2 {
         let (code, stdout, stderr) = said(&code_review(&["--store", store.path()], ""));
@@ -106,7 +106,7 @@ fn a_diff_of_ones_own() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let empty = File::new("empty.diff");
     fs::write(&empty.path, "nothing\n").unwrap();
     for (arguments, code, problem) in [
@@ -139,7 +139,7 @@ fn the_readme_shows_this_workflow_and_its_picture() {
 }
 
 #[test]
-fn the_mistake_in_the_readme_is_told_so() {
+fn the_message_in_the_readme_is_the_compilers() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let shown = readme.split("```text\nerror[E0277]").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let told = fs::read_to_string(repository().join("tests/tests/ui/workflow_forgotten_question_mark.stderr")).unwrap();

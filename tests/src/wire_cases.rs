@@ -41,7 +41,7 @@ pub struct WireTurn {
     pub expected: Value,
 }
 
-/// The folder of recorded traffic. `None`, and said to be skipped, when there is none.
+/// The folder of recorded traffic. `None`, which skips the test, when there is none.
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("AGENTFLOW_WIRE_CASES") {
         Some(folder) => PathBuf::from(folder),
@@ -153,7 +153,7 @@ impl Replay {
         let answer = get(&format!("{}/__log", self.base)).expect("the replay server answers");
         match answer.json() {
             Value::Array(log) => log,
-            other => panic!("the log is no array: {other}"),
+            other => panic!("the log is not an array: {other}"),
         }
     }
 

@@ -306,7 +306,7 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
         ("an error in a stream", answer(move |_| http(200, EVENTS, &in_stream))),
         ("no JSON in a stream", answer(move |_| http(200, EVENTS, &broken))),
         ("no HTTP", answer(|head| head.to_owned())),
-        ("a header that is none", answer(|_| format!("HTTP/1.1 200 X\r\n{KEY}\r\n\r\n"))),
+        ("a line that is not a header", answer(|_| format!("HTTP/1.1 200 X\r\n{KEY}\r\n\r\n"))),
         ("half an answer", answer(|head| format!("HTTP/1.1 200 X\r\n{JSON}content-length: 9999\r\n\r\n{head}"))),
         ("nothing", answer(|_| String::new())),
     ]

@@ -1,4 +1,4 @@
-//! Durable runs make failed model calls again by themselves, and a failed run is in the log.
+//! Durable runs retry failed model calls by themselves, and a failed run is in the log.
 //!
 //! A program of its own, since it takes the process's one `tracing` subscriber.
 

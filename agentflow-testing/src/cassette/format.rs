@@ -136,8 +136,8 @@ impl Call {
             Came::Answer(answer) => {
                 let mut value = json(&**answer)?;
                 ready.value(&mut value);
-                **answer =
-                    serde_json::from_value(value).map_err(|error| format!("a scrubbed answer is none: {error}"))?;
+                **answer = serde_json::from_value(value)
+                    .map_err(|error| format!("the answer cannot be read after scrubbing: {error}"))?;
             }
             Came::Error(form) => {
                 let texts = [Some(&mut form.message), form.provider_code.as_mut(), form.request_id.as_mut()];
@@ -356,7 +356,7 @@ enum EndedForm {
 
 /// The cassette of a file's text.
 pub(super) fn read(text: &str) -> Result<Tape, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     match value.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
         Some(other) => {
@@ -364,9 +364,9 @@ pub(super) fn read(text: &str) -> Result<Tape, String> {
                 "it is of version {other} and this release of agentflow-testing reads version {VERSION}; record it again"
             ));
         }
-        None => return Err("it has no `version`, so it is no cassette".to_owned()),
+        None => return Err("it has no `version`, so it is not a cassette".to_owned()),
     }
-    let file: FileForm = serde_json::from_str(text).map_err(|error| format!("it is no cassette: {error}"))?;
+    let file: FileForm = serde_json::from_str(text).map_err(|error| format!("it is not a cassette: {error}"))?;
     let mut calls: Vec<Call> = Vec::new();
     for form in file.calls {
         let at = calls.len() + 1;
@@ -390,7 +390,7 @@ fn call(form: CallForm, tools: &Map<String, Value>, before: &[Call]) -> Result<C
             .checked_sub(1)
             .and_then(|at| before.get(at))
             .and_then(history)
-            .ok_or_else(|| format!("continues call {number}, which is no earlier one with an answer"))?,
+            .ok_or_else(|| format!("continues call {number}, which is not an earlier call with an answer"))?,
     };
     messages.extend(form.messages);
     let tools = form.tools.iter().map(|label| {

@@ -133,7 +133,7 @@ impl Cassette {
     /// Replays a file and never calls a model.
     ///
     /// # Errors
-    /// When the file is not there, or is no cassette of this version of the format.
+    /// When the file is not there, or is not a cassette of this version of the format.
     pub fn replay(path: impl Into<PathBuf>) -> Result<Self, CassetteError> {
         let path = path.into();
         let read = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
@@ -155,7 +155,7 @@ impl Cassette {
         self
     }
 
-    /// Takes the value of an environment variable out of everything. Its name is no secret.
+    /// Takes the value of an environment variable out of everything. Its name is not secret.
     #[must_use]
     pub fn scrub_variable(self, name: impl Into<String>) -> Self {
         self.shared.scrubber(|scrubber| scrubber.variable(name.into()));

@@ -13,7 +13,7 @@ pub(super) const SCRUBBED: &str = "[scrubbed]";
 /// Variables that hold keys, beside all whose names end in [`VARIABLE_ENDS`].
 const VARIABLES: &[&str] = &["ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN"];
 const VARIABLE_ENDS: &str = "_API_KEY";
-/// A shorter value is no key and would be found everywhere.
+/// A shorter value is not a key and would be found everywhere.
 const SHORTEST: usize = 8;
 
 /// How the keys of the makers of models begin.

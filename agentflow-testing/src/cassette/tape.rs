@@ -232,7 +232,7 @@ impl Replay {
         };
         let which = match self.tape.order {
             Order::Recorded => format!("it is not entry {}", nearest + 1),
-            Order::Any => format!("it is none of the entries that are left; the nearest is {}", nearest + 1),
+            Order::Any => format!("it is not among the entries that are left; the nearest is {}", nearest + 1),
         };
         let diff = plain_diff(&calls[nearest].asked.lines(), &asked.lines()).unwrap_or_default();
         Err(format!("{which} (- recorded, + asked):\n{diff}"))

@@ -1,4 +1,4 @@
-//! One process in the life of a run: begins it or takes it up, answers for its people, ends with it or in a crash.
+//! One process in the life of a run: starts or resumes it, answers its questions, and ends or crashes.
 //!
 //! It judges nothing; what happened is in the journal.
 
@@ -26,7 +26,7 @@ use crate::time::TestClock;
 pub enum Interruption {
     /// Lets it run again.
     Retry,
-    /// Cancels the run. It then ends without its result, which is no breach.
+    /// Cancels the run. It then ends without its result, which the test accepts.
     Cancel,
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn live(
         run,
         asking: BTreeMap::new(),
         asked: BTreeSet::new(),
-        cut_short: BTreeSet::new(),
+        interrupted: BTreeSet::new(),
         waits: false,
     };
     let mut events = alive.events();
@@ -153,7 +153,7 @@ struct Driven<'a> {
     /// All that have asked.
     asked: BTreeSet<String>,
     /// Steps that a crash interrupted.
-    cut_short: BTreeSet<String>,
+    interrupted: BTreeSet<String>,
     /// The run waits for a decision about those.
     waits: bool,
 }
@@ -223,10 +223,10 @@ impl Driven<'_> {
             EventKind::NodeFailed { error, .. } => {
                 self.asking.remove(&path);
                 if error.kind == "interrupted" {
-                    self.cut_short.insert(path);
+                    self.interrupted.insert(path);
                 }
             }
-            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.cut_short.remove(&path)),
+            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
             EventKind::RunPaused { reason: PauseReason::Interrupted } => self.waits = true,
             EventKind::RunResumed { recovered: false, .. } => self.waits = false,
             _ => {}
@@ -242,7 +242,7 @@ impl Driven<'_> {
         self.waits = false;
         let mut problems = Vec::new();
         let mut done = false;
-        for node in std::mem::take(&mut self.cut_short) {
+        for node in std::mem::take(&mut self.interrupted) {
             let path: StepPath = node.parse().map_err(|error: agentflow::path::StepPathError| error.to_string())?;
             let decided = match (self.world.decide)(&path) {
                 Interruption::Retry => self.runtime.retry(self.run, &node, OPERATOR).await,

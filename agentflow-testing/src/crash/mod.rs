@@ -1,4 +1,4 @@
-//! Crash injection: a run is stopped at every write of its journal, resumed, and must come to the same end.
+//! Crash injection: a run is stopped at every write of its journal, resumed, and must end as without the stop.
 //!
 //! It replaces the store's last step and nothing else: the real machine, driver and runtime run.
 
@@ -36,7 +36,7 @@ use self::verify::{Outcome, Verdict, verify};
 use crate::time::TestClock;
 use crate::trace::trace;
 
-/// Crashes a run at every write of its journal, on both sides of the write, and takes it up again in a fresh runtime.
+/// Crashes a run at every write of its journal, on both sides of the write, and resumes it in a fresh runtime.
 ///
 /// After each crash it requires:
 /// - the same end as without the crash;
@@ -146,7 +146,7 @@ impl CrashTest {
     }
 
     /// Lets a run in which a step was interrupted end otherwise than without a crash: a branch of a fallback that may not
-    /// be repeated, a node whose failure is skipped, a model that is told of an interrupted tool. Default: it may not.
+    /// be repeated, a node whose failure is skipped, a model that sees an interrupted tool. Default: it may not.
     pub fn may_differ_when_interrupted(mut self) -> Self {
         self.may_differ = true;
         self

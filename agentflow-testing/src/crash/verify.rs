@@ -35,8 +35,8 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Again {
-    /// A crash cut it short, and it may simply be run again.
-    CutShort,
+    /// A crash interrupted it, and it may be repeated.
+    Interrupted,
     /// An attempt at it had failed and is on record.
     Retried,
     /// An operator said so, and that is on record.
@@ -46,7 +46,7 @@ pub enum Again {
 impl fmt::Display for Again {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::CutShort => "a crash cut it short and it may be repeated",
+            Self::Interrupted => "a crash interrupted it and it may be repeated",
             Self::Retried => "an attempt had failed",
             Self::Operator => "an operator let it run again",
         })
@@ -122,7 +122,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 let before = last.insert(key, Last::Started { repeatable: is_repeatable(&event.kind) });
                 let again = match before {
                     None => continue,
-                    Some(Last::Started { repeatable: true }) => Again::CutShort,
+                    Some(Last::Started { repeatable: true }) => Again::Interrupted,
                     Some(Last::Retrying) => Again::Retried,
                     Some(Last::Failed { at }) if reset.is_some_and(|reset| reset > at) => Again::Operator,
                     Some(Last::Started { repeatable: false }) => {

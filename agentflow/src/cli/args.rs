@@ -118,7 +118,7 @@ pub(super) enum RunsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show where a run is, and which steps taking it up would run again, and why
+    /// Show where a run is, and which steps would run again if it were resumed, and why
     Show {
         /// The run's id
         run: String,
@@ -219,7 +219,7 @@ pub(super) struct ModelArgs {
     /// Instructions that come before the prompt
     #[arg(long, value_name = "TEXT")]
     pub(super) instruct: Option<String>,
-    /// A further field of the request, such as temperature=0.2; a value that is no JSON counts as text
+    /// A further field of the request, such as temperature=0.2; a value that is not JSON counts as text
     #[arg(long = "setting", value_name = "KEY=JSON", value_parser = setting)]
     pub(super) settings: Vec<(String, Value)>,
     /// The longest one model call may take, retries included, such as 90s, 2m or 500ms

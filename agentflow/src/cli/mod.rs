@@ -31,13 +31,13 @@
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
-//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run to be taken
-//!   up; without, it cancels it. A run without a store ends when it asks a person and sets no
+//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it can be
+//!   resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no
 //!   time for it, since nobody could answer.
-//! - `runs --store FILE ..`: `list`, `show ID` (what taking it up would run again, and why), `resume ID`, `cancel ID`,
+//! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID`, `cancel ID`,
 //!   `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer JSON]`, `events ID
-//!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. A run that another process executes is told through the store. `resume` needs the run's
-//!   workflow to be linked into the program; everything else works with any `agentwf`.
+//!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The
+//!   requests reach a run that another process executes through the store. `resume` needs the run's workflow to be linked into the program; everything else works with any `agentwf`.
 //!
 //! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
 //! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;

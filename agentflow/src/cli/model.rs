@@ -63,7 +63,7 @@ pub(super) fn settings(args: &ModelArgs) -> ModelSettings {
 pub(super) fn tool_file(file: &Path) -> Result<ToolDefinition, Stop> {
     let failed = |problem: String| Stop::failed("tool_file", format!("the tool file {}: {problem}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| failed(format!("it cannot be read: {error}")))?;
-    let tool = serde_json::from_str(&text).map_err(|error| failed(format!("it is no JSON: {error}")))?;
+    let tool = serde_json::from_str(&text).map_err(|error| failed(format!("it is not JSON: {error}")))?;
     tool_definition(&tool).map_err(failed)
 }
 
@@ -77,7 +77,7 @@ fn tool_definition(tool: &Value) -> Result<ToolDefinition, String> {
     let parameters = match parameters {
         Some(schema) if schema.is_object() => schema.clone(),
         None => json!({"type": "object", "properties": {}}),
-        Some(other) => return Err(format!("its parameters are no JSON Schema but {other}")),
+        Some(other) => return Err(format!("its parameters are not a JSON Schema but {other}")),
     };
     let definition = ToolDefinition::new(name, tool["description"].as_str().unwrap_or_default(), parameters);
     if !definition.has_valid_name() {
@@ -110,7 +110,7 @@ mod tests {
     fn a_wrong_tool_says_what_to_do() {
         assert!(tool_definition(&json!({"description": "?"})).unwrap_err().contains("it has no name"));
         assert!(tool_definition(&json!({"name": "a b"})).unwrap_err().contains("letters"));
-        assert!(tool_definition(&json!({"name": "a", "parameters": []})).unwrap_err().contains("no JSON Schema"));
+        assert!(tool_definition(&json!({"name": "a", "parameters": []})).unwrap_err().contains("not a JSON Schema"));
         assert!(tool_definition(&json!([])).is_err());
     }
 }

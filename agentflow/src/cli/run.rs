@@ -112,7 +112,7 @@ struct Done {
 struct Calls {
     ended: usize,
     failed: usize,
-    cut_short: usize,
+    interrupted: usize,
 }
 
 impl Done {
@@ -129,7 +129,7 @@ impl Done {
         let calls = self.tools.entry(result.name.clone()).or_default();
         match result.status {
             ToolStatus::Success => calls.ended += 1,
-            ToolStatus::Cancelled | ToolStatus::Interrupted => calls.cut_short += 1,
+            ToolStatus::Cancelled | ToolStatus::Interrupted => calls.interrupted += 1,
             _ => {
                 calls.ended += 1;
                 calls.failed += 1;
@@ -149,8 +149,8 @@ impl fmt::Display for Done {
             if calls.failed > 0 {
                 write!(f, " ({} failed)", calls.failed)?;
             }
-            if calls.cut_short > 0 {
-                let calls = counted(calls.cut_short, "call");
+            if calls.interrupted > 0 {
+                let calls = counted(calls.interrupted, "call");
                 write!(f, ", {calls} of {name} interrupted (whether it had its effect is unknown)")?;
             }
         }

@@ -1,4 +1,4 @@
-//! `runs`: the runs of a store file: listed, shown, resumed, and told what to do.
+//! `runs`: lists, shows, resumes and controls the runs of a store file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -76,7 +76,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             match answer {
                 Some(text) => {
                     let answer = Encoded::from_json(text)
-                        .map_err(|error| Stop::failed("answer", format!("the answer is no JSON: {error}")))?;
+                        .map_err(|error| Stop::failed("answer", format!("the answer is not JSON: {error}")))?;
                     runtime.answer_encoded(&run, &node, answer, &by).await?;
                 }
                 None => {

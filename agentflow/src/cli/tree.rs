@@ -73,7 +73,7 @@ impl Tree {
         if !self.shown {
             return;
         }
-        // Whoever answers sees what it is about, whole where that is no book.
+        // Shows what the question is about, in full unless that is very long.
         let about = head(payload, ABOUT);
         let more = if about.len() < payload.len() { ".. (`runs show` has all of it)" } else { "" };
         let payload = format!("{}{more}", OneLine(about));

@@ -91,7 +91,7 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
 async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
-            Stop::failed("input", format!("the input is no JSON: {error}; write --input '{{\"name\": value}}'"))
+            Stop::failed("input", format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"))
         })?,
         None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
     };
@@ -121,9 +121,8 @@ pub(super) struct Follow<'a> {
     pub(super) ctrl_c: oneshot::Receiver<()>,
 }
 
-/// Shows a run until its end; of one that was resumed, what is new, and what it had asked `before`. When Ctrl-C is
-/// pressed or nobody reads its events, a run in memory is cancelled; one with a store is left as it is and can be taken
-/// up.
+/// Shows a run until its end; of a resumed run, the new events and the questions that it had asked `before`. When
+/// Ctrl-C is pressed or nobody reads its events, a run in memory is cancelled; a run with a store can be resumed later.
 pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
     let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();

@@ -105,7 +105,7 @@ pub struct Cost {
     pub run_total: f64,
 }
 
-/// Is told of every model call. Any closure over a [`Cost`] is one.
+/// Receives the cost of every model call. Any closure over a [`Cost`] is one.
 pub trait CostSink: Send + Sync {
     /// A call was made. Called on the run's task: hand slow work on.
     fn spent(&self, cost: &Cost);
@@ -181,7 +181,7 @@ impl CostTracker {
         self
     }
 
-    /// Tells a sink of every call.
+    /// Reports every call to a sink.
     #[must_use]
     pub fn sink(mut self, sink: impl CostSink + 'static) -> Self {
         self.sinks.push(Arc::new(sink));

@@ -15,7 +15,7 @@
 //! | [`token_budget`] | stops before the call that would exceed a number of tokens |
 //! | [`cost_tracker`] | adds up what calls cost, by agent and in total; stops before a call that would cost too much |
 //! | [`cache`] | answers a request that was made before |
-//! | [`retry`] | makes a failed model call again |
+//! | [`retry`] | retries a failed model call |
 //! | [`fallback_models`] | asks other models when one fails |
 //! | [`rate_limit`] | waits so that a model gets no more than so many requests and tokens |
 //! | [`circuit_breaker`] | leaves a model that keeps failing alone for a while |
@@ -148,7 +148,7 @@ pub trait Middleware: Send + Sync {
     /// A run has ended here; its end is recorded. Not called for a run whose future was dropped.
     async fn after_run(&self, run: &RunInfo, ended: Result<(), &Error>) {}
 
-    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. Returned is its answer.
+    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives its answer.
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         Ok(Flow::Continue)
     }

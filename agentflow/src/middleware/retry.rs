@@ -30,7 +30,7 @@ pub fn retry(max_retries: u32) -> Retry {
     Retry { max_retries, base: Duration::from_millis(500), longest: Duration::from_secs(30), kinds: None }
 }
 
-/// Makes failed model calls again; made by [`retry`].
+/// Retries failed model calls; made by [`retry`].
 ///
 /// A wait is that of the provider when it says one, else `base`, twice that, and so on to `longest`, less up to a quarter
 /// by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model has its
@@ -99,7 +99,7 @@ impl Middleware for Retry {
             Some(wait) => wait,
             None => {
                 let whole = self.base.saturating_mul(2_u32.saturating_pow(made)).min(self.longest);
-                whole.mul_f64(1.0 - fastrand::f64() / 4.0)
+                whole.mul_f64(1.0 - step.context().host().random() / 4.0)
             }
         };
         Ok(Flow::Return(Recovery::Again { after }))

@@ -27,7 +27,7 @@ impl<O: 'static> Agent<O> {
     /// Outside of a tokio runtime.
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
         let (name, host) = self.planned()?;
-        let shared = Runtime(Arc::clone(host)).take_up_agent(run, name).await?;
+        let shared = Runtime(Arc::clone(host)).resume_agent(run, name).await?;
         self.continued(shared)
     }
 }
@@ -42,7 +42,7 @@ impl Runtime {
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log.
-    async fn take_up_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
+    async fn resume_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
         let store = self.require_store()?;
         let reservation = self.reserve(run).await?;
         let opened = match Opened::open(&store, run).await {

@@ -1,4 +1,4 @@
-//! Where a run is and what taking it up would do, from the store alone: nothing is run or written for it.
+//! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes nothing.
 
 use serde::Serialize;
 
@@ -11,20 +11,20 @@ use crate::store::{RunRecord, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
 
-/// Where a run is, and what taking it up would do.
+/// The state of a run, and what resuming it would do.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct RunReport {
     /// What the store's list says of the run.
     pub run: RunRecord,
-    /// The nodes of the workflow, with the items and branches that have begun; the steps of an agent are none.
+    /// The nodes of the workflow, with the items and branches that have begun; the steps of an agent are not listed.
     pub nodes: Vec<NodeReport>,
     /// The nodes that would run again because the program's workflow is another one than the run began with.
     /// `None` when the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
 }
 
-/// Where a node is, and what resuming the run would do with it.
+/// The state of a node, and what resuming the run would do with it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct NodeReport {

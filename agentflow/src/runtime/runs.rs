@@ -229,7 +229,7 @@ impl Runtime {
             return Err(Error::AgentRun { run: run.clone(), agent: Arc::clone(&record.name) });
         }
         let spec = self.workflow_spec(&record.name)?;
-        self.take_up(reservation, &store, run, &spec, false, undecoded).await.map(Some)
+        self.resume_journal(reservation, &store, run, &spec, false, undecoded).await.map(Some)
     }
 
     /// Where a run is in this process; `None` without a store.
@@ -258,13 +258,13 @@ impl Runtime {
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
         let reservation = self.reserve(run).await?;
-        match self.take_up(reservation, &store, run, spec, changed, decode).await {
+        match self.resume_journal(reservation, &store, run, spec, changed, decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
     }
 
-    async fn take_up<T>(
+    async fn resume_journal<T>(
         &self,
         reservation: Reservation,
         store: &Arc<dyn Store>,
@@ -406,7 +406,7 @@ async fn run_to_end(run: WorkflowRun) -> Result<Ended> {
 fn undecoded(ended: Ended) -> Result<Encoded> {
     match ended {
         Ended::Workflow(output) => Ok(output),
-        Ended::Agent(_) => Err(Error::Lost { reason: "an agent's run is none of a workflow".to_owned() }),
+        Ended::Agent(_) => Err(Error::Lost { reason: "an agent's run is not one of a workflow".to_owned() }),
     }
 }
 

@@ -29,7 +29,7 @@ impl Snapshot {
 pub struct Append {
     /// How many events the run has.
     pub after: u64,
-    /// The events that follow. There may be none.
+    /// The events that follow; may be empty.
     pub events: Vec<Event>,
     /// The messages that are answered in the same commit. Empty for a store that takes no messages.
     pub answered: Vec<Answered>,

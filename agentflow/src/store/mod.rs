@@ -1,6 +1,6 @@
 //! Where journals are kept beyond their process: the [`Store`] trait, its data, and two implementations.
 //!
-//! A store keeps the events of a run in order and decides who may write. It never interprets a journal beyond the few
+//! A store keeps the events of a run in order and fences its writers by an epoch. It never interprets a journal beyond the few
 //! events that a run's status follows from ([`RunRecord::apply`]).
 
 mod commit;

@@ -46,7 +46,7 @@ pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
     )
 }
 
-/// Adds what an agent came to.
+/// Adds the outcome of an agent.
 pub(crate) fn record_agent(span: &Span, ended: Result<&AgentCompleted, &Error>) {
     if span.is_disabled() {
         return;
@@ -141,7 +141,7 @@ pub(crate) fn record_first_piece(waited: Duration) {
     Span::current().record("gen_ai.response.time_to_first_chunk", waited.as_secs_f64());
 }
 
-/// Adds what a call came to.
+/// Adds the outcome of a model call.
 pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError>, content: bool) {
     if span.is_disabled() {
         return;
@@ -185,7 +185,7 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, co
     span
 }
 
-/// Adds what a tool call came to.
+/// Adds the outcome of a tool call.
 pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     if span.is_disabled() {
         return;

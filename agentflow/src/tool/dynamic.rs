@@ -47,7 +47,7 @@ pub struct FnTool {
 
 impl FnTool {
     /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that are
-    /// no field of the type are refused, unless its schema leaves room for more.
+    /// not a field of the type are refused, unless its schema leaves room for more.
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,

@@ -14,7 +14,7 @@ impl ToolOutput {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map with keys that are no strings, or a `Serialize` that fails.
+    /// When the value has no JSON form: a map with keys that are not strings, or a `Serialize` that fails.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
         match serde_json::to_string(value) {
             Ok(json) => Ok(Self(json)),

@@ -136,7 +136,7 @@ impl Registry {
         self.tools.keys().map(|name| &**name)
     }
 
-    /// The definitions of all tools, as a model is told of them.
+    /// The definitions of all tools, as a model gets them.
     pub fn manifest(&self) -> ToolManifest {
         self.tools().map(|tool| Arc::clone(tool.definition())).collect()
     }

@@ -1,6 +1,7 @@
-//! Whether JSON gives back what a value says. It has one `null`: for nothing, for the unit and for numbers that are none.
+//! Checks that a value survives JSON. JSON has one `null` for `None`, for `()` and for floats that are infinite or NaN,
+//! so such a value could not be read back.
 //!
-//! A serializer that writes nothing and only looks. Its answer is whether the value is `null` in JSON.
+//! It is a serializer that writes nothing and only looks; its answer is whether the value is `null` in JSON.
 
 use std::fmt::Display;
 
@@ -13,8 +14,8 @@ use serde_json::Error;
 /// Checks that the JSON of a value gives back the value.
 ///
 /// # Errors
-/// With the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and a float that is no
-/// number would not be read at all.
+/// With the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and an infinite
+/// float or NaN would not be read at all.
 pub(super) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), Error> {
     value.serialize(Faithful).map(drop)
 }

@@ -459,7 +459,7 @@ impl<E: 'static> Steps<'_, E> {
     }
 }
 
-/// Where a node of an arm takes its router's value apart: in another arm it would not run.
+/// Stands where the pattern of an arm does not match the router's value: a node of another arm does not run.
 pub fn not_this_arm() -> ! {
     unreachable!("a node of an arm that was not taken has run")
 }

@@ -1,7 +1,7 @@
-//! A workflow whose process is killed in the middle: what another process then does not repeat, and what runs again.
+//! A workflow whose process is killed in the middle; another process resumes it and says which steps it repeats.
 //!
 //! `crash [FILE]` starts itself as a child, which begins an order in an SQLite file; kills the child with SIGKILL while
-//! two steps are running; and takes the order up. Nothing here waits for a time: the child says when it is in the middle.
+//! two steps are running; and resumes the order. Nothing here waits for a time: the child says when it is in the middle.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const USAGE: &str = "usage: crash [FILE]
 /// The argument by which the program knows that it is the child.
 const CHILD: &str = "--be-the-one-that-is-killed";
 
-/// Whether this is the process that never comes to the end of its last steps.
+/// Whether this is the process whose last steps never end.
 struct Doomed(bool);
 
 /// Says on standard output that a step is at work; in the doomed process, the slow ones do not end.
@@ -76,10 +76,10 @@ async fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [CHILD, file] => begin(Path::new(file)).await,
         [] => match tempfile::tempdir() {
-            Ok(folder) => crash_and_go_on(folder.path().join("runs.db")).await,
+            Ok(folder) => crash_and_resume(folder.path().join("runs.db")).await,
             Err(error) => Err(error.into()),
         },
-        [file] if !file.starts_with('-') => crash_and_go_on(file.into()).await,
+        [file] if !file.starts_with('-') => crash_and_resume(file.into()).await,
         ["--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())
@@ -123,15 +123,15 @@ impl Drop for Doom {
     }
 }
 
-async fn crash_and_go_on(file: PathBuf) -> Done {
+async fn crash_and_resume(file: PathBuf) -> Done {
     let run = crash(&file)?;
     let runtime = runtime(&file, false).await?;
-    println!("what taking it up would do:");
+    println!("resuming it would do this:");
     let before = runtime.inspect(&run).await?.nodes;
     for node in &before {
         println!("  {}: {}", node.name, node.on_resume);
     }
-    println!("process {} takes it up:", std::process::id());
+    println!("process {} resumes it:", std::process::id());
     let mut handle = runtime.resume_as(&run, &order::workflow()).await?;
     let (mut events, mut undecided) = (handle.events(), Vec::new());
     while let Some(event) = events.next().await {

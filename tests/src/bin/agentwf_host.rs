@@ -119,7 +119,7 @@ async fn needs_file(file: String) -> Result<String, Box<dyn std::error::Error + 
     Ok(after)
 }
 
-/// Goes on until a file is there.
+/// Runs until a file is there.
 #[workflow]
 async fn slow(file: String) -> Result<String> {
     let begun = shout("begun").await?;

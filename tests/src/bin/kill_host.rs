@@ -1,4 +1,4 @@
-//! A program that is killed: it starts the run of a workflow in a file, or takes it up, and prints its outcome.
+//! A program that is killed: it starts the run of a workflow in a file, or resumes it, and prints its outcome.
 //!
 //! Its store is as small as one can be: a line a commit. It serves one process at a time.
 

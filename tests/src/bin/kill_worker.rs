@@ -155,12 +155,12 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "what the run came to is what this program is for")]
+#[expect(clippy::print_stdout, reason = "this program prints the outcome of its run")]
 fn print(output: &str) {
     println!("{output}");
 }
 
-/// What the run came to, when it ended in an earlier life.
+/// The outcome of the run, when an earlier process ended it.
 async fn ended(store: &SqliteStore, id: &RunId) -> Result<Option<String>> {
     let events = store.read(id, 0, usize::MAX).await?;
     let last = events.iter().rev().find_map(|event| match &event.kind {

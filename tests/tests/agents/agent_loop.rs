@@ -1,4 +1,4 @@
-//! The agent loop from outside: whatever a tool or a model does, the model or the caller is told, and nothing hangs.
+//! The agent loop from outside: every failure of a tool or a model reaches the model or the caller, and nothing hangs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ async fn a_tool_and_then_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_conversation_goes_on() {
+async fn the_conversation_continues() {
     let model = ScriptedModel::new([Turn::text("Ada."), Turn::text("You said Ada.").expect_messages(3)]);
     let agent = Agent::new(model.clone());
     let first = agent.run("Name somebody.").await.unwrap();
@@ -68,7 +68,7 @@ async fn the_conversation_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instructions_are_told_once_however_often_a_conversation_goes_on() {
+async fn instructions_are_sent_once_however_often_a_conversation_continues() {
     let model = ScriptedModel::new([
         Turn::text("1").expect_conversation(["system: Count.", "user: go"]),
         Turn::text("2").expect_conversation(["system: Count.", "user: go", "assistant: 1", "user: on"]),
@@ -95,7 +95,7 @@ async fn instructions_are_told_once_however_often_a_conversation_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instructions_that_a_stored_conversation_repeats_are_told_once() {
+async fn instructions_that_a_stored_conversation_repeats_are_sent_once() {
     let model = ScriptedModel::new([Turn::text("2").expect_conversation([
         "system: Count.",
         "system: Never stop.",
@@ -266,7 +266,7 @@ async fn an_answer_that_was_cut_off_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_paused_goes_on() {
+async fn an_answer_that_was_paused_is_continued() {
     let paused = || Turn::text("I am searching.").stop_reason(StopReason::PauseTurn);
     let model = ScriptedModel::new([
         paused(),
@@ -384,7 +384,7 @@ fn many(calls: usize) -> Turn {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_has_a_limit_of_calls_and_the_model_is_told() {
+async fn a_turn_has_a_limit_of_calls_and_the_model_sees_it() {
     for (limits, made) in [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)] {
         let model = ScriptedModel::new([many(130), Turn::text("done")]);
         let result = Agent::new(model.clone()).limits(limits).tools([add()]).run("go").await.unwrap();

@@ -225,7 +225,7 @@ async fn tools_and_options_are_the_agents() {
 }
 
 #[tokio::test]
-async fn a_missing_resource_is_told_before_the_model_is_asked() {
+async fn a_missing_resource_is_reported_before_the_model_is_asked() {
     let (runtime, model) = scripted([]);
     let error = with_options(&runtime.context(), "x".into()).await.unwrap_err();
     assert!(error.to_string().contains("these resources are missing: `agents::agent_macro::Incidents`"), "{error}");

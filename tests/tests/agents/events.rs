@@ -92,7 +92,7 @@ fn of_run(text: &str, run: &str) -> Vec<Event> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_journal_with_the_instructions_in_its_input_is_taken_up() {
+async fn an_old_journal_with_the_instructions_in_its_input_is_resumed() {
     let events = of_run(OLD, "run-1");
     let conversation = Conversation::from_events(&events);
     assert_eq!(conversation.messages()[0].text(), "Count.");

@@ -492,7 +492,7 @@ async fn an_unpriced_model_is_an_error_before_it_is_called() {
 }
 
 #[tokio::test]
-async fn costs_are_told_by_agent_and_in_total() {
+async fn costs_are_reported_by_agent_and_in_total() {
     let told: Arc<Mutex<Vec<Cost>>> = Arc::default();
     let sink = Arc::clone(&told);
     let costs = cost_tracker(Prices::new().model("m", Price::per_million(1.0, 2.0).cached(0.1)))
@@ -593,7 +593,7 @@ async fn a_retry_waits_as_the_provider_asks_and_is_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_that_a_crash_cut_short_are_counted_and_limited() {
+async fn retries_that_a_crash_interrupted_are_counted_and_limited() {
     let turns = |n| (0..n).map(|_| Turn::fails(ModelErrorKind::Server));
     let make = |n: usize| Agent::new(ScriptedModel::new(turns(n)));
     let runtime = |store| test_runtime().with(retry(3)).store(store).build();
@@ -850,7 +850,7 @@ async fn what_was_spent_survives_a_snapshot() {
         .unwrap();
     assert!(left < told as usize, "{left} of {told} calls are in the snapshot");
 
-    // Taken up from the snapshot before the last agent began.
+    // Resumed from the snapshot before the last agent began.
     let events = store.read(&run, 0, 10_000).await.unwrap();
     let begins = |event: &Event| event.name() == "workflow.node.started" && event.path.to_string() == "last";
     let cut = events.iter().position(begins).unwrap();

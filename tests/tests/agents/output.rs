@@ -135,7 +135,7 @@ async fn by_a_tool_where_the_provider_takes_none() {
 }
 
 #[tokio::test]
-async fn text_in_place_of_the_tool_is_told_to_the_model() {
+async fn text_in_place_of_the_tool_is_reported_to_the_model() {
     let script = ScriptedModel::new([
         Turn::text("level 2"),
         Turn::call("final_answer", json!({"level": 2})).expect_text("it is no call of `final_answer`"),

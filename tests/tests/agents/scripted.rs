@@ -388,7 +388,7 @@ async fn no_request_is_kept_without_demand() {
 }
 
 #[tokio::test]
-async fn another_story_is_told_with_a_diff() {
+async fn another_course_is_reported_with_a_diff() {
     let model = ScriptedModel::new([Turn::call("add", json!({"a": 2, "b": 2})), Turn::text("4")]);
     let result = agent(&model).run("Go on.").await.unwrap();
     let story = ["run.started ..", "..", "tool#1.add completed 5", "model#2 completed stop ..", "run.completed \"5\""];

@@ -210,7 +210,7 @@ fn total(order: Order) -> u32 {
 }
 
 #[tokio::test]
-async fn the_place_of_a_mistake_is_told() {
+async fn the_place_of_a_mistake_is_reported() {
     let total = one(tools![total]);
     let error = call(&total, r#"{"order": {"items": [{"price": 1}, {"price": 300}]}}"#).await.expect_err("too large");
     assert_eq!(error.message(), "`order.items[1].price`: invalid value: integer `300`, expected u8; seen: 300");
@@ -432,7 +432,7 @@ fn flights(from: String, to: String, day: u8, back: Option<u8>) -> String {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_with_the_arguments_is_told_at_once() {
+async fn all_mistakes_in_the_arguments_are_reported_at_once() {
     let tool = &tools![flights][0];
     let error = tool.call(&Context::detached(), r#"{"form": "Oslo", "day": 999}"#).await.unwrap_err();
     assert_eq!(
@@ -447,7 +447,7 @@ async fn all_that_is_wrong_with_the_arguments_is_told_at_once() {
 }
 
 #[test]
-fn one_tool_given_twice_is_told_as_that() {
+fn one_tool_given_twice_is_an_error() {
     let mut registry = Registry::new();
     registry.register(tools![flights].remove(0)).unwrap();
     let error = registry.register(tools![flights].remove(0)).unwrap_err();

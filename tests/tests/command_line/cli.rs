@@ -193,7 +193,7 @@ fn models_are_listed_as_json() {
         })
     );
     assert_eq!(models[2]["base_url"], Value::Null);
-    assert!(models[2]["problem"].as_str().unwrap().contains("no address"), "{models}");
+    assert!(models[2]["problem"].as_str().unwrap().contains("not an address"), "{models}");
     assert_eq!((&models[4]["name"], &models[4]["host"]), (&json!("parrot"), &json!(true)));
 }
 
@@ -223,7 +223,7 @@ fn models_of_the_host_are_called() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_from_a_failure() {
+fn a_wrong_command_line_has_another_exit_code_than_a_failure() {
     for args in [
         &["nonsense"][..],
         &["call"],
@@ -247,7 +247,7 @@ fn failures_are_one_sentence() {
         (&["run", "--task", "x", "--model", "openai/x", "--tools", "add,add"], "the tool `add` is given twice"),
         (&["call", "--model", "mistake", "Hi"], "openai-chat/gpt-5-mini"),
         (&["call", "--model", "acme/x", "Hi"], "no adapter is called `acme`"),
-        (&["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"], "the base URL is no address"),
+        (&["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"], "the base URL is not an address"),
         (&["call", "--model", "openai/x", "--tool", "no-such-file.json", "Hi"], "no-such-file.json: it cannot be read"),
         (&["call", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0", "Hi"], "transport"),
         (&["run", "--task", "x", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0"], "transport"),
@@ -276,7 +276,7 @@ fn failures_are_objects_when_json_is_asked_for() {
 }
 
 #[test]
-fn a_missing_key_is_told() {
+fn a_missing_key_is_reported() {
     let call = agentwf(&["call", "--json", "--model", "openai/gpt-5-mini", "Hi"]).env("OPENAI_API_KEY", "").run();
     assert_eq!(call.line()["error"]["kind"], "auth", "{call:?}");
     assert!(call.line()["error"]["message"].as_str().unwrap().contains("OPENAI_API_KEY"), "{call:?}");

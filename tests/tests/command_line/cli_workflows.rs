@@ -1,4 +1,4 @@
-//! Workflows and their runs on the command line: shown, run, and told what to do at rest and while another process
+//! Workflows and their runs on the command line: shown, run and controlled, at rest and while another process
 //! executes them.
 
 use std::fs;
@@ -200,7 +200,7 @@ fn a_run_in_memory_prints_its_output_and_says_how_it_gets_on() {
 }
 
 #[test]
-fn a_wrong_input_is_told() {
+fn a_wrong_input_is_reported() {
     let of_quick = "the input does not fit the workflow `quick`: ";
     for (input, said) in [
         (r#"{"word": "a", "time": 2}"#, "there is no input `time`; did you mean `times`?"),
@@ -216,7 +216,7 @@ fn a_wrong_input_is_told() {
         "{wrong_type}"
     );
     let no_json = failure(&["workflow", "run", "quick", "--input", "word=a"]);
-    assert!(no_json.starts_with("the input is no JSON: ") && no_json.contains("write --input '{"), "{no_json}");
+    assert!(no_json.starts_with("the input is not JSON: ") && no_json.contains("write --input '{"), "{no_json}");
     assert_eq!(failure(&["workflow", "run", "quick"]), format!("{of_quick}the input `word` is missing"));
     let unknown = failure(&["workflow", "run", "quik"]);
     assert_eq!(unknown, "this program knows no workflow `quik`; did you mean `quick`?");
@@ -351,7 +351,7 @@ fn ctrl_c_ends_following_where_the_parent_ignores_it() {
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
+fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     let place = Place::new();
     let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
     run.wait_for("paused: approval");
@@ -380,7 +380,7 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_taken_up() {
     let other_type = place.wrong(&["approve", "a", "approval", "--answer", "3"]);
     assert!(other_type.starts_with("the answer does not fit what `approval` asks for: "), "{other_type}");
     let no_json = place.wrong(&["approve", "a", "approval", "--answer", "x"]);
-    assert!(no_json.starts_with("the answer is no JSON: "), "{no_json}");
+    assert!(no_json.starts_with("the answer is not JSON: "), "{no_json}");
     place.runs(&["approve", "a", "approval", "--deny", "--comment", "not on a friday"]);
     assert_eq!(place.wrong(&["approve", "a", "approval"]), "the node `approval` waits for no answer: it is done");
     assert_eq!(place.runs(&["unpause", "a"]).stderr, "no longer paused\n");
@@ -420,7 +420,7 @@ fn another_process_pauses_and_cancels() {
     place.runs(&["pause", "a"]);
     run.wait_for("paused: operator");
     assert_eq!(place.status("a"), "paused");
-    // What is running comes to its end; the next step does not begin.
+    // Running steps end; the next step does not begin.
     place.raise();
     run.wait_for("there done");
     place.runs(&["unpause", "a"]);

@@ -220,7 +220,7 @@ fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
     ending(folder, &mut victims, &mut random)
 }
 
-/// Nobody says anything any more: whatever is listed as running is executed, so it comes to its end or to a question.
+/// No operator is left: every run that is listed as running is executed, so it ends or waits for an answer.
 fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
     let outside = Outside::new(folder)?;
     let (mut before, mut since, began) = (u64::MAX, Instant::now(), Instant::now());
@@ -238,7 +238,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
             break;
         }
         if began.elapsed() > PATIENCE {
-            return Err(Problem::new("restless", "the runs did not come to rest".to_owned()));
+            return Err(Problem::new("restless", "the runs never stood still".to_owned()));
         }
     }
     let mut problems = String::new();

@@ -163,7 +163,7 @@ async fn a_call_after_the_last_one_and_one_that_is_left_fail() {
 }
 
 #[test]
-fn files_that_are_no_cassettes_are_refused_with_the_reason() {
+fn files_that_are_not_cassettes_are_refused_with_the_reason() {
     let file = Scratch::new();
     let said = |text: &str| {
         std::fs::write(&file.0, text).unwrap();
@@ -179,7 +179,7 @@ fn files_that_are_no_cassettes_are_refused_with_the_reason() {
     );
     assert!(said(&format!(r#"{{{head}, "calls": [{{"call": 1, "messages": []}}]}}"#)).contains("one of `answer`"));
     let call = r#"{"call": 1, "continues": 1, "messages": [], "ended": "cut"}"#;
-    assert!(said(&format!(r#"{{{head}, "calls": [{call}]}}"#)).contains("no earlier one"));
+    assert!(said(&format!(r#"{{{head}, "calls": [{call}]}}"#)).contains("not an earlier call"));
 }
 
 #[test]
@@ -226,7 +226,7 @@ async fn a_typed_agent_replays_in_the_mode_it_was_recorded_in() {
 
 /// Agents at the same time: their calls overlap when recorded, and come in another order when replayed.
 #[tokio::test(start_paused = true)]
-async fn agents_at_the_same_time_are_told_apart_by_what_they_ask() {
+async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
     let file = Scratch::new();
     let script = ScriptedModel::from_fn(|request: &ModelRequest| {
         let task = request.messages.messages()[1].text().into_owned();
@@ -256,7 +256,7 @@ async fn agents_at_the_same_time_are_told_apart_by_what_they_ask() {
 
     let model = Cassette::replay(&file.0).unwrap();
     let error = calculator(model.clone()).run("7").await.unwrap_err().to_string();
-    assert!(error.contains("none of the entries that are left") && error.contains("+ {\"user\": \"7\"}"), "{error}");
+    assert!(error.contains("not among the entries that are left") && error.contains("+ {\"user\": \"7\"}"), "{error}");
     panic_text(|| model.finish());
 }
 

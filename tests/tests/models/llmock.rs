@@ -139,7 +139,7 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
         answered(&call().run());
     }
 
-    // A model that asks for a tool nobody offered, or writes no JSON, is told so and continues.
+    // A model that asks for a tool nobody offered, or writes no JSON, sees an error and continues.
     for (fault, status) in [("unknown_tool", "not_found"), ("malformed_arguments", "invalid_arguments")] {
         server.will(json!([{"type": "tool_fault", "kind": fault}]));
         let ended = server.run(&format!("The weather in Oslo, with {fault}?")).run();

@@ -233,7 +233,7 @@ fn assert_answered(pair: &str, format: &str, body: &Value, expected: &[String]) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_with_another_provider_and_back() {
+async fn a_conversation_continues_with_another_provider_and_back() {
     let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };
     for (one, one_model, other, other_model) in PAIRS {
         let pair = format!("{one}-{other}");

@@ -118,7 +118,7 @@ fn every_answer_is_read_as_the_official_sdk_reads_it() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_results() {
+fn a_conversation_continues_with_results() {
     let (Some(cases), Some(replay)) = (wire_cases("oai-"), Replay::start()) else { return };
     let mut conversations = 0;
     for case in cases.iter().filter(|case| case.turns.len() > 1 && case.turns.iter().all(|turn| turn.status == 200)) {
@@ -220,7 +220,7 @@ fn half_an_answer_is_an_error() {
 }
 
 #[test]
-fn a_refused_call_is_made_again_when_the_provider_says() {
+fn a_refused_call_is_retried_when_the_provider_says() {
     let (Some(cases), Some(replay)) = (wire_cases("oai-tools-loop-stream"), Replay::start()) else { return };
     let files = TempDir::new().unwrap();
     let (case, turn) = (&cases[0], &cases[0].turns[0]);

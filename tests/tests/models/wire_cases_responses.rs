@@ -120,7 +120,7 @@ fn every_answer_is_read_as_the_official_sdk_reads_it() {
 }
 
 #[test]
-fn a_conversation_goes_on_with_reasoning_and_results_in_place() {
+fn a_conversation_continues_with_reasoning_and_results_in_place() {
     let (Some(cases), Some(replay)) = (cases(), Replay::start()) else { return };
     let files = TempDir::new().unwrap();
     let mut conversations = 0;

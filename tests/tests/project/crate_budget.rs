@@ -65,6 +65,6 @@ fn crates(folder: &Path, options: &[&str]) -> BTreeSet<String> {
 fn check(what: &str, budget: usize, crates: &BTreeSet<String>) {
     println!("{what}: {} crates of {budget}", crates.len());
     let list = crates.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
-    assert!(crates.contains(&format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION"))), "this is no list:\n{list}");
+    assert!(crates.contains(&format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION"))), "this is not a list:\n{list}");
     assert!(crates.len() <= budget, "{what} has {} crates, its budget is {budget}:\n{list}", crates.len());
 }

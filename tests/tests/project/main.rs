@@ -3,3 +3,4 @@
 mod crate_budget;
 mod layers;
 mod surface;
+mod words;

@@ -92,13 +92,13 @@ async fn the_file_was_cut_off() {
 }
 
 #[tokio::test]
-async fn it_is_no_database_or_another_one() {
+async fn it_is_not_a_database_or_another_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.txt");
     let text = "These are my notes, and no database.\n".repeat(200);
     fs::write(&path, &text).unwrap();
     let error = SqliteStore::open(&path).await.unwrap_err();
-    says(&error, StoreErrorKind::Damaged, &["notes.txt", "is no SQLite database", "give the path of a store"]);
+    says(&error, StoreErrorKind::Damaged, &["notes.txt", "is not an SQLite database", "give the path of a store"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 
     let path = folder.path().join("theirs.db");
@@ -140,8 +140,11 @@ async fn a_newer_release_wrote_it() {
 #[tokio::test]
 async fn a_run_that_cannot_be_read_hides_no_other() {
     let damages = [
-        ("UPDATE runs SET status = 'delighted' WHERE run_id = 'a'", "`delighted` is no status"),
-        ("UPDATE runs SET status = 'paused', pause_reason = 'mood' WHERE run_id = 'a'", "`mood` is no reason"),
+        ("UPDATE runs SET status = 'delighted' WHERE run_id = 'a'", "`delighted` is not a status"),
+        (
+            "UPDATE runs SET status = 'paused', pause_reason = 'mood' WHERE run_id = 'a'",
+            "`mood` is not a reason for a pause",
+        ),
         ("UPDATE runs SET created = -5 WHERE run_id = 'a'", "other values than were written"),
         ("UPDATE runs SET name = CAST(x'ff' AS TEXT) WHERE run_id = 'a'", "other values than were written"),
     ];

@@ -203,7 +203,7 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_payment_of_a_changed_node_that_was_cut_short_is_not_repeated_after_a_snapshot() {
+async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapshot() {
     let (world, paid) = (World::new(), Arc::new(AtomicU32::new(0)));
     let flow = |calls: &'static str, takes: u64| {
         let paid = Arc::clone(&paid);
@@ -671,7 +671,7 @@ fn long() -> Workflow<(u64,), u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cancels_a_run_that_another_process_took_is_told_so() {
+async fn cancelling_a_run_that_another_process_took_is_an_error() {
     let world = World::new();
     let first = world.process();
     let other = world.store.as_another_process();
@@ -1160,7 +1160,7 @@ async fn a_router_that_has_changed_ends_nothing_in_its_arms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_going_on_in_a_node_that_a_change_removes_has_an_end() {
+async fn running_steps_of_a_node_that_a_change_removes_have_an_end() {
     let flow = |both: bool| {
         Workflow::<(u32,), u32>::build("two", ["n"], move |b, (n,)| {
             let step = |_: Context, (n,): (u32,)| async move {

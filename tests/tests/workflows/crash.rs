@@ -54,8 +54,8 @@ async fn a_chain_with_a_step_that_may_not_be_repeated() {
     assert!(report.writes() >= 4, "{report}");
     let of = |path: &str| report.step(path).unwrap();
     assert_eq!(of("a").interrupted(), 0);
-    assert!(of("a").again(Again::CutShort) > 0, "{report}");
-    assert_eq!(of("pay").again(Again::CutShort), 0, "{report}");
+    assert!(of("a").again(Again::Interrupted) > 0, "{report}");
+    assert_eq!(of("pay").again(Again::Interrupted), 0, "{report}");
     assert_eq!(of("pay").again(Again::Operator), of("pay").interrupted(), "{report}");
     assert!(report.interrupted() > 0);
     assert!(report.started_anew() > 0);
@@ -165,7 +165,7 @@ async fn maps_races_and_repetitions() {
     .unwrap();
     let report = CrashTest::new(&flow, || vec![1, 2, 3]).effects(&effects).twice().run().await;
     assert!(report.step("mapped[1]").unwrap().again(Again::Operator) > 0, "{report}");
-    assert!(report.step("raced/slow").unwrap().again(Again::CutShort) > 0, "{report}");
+    assert!(report.step("raced/slow").unwrap().again(Again::Interrupted) > 0, "{report}");
     assert_eq!(report.step("repeated[2]").unwrap().began(), 3, "{report}");
 }
 
@@ -334,7 +334,7 @@ async fn workflows_in_workflows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_below_a_step_that_is_not_taken_up_has_its_end() {
+async fn steps_below_a_step_that_is_not_resumed_have_an_end() {
     let effects = EffectLog::new();
     let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
         let x = step(b, &effects, "x", 50, n);
@@ -406,9 +406,9 @@ async fn an_agent() {
         let agent = clerk(&effects, idempotent);
         let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).twice().run().await;
         let send = report.step("tool#2.send").unwrap();
-        assert_eq!(send.again(Again::CutShort) > 0, idempotent, "{report}");
+        assert_eq!(send.again(Again::Interrupted) > 0, idempotent, "{report}");
         assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
-        assert!(report.step("model#1").unwrap().again(Again::CutShort) > 0, "{report}");
+        assert!(report.step("model#1").unwrap().again(Again::Interrupted) > 0, "{report}");
         if !idempotent {
             assert_eq!(send.began(), 1, "{report}");
         }
@@ -430,7 +430,7 @@ async fn an_agent_in_a_workflow() {
     .unwrap();
     let report = CrashTest::new(&flow, || 1).effects(&effects).twice().run().await;
     assert_eq!(report.step("clerk/tool#2.send").unwrap().began(), 1, "{report}");
-    assert!(report.step("clerk/tool#1.look").unwrap().again(Again::CutShort) > 0, "{report}");
+    assert!(report.step("clerk/tool#1.look").unwrap().again(Again::Interrupted) > 0, "{report}");
 }
 
 /// An agent that asks another by its tool `ask`, then says so.
@@ -461,10 +461,10 @@ async fn an_agent_in_a_tool_of_an_agent_in_a_tool_of_an_agent() {
         let agent = boss(boss(clerk(&effects, idempotent), repeatable()), repeatable());
         let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
         let below = "tool#1.ask/tool#1.ask";
-        assert!(report.step(&format!("{below}/model#1")).unwrap().again(Again::CutShort) > 0, "{report}");
-        assert!(report.step(&format!("{below}/tool#1.look")).unwrap().again(Again::CutShort) > 0, "{report}");
+        assert!(report.step(&format!("{below}/model#1")).unwrap().again(Again::Interrupted) > 0, "{report}");
+        assert!(report.step(&format!("{below}/tool#1.look")).unwrap().again(Again::Interrupted) > 0, "{report}");
         let send = report.step(&format!("{below}/tool#2.send")).unwrap();
-        assert_eq!(send.again(Again::CutShort) > 0, idempotent, "{report}");
+        assert_eq!(send.again(Again::Interrupted) > 0, idempotent, "{report}");
         assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
     }
     let effects = EffectLog::new();
@@ -487,7 +487,7 @@ async fn an_agent_in_a_tool_that_may_not_be_called_twice() {
     let agent = boss(clerk(&effects, false), ToolPolicy::default());
     let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
     let ask = report.step("tool#1.ask").unwrap();
-    assert_eq!((ask.began(), ask.again(Again::CutShort)), (1, 0), "{report}");
+    assert_eq!((ask.began(), ask.again(Again::Interrupted)), (1, 0), "{report}");
     assert!(ask.interrupted() > 0, "{report}");
     assert_eq!(report.step("tool#1.ask/tool#2.send").unwrap().began(), 1, "{report}");
 }

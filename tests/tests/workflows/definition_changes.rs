@@ -68,7 +68,7 @@ fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
     test_runtime().clock(clock.clone()).store(store.clone()).build()
 }
 
-/// `resume` refuses and names these; `resume_changed` runs these again and comes to this.
+/// `resume` refuses and names these; `resume_changed` runs these again and has this output.
 async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, again: &str, output: i64) {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
@@ -103,7 +103,7 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_the_same_is_taken_up() {
+async fn an_unchanged_workflow_is_resumed() {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
     // Policies, bodies and lines do not make it another one.

@@ -182,7 +182,7 @@ fn long(ran: &Ran) -> Workflow<(u32,), u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_run_is_taken_up_from_its_snapshot() {
+async fn a_long_run_is_resumed_from_its_snapshot() {
     let store = MemoryStore::new();
     let mut handle = runtime(&store).start(long(&Ran::default()), 0).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2001);

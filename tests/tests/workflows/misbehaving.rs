@@ -227,8 +227,8 @@ async fn a_snapshot_that_is_refused_stops_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_of_a_step_that_is_no_other() {
-    // What a step says is its own: a failure of the kind `cancelled` is not taken for a stop.
+async fn an_error_that_a_step_returns_is_not_taken_for_a_stop() {
+    // The step itself fails with the kind `cancelled`; nobody cancelled the run.
     let flow = Workflow::<(), u32>::build("own", [], |b, ()| {
         b.node("a", (), |_, ()| async { Err::<u32, _>(Error::Cancelled { reason: "mine".into() }) })
     })

@@ -124,7 +124,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     handle.pause().await.unwrap();
     restart(handle).await;
 
-    // Taken up, it waits.
+    // Resumed, it waits.
     let second = process(&store, &clock);
     let mut recovered = second.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{:?}", recovered.left);
@@ -344,7 +344,7 @@ async fn a_gate_whose_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_gate_goes_on_while_nobody_executes_the_run() {
+async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     let store = MemoryStore::new();
     let clock = TestClock::new();
     let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&patient()).build();
@@ -450,7 +450,10 @@ async fn a_failed_run_is_retried() {
             check_events(&events(&store).await).unwrap();
             assert_eq!(ran[0].load(Ordering::SeqCst), 1, "`done` was done");
             // Stopped by the failure, the sibling runs again; at best effort it had run to its end.
-            let again = if stop == StopPolicy::FailFast { 2 + u32::from(in_between) } else { 1 };
+            let again = match stop {
+                StopPolicy::FailFast => 2 + u32::from(in_between),
+                _ => 1,
+            };
             assert_eq!(ran[1].load(Ordering::SeqCst), again, "{stop:?} {in_between}");
             assert_eq!(ran[2].load(Ordering::SeqCst), 3, "each item was done once");
         }
@@ -458,10 +461,10 @@ async fn a_failed_run_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_retried_while_its_run_goes_on() {
+async fn a_node_is_retried_while_its_run_continues() {
     let works = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&works);
-    let flow = Workflow::<(), u32>::build("goes_on", [], move |b, ()| {
+    let flow = Workflow::<(), u32>::build("continues", [], move |b, ()| {
         b.stop_policy(StopPolicy::BestEffort);
         let bad: Handle<u32> = b.node("bad", (), move |_, ()| {
             let works = switch.load(Ordering::SeqCst);

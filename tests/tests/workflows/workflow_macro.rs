@@ -105,7 +105,7 @@ async fn review(cx: &Context, pr: PullRequest) -> Result<Verdict> {
 }
 
 #[test]
-fn a_graph_is_had_without_running() {
+fn a_graph_is_available_without_running() {
     let graph = review::workflow().graph();
     assert_eq!(graph.description, "Reviews a change.\n\nA person has the last word.");
     assert_eq!(

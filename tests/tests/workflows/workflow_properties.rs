@@ -1,4 +1,4 @@
-//! Random workflows: they come to what a sequential evaluation comes to, live and from every cut of their journal.
+//! Random workflows have the result of a sequential evaluation, live and resumed from every cut of their journal.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -59,7 +59,7 @@ fn open(_: &Provider, _: &ModelRef, _: &Arc<dyn SecretProvider>) -> Option<Resul
 fn unknown(provider: &str) -> String {
     let known: Vec<_> = in_build().map(|provider| provider.name).collect();
     let there = match known.as_slice() {
-        [] => "is none in this build (see the cargo features)".to_owned(),
+        [] => "is not in this build (see the cargo features)".to_owned(),
         [one] => format!("is `{one}`"),
         all => format!("are `{}`", all.join("`, `")),
     };
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_answer_is_told_from_a_part_of_one() {
+    fn a_whole_answer_is_distinguished_from_a_part_of_one() {
         let whole =
             concat!(r#"data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#, "\n\ndata: [DONE]\n\n");
         if cfg!(feature = "openai-chat") {

@@ -217,7 +217,7 @@ pub(super) fn status(text: &str, version: i64, run: &RunId, errors: &StoreErrors
 fn unknown(column: &str, word: &str, version: i64, run: &RunId, errors: &StoreErrors) -> StoreError {
     match version > i64::from(RunStarted::VERSION) {
         true => errors.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
-        false => errors.damaged(format_args!("`{word}` is no {column}, and the run `{run}` has it")),
+        false => errors.damaged(format_args!("`{word}` is not a {column}, and the run `{run}` has it")),
     }
 }
 

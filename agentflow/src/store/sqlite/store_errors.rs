@@ -62,7 +62,8 @@ impl StoreErrors {
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Damaged,
                 format!(
-                    "`{path}` is no SQLite database, and nothing in it was changed; give the path of a store, or of a file that does not exist yet"
+                    "`{path}` is not an SQLite database, and nothing in it was changed; give the path of a store, or of a \
+                     file that does not exist yet"
                 ),
             ),
             Some(ErrorCode::DiskFull) => (

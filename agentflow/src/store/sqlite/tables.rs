@@ -378,7 +378,7 @@ impl Tables {
 
     fn no_lock(&self, error: std::io::Error) -> Failed {
         let what =
-            format!("needs a lock file beside it, which cannot be had ({error}); check the rights of its folder");
+            format!("needs a lock file beside it, which cannot be opened ({error}); check the rights of its folder");
         self.errors.io(what).caused_by(error).into()
     }
 }

@@ -1,6 +1,6 @@
 //! A process to be killed, which executes runs of all forms over a store file, or is an operator of them.
 //!
-//! `kill-forms host FOLDER SEED [operate] [twin] [double]` starts the runs, or takes them up, until all have ended:
+//! `kill-forms host FOLDER SEED [operate] [twin] [double]` starts the runs, or resumes them, until all have ended:
 //! `operate` with an operator in the process, `twin` with a second runtime over a store of its own, `double` with two
 //! calls of `recover` at once. `kill-forms operator FOLDER SEED fickle|helpful` says its words until it is killed.
 
@@ -86,12 +86,12 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
     loop {
         let other = async {
             match (&second, double) {
-                (Some(second), _) => second.take_up().await,
-                (None, true) => host.take_up().await,
+                (Some(second), _) => second.recover().await,
+                (None, true) => host.recover().await,
                 (None, false) => Ok(()),
             }
         };
-        let (one, other) = tokio::join!(host.take_up(), other);
+        let (one, other) = tokio::join!(host.recover(), other);
         one.and(other)?;
         host.begin().await?;
         if host.all_ended().await? {
@@ -140,7 +140,7 @@ impl Host {
     }
 
     /// Resumes whatever nobody executes.
-    async fn take_up(&self) -> Result<()> {
+    async fn recover(&self) -> Result<()> {
         let recovered = self.runtime.recover().await?;
         for mut run in recovered.resumed {
             let id = run.run_id().clone();

@@ -7,7 +7,7 @@
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
-//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to go on,
+//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to continue,
 //!   send the conversation with it again. An agent does so by itself, as a further step.
 
 mod blocks;

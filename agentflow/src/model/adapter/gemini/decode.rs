@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_no_answer_is_an_error() {
+    fn an_end_that_is_not_an_answer_is_an_error() {
         for (reason, kind) in [
             ("MALFORMED_FUNCTION_CALL", ModelErrorKind::Server),
             ("MALFORMED_RESPONSE", ModelErrorKind::Server),

@@ -153,7 +153,7 @@ fn model_path(model: &str) -> Result<String, ModelError> {
     let mut path = String::from(if model.contains('/') { "" } else { "models/" });
     for (at, segment) in model.split('/').enumerate() {
         if matches!(segment, "" | "." | "..") {
-            let problem = format!("the model's name `{}` is no path to a model", model.escape_debug());
+            let problem = format!("the model's name `{}` is not a path to a model", model.escape_debug());
             return Err(ModelError::new(ModelErrorKind::BadRequest, problem));
         }
         if at > 0 {

@@ -49,7 +49,7 @@ pub(crate) fn kind_of_status(status: u16) -> ModelErrorKind {
         401 => ModelErrorKind::Auth,
         402 | 403 => ModelErrorKind::Permission,
         404 | 410 => ModelErrorKind::NotFound,
-        // The server gave up waiting for the request, or for a lock: the official clients make both calls again.
+        // The server gave up waiting for the request, or for a lock: the official clients retry both.
         408 | 409 => ModelErrorKind::Server,
         429 => ModelErrorKind::RateLimited,
         503 | 529 => ModelErrorKind::Overloaded,

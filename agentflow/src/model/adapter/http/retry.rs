@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use super::HttpSettings;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 
-/// How long to wait before the next attempt; `None` when there is to be none. `made` is the number of retries so far.
+/// How long to wait before the next attempt; `None` when it is not retried. `made` is the number of retries so far.
 pub(super) fn wait(settings: &HttpSettings, made: u32, error: &ModelError) -> Option<Duration> {
     if made >= settings.max_retries
         || !error.is_retryable()

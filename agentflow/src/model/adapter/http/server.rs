@@ -185,7 +185,7 @@ fn unusable(problem: String) -> ModelError {
 
 fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     let mut url = Url::parse(base_url).map_err(|error| {
-        unusable(format!("the base URL is no address ({error}); give one like {}", provider.base_url))
+        unusable(format!("the base URL is not an address ({error}); give one like {}", provider.base_url))
     })?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_narrows_is_told_in_words() {
+    fn keywords_that_only_narrow_become_words_of_the_description() {
         assert_eq!(
             property(json!({"type": "string", "minLength": 2, "maxLength": 5, "description": "A code."})),
             json!({"type": "string", "description": "A code. (minLength: 2) (maxLength: 5)"})

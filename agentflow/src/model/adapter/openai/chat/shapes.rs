@@ -384,7 +384,7 @@ fn errors_in_the_stream_end_it() {
 }
 
 #[test]
-fn a_document_without_an_answer_is_no_answer() {
+fn a_document_without_an_answer_is_an_error() {
     let read = |body: &str| {
         let mut decoder = ChatDecoder::new("asked".into(), 1);
         let read = decoder.document(body.as_bytes(), &mut Deltas::new(false));
