@@ -203,6 +203,11 @@ impl RunShared {
 
     /// The same from another task than the run's own.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
+        // An agent's own run is never paused; its journal, which may be long, need not be read for that.
+        let pauses = matches!(request, ControlRequest::Pause | ControlRequest::Unpause);
+        if pauses && self.log.end().is_none() {
+            return self.log.reply(reply, Err(ControlError::agent(request.done())));
+        }
         match self.events_by_journal(&request) {
             Ok(events) => self.log.record_and_reply(self.now(), events, reply),
             Err(error) => self.log.reply(reply, Err(error)),

@@ -617,7 +617,7 @@ async fn a_pause_holds_what_begins_later() {
             }
         });
         let asked = b.node(Node::new("asked"), (n,), move |cx: Context, (_,): (u32,)| {
-            let waiter = waiter.clone().limits(agentflow::agent::Limits::default().timeout(Duration::from_secs(60)));
+            let waiter = waiter.clone().limits(Limits::default().timeout(Duration::from_secs(60)));
             async move {
                 pass(5).await;
                 Ok::<_, Error>(waiter.run_in(&cx, "go").await?.output().clone())
@@ -759,7 +759,7 @@ async fn a_request_that_an_agent_refuses_is_never_granted_by_what_it_records_mea
     let runtime = Runtime::builder().store(store.clone()).build();
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
-    let limits = agentflow::agent::Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
+    let limits = Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
     let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
     let mut run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
     while store.record(&id()).await.unwrap().is_none() {
