@@ -43,33 +43,39 @@ use crate::tool::ToolRef;
 
 /// A model with instructions and tools.
 ///
-/// A description and the thing itself: nothing is checked or started before [`build`](Self::build) or the first run.
-/// Cloning is cheap, and one agent may run many times at once.
+/// An agent asks its model, calls the tools that the model asks for, gives it their results, and goes round again until the
+/// model answers. Each round is a *turn*. [`Limits`] bound them.
+///
+/// | to | call |
+/// | --- | --- |
+/// | get the answer | [`run`](Self::run) |
+/// | get a value instead of text | [`output`](Self::output), then `run` |
+/// | show the answer as it comes | [`stream`](Self::stream) |
+/// | keep a handle, to cancel for example | [`start`](Self::start) |
+/// | run it inside a tool or a step, as part of that run | [`run_in`](Self::run_in) |
+/// | continue after its process ended | [`resume`](Self::resume) |
+///
+/// Nothing is checked or started before [`build`](Self::build) or the first run. Cloning is cheap, and one agent may run
+/// many times at once. Where the prompt is fixed, an [`#[agent]`](macro@crate::agent) function says the same with less.
 ///
 /// ```
 /// use agentflow::prelude::*;
-/// use agentflow::Model;
-/// use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+/// use agentflow_testing::{ScriptedModel, Turn};
 ///
-/// /// A stand-in that says back what it was told; `agentflow-testing` has a scripted one.
-/// struct Echo(ModelInfo);
-///
-/// impl Model for Echo {
-///     fn info(&self) -> &ModelInfo {
-///         &self.0
-///     }
-///
-///     fn stream(&self, request: ModelRequest) -> ModelStream {
-///         let text = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
-///         let response = ModelResponse::new(Message::assistant(text));
-///         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
-///     }
+/// /// Add two integers.
+/// #[tool]
+/// fn add(a: i64, b: i64) -> i64 {
+///     a + b
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
-/// let agent = Agent::new(Echo(ModelInfo::new("example", "echo"))).instruct("Say it back.");
-/// assert_eq!(agent.run("Hello").await?.output(), "Hello");
+/// // In a program: "openai/gpt-5-mini".
+/// let model = ScriptedModel::new([Turn::call("add", serde_json::json!({"a": 2, "b": 3})), Turn::text("It is 5.")]);
+/// let agent = Agent::new(model).instruct("Use the tools to calculate.").tools(tools![add]);
+/// let result = agent.run("What is 2 + 3?").await?;
+/// assert_eq!(result.output(), "It is 5.");
+/// assert_eq!(result.steps(), 2);
 /// # Ok(())
 /// # }
 /// ```

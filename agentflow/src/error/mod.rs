@@ -20,10 +20,34 @@ use crate::text::did_you_mean;
 /// `std::result::Result` with [`Error`] as its default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a run has no answer, or why it could not begin.
+/// Why a run has no result, or why it could not begin.
 ///
-/// Shown with `{:?}` it is the same sentence with its causes, since that is how `fn main() -> agentflow::Result<()>`
-/// shows it.
+/// Every variant is one sentence that says what to do. To decide in a program, match on a variant or ask
+/// [`kind`](Self::kind), the class as it is stored in journals; [`is_retryable`](Self::is_retryable) says whether the
+/// same run may succeed when it is made again. Shown with `{:?}` it is the same sentence with its causes, since
+/// `fn main() -> agentflow::Result<()>` shows it that way.
+///
+/// ```
+/// use agentflow::agent::Limits;
+/// use agentflow::error::FailureKind;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// /// Look something up.
+/// #[tool]
+/// fn look_up(word: String) -> String {
+///     word
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let model = ScriptedModel::from_fn(|_| Turn::call("look_up", serde_json::json!({"word": "tea"})));
+/// let agent = Agent::new(model).tools(tools![look_up]).limits(Limits::default().max_steps(3));
+/// let error = agent.run("What is tea?").await.unwrap_err();
+/// assert_eq!(error.kind(), FailureKind::MaxStepsReached);
+/// assert!(!error.is_retryable());
+/// # }
+/// ```
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

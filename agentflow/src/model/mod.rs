@@ -52,10 +52,42 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>>
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A chat model.
+/// A chat model: it is sent a conversation with tools and settings, and answers with a stream.
 ///
-/// Implement it for a stand-in, a proxy or a provider that agentflow does not know. The stream must end with
-/// [`ModelEvent::Completed`] or with an error; one that ends without either counts as truncated.
+/// Most programs name one, as in `Agent::new("openai/gpt-5-mini")`, and never meet this trait. Implement it for a proxy, a
+/// model of your own, or a provider that agentflow does not know; give it to an agent itself, or make it known by name
+/// with [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). For tests `agentflow-testing`
+/// has a scripted one.
+///
+/// The stream ends with [`ModelEvent::Completed`] or with an error; one that ends without either counts as truncated.
+/// Pieces before it are for those who watch; the completed response is what counts.
+///
+/// ```
+/// use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+/// use agentflow::prelude::*;
+///
+/// /// Says back what it was told.
+/// struct Echo(ModelInfo);
+///
+/// impl Model for Echo {
+///     fn info(&self) -> &ModelInfo {
+///         &self.0
+///     }
+///
+///     fn stream(&self, request: ModelRequest) -> ModelStream {
+///         let text = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+///         let response = ModelResponse::new(Message::assistant(text));
+///         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// let agent = Agent::new(Echo(ModelInfo::new("example", "echo")));
+/// assert_eq!(agent.run("Hello").await?.output(), "Hello");
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Model: Send + Sync {
     /// The provider and the model's name, for events and error messages.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use agentflow::agent::RunRequest;
+use agentflow::agent::{Limits, RunRequest};
 use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::serde_json::json;
