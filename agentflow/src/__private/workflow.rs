@@ -6,5 +6,5 @@ pub use crate::workflow::expansion::{
     WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
     WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type,
 };
-pub use crate::workflow::same::{Arms, Branches, arms, branches};
+pub use crate::workflow::same_type::{Arms, Branches, arms, branches};
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

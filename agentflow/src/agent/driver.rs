@@ -13,12 +13,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-use super::deadline::within;
 use super::hooks::{Hooks, hooks_of};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
 use super::request::RunRequest;
+use super::run_deadline::within;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};

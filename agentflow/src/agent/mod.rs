@@ -6,17 +6,17 @@
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
-mod deadline;
 pub(crate) mod definition;
 mod driver;
 mod hooks;
 mod limits;
 mod machine;
 mod model_call;
+mod model_retry;
 mod output;
-mod patience;
 mod plan;
 mod request;
+mod run_deadline;
 mod tool_calls;
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of middleware
 //! around it.
 //!
-//! Which failed attempts a run retries by itself is said in `patience.rs`; whether another one is within the run's limits
+//! Which failed attempts a run retries by itself is said in `model_retry.rs`; whether another one is within the run's limits
 //! is the machine's to say.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use crate::path::StepPath;
 use crate::telemetry;
 use crate::time::Timestamp;
 
-/// How an attempt ended, before hooks and patience have their say.
+/// How an attempt ended, before hooks and model_retry have their say.
 type Outcome = Result<ModelResponse, Arc<ModelError>>;
 
 /// An attempt that the hooks before it have seen.
@@ -123,7 +123,7 @@ impl Run {
                 self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
                 Next::Ended(Ok(()))
             }
-            Attempted::Failed(error) => match self.patience(&error) {
+            Attempted::Failed(error) => match self.retry_wait(&error) {
                 Some(after) => Next::Retry { error, after },
                 None => {
                     self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });

@@ -32,8 +32,8 @@ pub use self::adapter::openai::chat as openai_chat;
 #[cfg(feature = "openai-responses")]
 pub use self::adapter::openai::responses as openai_responses;
 #[cfg(feature = "cli")]
-pub(crate) use self::adapter::table::named as provider_named;
-pub(crate) use self::adapter::table::{says_provider, telemetry_name};
+pub(crate) use self::adapter::providers::named as provider_named;
+pub(crate) use self::adapter::providers::{says_provider, telemetry_name};
 pub(crate) use self::adapter::{built_in, built_in_providers};
 pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
 pub use self::output::{OutputMode, OutputSchema};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::adapter::table;
+use super::adapter::providers;
 
 /// The name of a model and of the wire format it is reached by.
 ///
@@ -28,7 +28,7 @@ pub struct ModelRef {
 impl ModelRef {
     /// A model by its provider or wire format and its name.
     pub fn new(provider: &str, model: impl Into<Arc<str>>) -> Self {
-        Self { provider: table::full_name(provider).into(), model: model.into() }
+        Self { provider: providers::full_name(provider).into(), model: model.into() }
     }
 
     /// The wire format, such as `openai-chat`.
@@ -60,7 +60,7 @@ impl FromStr for ModelRef {
             }
             return Ok(Self::new(provider, model));
         }
-        let provider = table::of_model(text).ok_or_else(|| ModelRefError::unreadable(text))?;
+        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::unreadable(text))?;
         Ok(Self::new(provider.name, text))
     }
 }

@@ -11,12 +11,12 @@ use std::task::{self, Poll};
 use std::time::Duration;
 
 use super::control::Reply;
-use super::emit::Emitter;
+use super::forgotten::Void;
 use super::journal::{Journal, Pending};
-use super::ledger::Ledger;
 use super::records::{Record, State, Subscriber};
 use super::redact::Redactor;
-use super::void::Void;
+use super::sinks::Emitter;
+use super::spending::Ledger;
 use crate::error::ControlError;
 use crate::event::{Event, EventKind, EventSink, ModelDelta, RunId};
 use crate::path::StepPath;

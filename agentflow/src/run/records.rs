@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
-use super::ledger::Ledger;
 use super::replies::Replies;
+use super::spending::Ledger;
 use super::waits::Waits;
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;

@@ -9,10 +9,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::control::{Asked, ControlRequest, Reply};
+use super::control_events::Recorder;
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
-use super::requests::Recorder;
 use super::state::RunState;
 use crate::error::{ControlError, Error};
 use crate::event::{Event, EventKind, RunId};

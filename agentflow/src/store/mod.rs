@@ -39,7 +39,7 @@ use crate::event::{Event, RunId};
 /// Six methods are required. This is a whole store, in memory:
 ///
 /// ```
-#[doc = include_str!("first_store.rs")]
+#[doc = include_str!("example_store.rs")]
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
 ///

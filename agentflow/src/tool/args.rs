@@ -12,9 +12,9 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::output::ToolError;
@@ -138,10 +138,10 @@ impl<T: serde::Serialize + Send + 'static> ParamDefault for T {}
 
 /// The function behind `#[tool(default = ..)]`, for the body and for the schema.
 #[derive(Clone, Copy)]
-struct DefaultFn {
+pub(super) struct DefaultFn {
     /// A `fn() -> T`.
-    make: &'static (dyn Any + Sync),
-    json: fn(&dyn Any) -> Value,
+    pub(super) make: &'static (dyn Any + Sync),
+    pub(super) json: fn(&dyn Any) -> Value,
 }
 
 impl DefaultFn {
@@ -153,9 +153,9 @@ impl DefaultFn {
 
 /// One parameter as the attribute sees it.
 pub struct Param {
-    name: &'static str,
-    description: &'static str,
-    default: Option<DefaultFn>,
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    pub(super) default: Option<DefaultFn>,
 }
 
 impl Param {
@@ -180,8 +180,8 @@ impl Param {
 /// One parameter as its type sees it.
 pub(crate) struct ParamType {
     injected: bool,
-    schema: fn(&mut SchemaGenerator) -> Schema,
-    optional: fn() -> bool,
+    pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
+    pub(super) optional: fn() -> bool,
     from_json: fn(&str) -> Result<Box<dyn Any + Send>, Refusal>,
     resource: fn() -> Option<ResourceKey>,
 }
@@ -207,7 +207,7 @@ pub(crate) struct Parameters {
 
 impl Parameters {
     /// Those the model fills in, with their positions.
-    fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
+    pub(super) fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
         let pairs = self.params.iter().zip(self.types);
         pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
     }
@@ -224,62 +224,6 @@ impl Parameters {
     /// What the program must provide.
     pub(crate) fn resources(self) -> Vec<ResourceKey> {
         self.types.iter().filter_map(|of| (of.resource)()).collect()
-    }
-}
-
-/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
-pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
-    let mut generator = schemars::generate::SchemaSettings::draft2020_12()
-        .with(|settings| settings.inline_subschemas = true)
-        .into_generator();
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for (_, param, of) in parameters.shown() {
-        let mut schema = (of.schema)(&mut generator);
-        if !param.description.is_empty() {
-            schema.insert("description".to_owned(), param.description.into());
-        }
-        match param.default {
-            Some(default) => {
-                schema.insert("default".to_owned(), (default.json)(default.make));
-            }
-            None if (of.optional)() => {}
-            None => required.push(Value::from(param.name)),
-        }
-        properties.insert(param.name.to_owned(), schema.to_value());
-    }
-    let mut root = Map::new();
-    root.insert("type".to_owned(), "object".into());
-    root.insert("properties".to_owned(), properties.into());
-    if !required.is_empty() {
-        root.insert("required".to_owned(), required.into());
-    }
-    root.insert("additionalProperties".to_owned(), false.into());
-    let definitions = generator.take_definitions(true);
-    if !definitions.is_empty() {
-        root.insert("$defs".to_owned(), definitions.into());
-    }
-    let mut root = Value::Object(root);
-    without_leading_zeros(&mut root);
-    root
-}
-
-/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"` is
-/// none. What the schema still cannot say is the range of such keys.
-fn without_leading_zeros(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),
-        Value::Object(fields) => {
-            if let Some(Value::Object(patterns)) = fields.get_mut("patternProperties") {
-                for (loose, strict) in [(r"^\d+$", "^(0|[1-9][0-9]*)$"), (r"^-?\d+$", "^(0|-?[1-9][0-9]*)$")] {
-                    if let Some(values) = patterns.remove(loose) {
-                        patterns.insert(strict.to_owned(), values);
-                    }
-                }
-            }
-            fields.values_mut().for_each(without_leading_zeros);
-        }
-        _ => {}
     }
 }
 

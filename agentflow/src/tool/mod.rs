@@ -10,6 +10,7 @@ mod output;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
 mod registry;
+mod schema;
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 pub use self::args::{Param, ToolParam};
-pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema, read};
+pub(crate) use self::args::{ParamType, Parameters, ToolParams, read};
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
 pub use self::output::{ToolError, ToolOutput};
 pub use self::registry::Registry;
+pub(crate) use self::schema::parameters_schema;
 use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;

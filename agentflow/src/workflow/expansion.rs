@@ -17,7 +17,7 @@ use super::failure::{StepError, StepFailure};
 use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
 use super::policy::StopPolicy;
-use super::same::{Arms, Branches};
+use super::same_type::{Arms, Branches};
 use super::spec::{Spec, Step, StepFuture};
 use super::{Workflow, own_error};
 use crate::context::Context;

@@ -3,7 +3,6 @@
 //! [`Builder`] makes it; `spec` is what is run and [`Graph`] what is shown of it; `machine` decides what comes next;
 //! `driver` does it.
 
-mod approval;
 mod builder;
 pub(crate) mod callee;
 mod compact;
@@ -18,7 +17,8 @@ pub(crate) mod inputs;
 mod machine;
 mod names;
 mod policy;
-pub(crate) mod same;
+mod questions;
+pub(crate) mod same_type;
 pub(crate) mod spec;
 
 use std::any::Any;
@@ -26,7 +26,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub(crate) use self::approval::{approval_of, check_answer};
 pub use self::builder::{Branch, Builder, Node, Router};
 use self::driver::{Failed, WorkflowRun};
 pub use self::failure::StepFailure;
@@ -36,6 +35,7 @@ pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
+pub(crate) use self::questions::{approval_of, check_answer};
 pub use self::spec::NodeKind;
 use self::spec::Spec;
 use crate::context::Context;

@@ -9,7 +9,7 @@ use agentflow_tests::journal::notes;
 
 /// The example of the trait's page.
 mod first {
-    include!("../../../agentflow/src/store/first_store.rs");
+    include!("../../../agentflow/src/store/example_store.rs");
 
     #[tokio::test]
     async fn a_first_store() {

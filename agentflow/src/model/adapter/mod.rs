@@ -20,16 +20,16 @@ mod loose;
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
 #[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
 pub(super) mod openai;
-pub(super) mod table;
+pub(super) mod providers;
 
 use std::sync::Arc;
 
-use self::table::Provider;
+use self::providers::Provider;
 use super::{Model, ModelProvider, ModelRef, SecretProvider};
 
 /// The model of a provider that agentflow knows, at its default server.
 pub(crate) fn built_in(model: &ModelRef, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> {
-    let Some(provider) = table::named(model.provider()) else { return Err(unknown(model.provider())) };
+    let Some(provider) = providers::named(model.provider()) else { return Err(unknown(model.provider())) };
     match open(provider, model, secrets) {
         Some(opened) => opened,
         None => {
@@ -72,7 +72,7 @@ fn unknown(provider: &str) -> String {
 /// The providers whose adapters are in this build, by name.
 fn in_build() -> impl Iterator<Item = &'static Provider> {
     #[cfg(feature = "http")]
-    return table::PROVIDERS.into_iter().filter(|provider| provider.adapter.is_some());
+    return providers::PROVIDERS.into_iter().filter(|provider| provider.adapter.is_some());
     #[cfg(not(feature = "http"))]
     std::iter::empty()
 }
@@ -119,7 +119,7 @@ pub(crate) async fn built_in_providers(secrets: &Arc<dyn SecretProvider>) -> Vec
 #[cfg(feature = "http")]
 #[allow(dead_code, reason = "called by tests only")]
 pub(crate) fn decode_stream(provider: &str, body: &[u8]) -> Result<(), String> {
-    let adapter = table::named(provider).and_then(|provider| provider.adapter).ok_or_else(|| unknown(provider))?;
+    let adapter = providers::named(provider).and_then(|provider| provider.adapter).ok_or_else(|| unknown(provider))?;
     (adapter.decode)(body).map(drop).map_err(|error| error.to_string())
 }
 

@@ -28,7 +28,7 @@ use serde_json::Value;
 use self::decode::MessagesDecoder;
 use super::Provider;
 use super::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
-use super::table::ANTHROPIC as PROVIDER;
+use super::providers::ANTHROPIC as PROVIDER;
 use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// How the names of those models begin that do not take a schema for their answer.

@@ -28,7 +28,7 @@ use serde_json::Value;
 use self::decode::GeminiDecoder;
 use super::Provider;
 use super::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
-use super::table::GEMINI as PROVIDER;
+use super::providers::GEMINI as PROVIDER;
 use crate::model::{ModelError, ModelErrorKind, ModelRequest, OutputMode, SecretProvider};
 
 /// Added to an address that names no version.

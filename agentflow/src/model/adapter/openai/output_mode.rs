@@ -20,7 +20,7 @@ mod tests {
     use super::output_mode;
     use crate::model::OutputMode;
     use crate::model::adapter::http::ServerBuilder;
-    use crate::model::adapter::table::OPENAI_CHAT;
+    use crate::model::adapter::providers::OPENAI_CHAT;
 
     #[test]
     fn a_typed_answer_beside_tools_is_native_only_where_that_is_known_to_work() {

@@ -25,7 +25,7 @@ use super::output_mode::output_mode;
 use super::strict_schema::strict;
 use crate::model::adapter::Provider;
 use crate::model::adapter::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
-use crate::model::adapter::table::OPENAI_CHAT as PROVIDER;
+use crate::model::adapter::providers::OPENAI_CHAT as PROVIDER;
 use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// A model reached by the Chat Completions wire format.

@@ -24,7 +24,7 @@ use super::output_mode::output_mode;
 use super::strict_schema::strict;
 use crate::model::adapter::Provider;
 use crate::model::adapter::http::{HttpAdapter, HttpModelBuilder, Refusal, Server, WireFormat, http_model};
-use crate::model::adapter::table::OPENAI_RESPONSES as PROVIDER;
+use crate::model::adapter::providers::OPENAI_RESPONSES as PROVIDER;
 use crate::model::{ModelError, ModelRequest, OutputMode, SecretProvider};
 
 /// A model reached by the Responses wire format.

@@ -27,7 +27,7 @@ impl Run {
     }
 
     /// How long the run waits before it retries a failed call; `None` when it does not.
-    pub(super) fn patience(&self, error: &ModelError) -> Option<Duration> {
+    pub(super) fn retry_wait(&self, error: &ModelError) -> Option<Duration> {
         let made = u32::try_from(self.machine.attempts().len()).unwrap_or(u32::MAX);
         if !self.is_patient()
             || made >= MAX_RETRIES

@@ -1,0 +1,62 @@
+//! The JSON Schema of a tool's parameters, from their types, their docs and their defaults. What fits it is read in
+//! `args.rs`.
+
+use serde_json::{Map, Value};
+
+use super::args::Parameters;
+
+/// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
+pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
+    let mut generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator();
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for (_, param, of) in parameters.shown() {
+        let mut schema = (of.schema)(&mut generator);
+        if !param.description.is_empty() {
+            schema.insert("description".to_owned(), param.description.into());
+        }
+        match param.default {
+            Some(default) => {
+                schema.insert("default".to_owned(), (default.json)(default.make));
+            }
+            None if (of.optional)() => {}
+            None => required.push(Value::from(param.name)),
+        }
+        properties.insert(param.name.to_owned(), schema.to_value());
+    }
+    let mut root = Map::new();
+    root.insert("type".to_owned(), "object".into());
+    root.insert("properties".to_owned(), properties.into());
+    if !required.is_empty() {
+        root.insert("required".to_owned(), required.into());
+    }
+    root.insert("additionalProperties".to_owned(), false.into());
+    let definitions = generator.take_definitions(true);
+    if !definitions.is_empty() {
+        root.insert("$defs".to_owned(), definitions.into());
+    }
+    let mut root = Value::Object(root);
+    without_leading_zeros(&mut root);
+    root
+}
+
+/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"` is
+/// none. What the schema still cannot say is the range of such keys.
+fn without_leading_zeros(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),
+        Value::Object(fields) => {
+            if let Some(Value::Object(patterns)) = fields.get_mut("patternProperties") {
+                for (loose, strict) in [(r"^\d+$", "^(0|[1-9][0-9]*)$"), (r"^-?\d+$", "^(0|-?[1-9][0-9]*)$")] {
+                    if let Some(values) = patterns.remove(loose) {
+                        patterns.insert(strict.to_owned(), values);
+                    }
+                }
+            }
+            fields.values_mut().for_each(without_leading_zeros);
+        }
+        _ => {}
+    }
+}
