@@ -1,4 +1,4 @@
-//! `call`: plain model calls. There is no agent here; a tool call is answered with "ok" and nothing runs.
+//! `agentwf call`: plain model calls. It runs no agent and no tool; it answers a tool call with "ok".
 
 use std::pin::pin;
 use std::sync::Arc;

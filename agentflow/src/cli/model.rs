@@ -1,4 +1,4 @@
-//! From the command line to a model, its settings and the tools of files. It calls nothing.
+//! Makes a model, its settings and the tools of files from command-line options. It calls no model.
 
 use std::path::Path;
 use std::sync::Arc;

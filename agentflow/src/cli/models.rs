@@ -1,4 +1,4 @@
-//! `models`: where models can come from. It calls no model and shows no key.
+//! `agentwf models`: lists the providers. It calls no model and shows no key.
 
 use super::output::{BAD, BOLD, DIM, Stop, json_line, line, short};
 use crate::model::ModelProvider;

@@ -1,4 +1,5 @@
-//! How a run gets on, for a person: a spinner on a terminal, plain lines elsewhere. Both go to standard error.
+//! The progress of an agent's run for a person: a spinner on a terminal, plain lines elsewhere. Both go to standard
+//! error.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};

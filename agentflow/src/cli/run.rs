@@ -1,4 +1,4 @@
-//! `run`: an agent over linked tools, its events or its progress, and a clean end on Ctrl-C.
+//! `agentwf run`: runs an agent over linked tools, prints its events or its progress, and ends cleanly on Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::fmt;

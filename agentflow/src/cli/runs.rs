@@ -1,4 +1,4 @@
-//! `runs`: lists, shows, resumes and controls the runs of a store file.
+//! `agentwf runs`: lists, shows, resumes and controls the runs of a store file.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `tools list`. It calls no tool.
+//! `agentwf tools list`: lists the linked tools. It calls no tool.
 
 use super::output::{BOLD, DIM, Stop, json_line, line, note};
 use crate::text::OneLine;

@@ -1,5 +1,5 @@
-//! How a workflow gets on, for a person: a live tree of nodes on a terminal, plain lines elsewhere. Both go to standard
-//! error.
+//! The progress of a workflow for a person: a live tree of nodes on a terminal, plain lines elsewhere. Both go to
+//! standard error.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};

@@ -1,4 +1,4 @@
-//! `workflow`: the workflows of this program, shown and run.
+//! `agentwf workflow`: lists, shows and runs the workflows of this program.
 
 use std::path::Path;
 

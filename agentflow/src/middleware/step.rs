@@ -1,4 +1,5 @@
-//! What the hooks of middleware are given: where they are, and what they may change.
+//! The arguments of middleware hooks: `AgentStep`, `ModelStep` and `ToolStep` say which step it is and let a hook
+//! change it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a runtime is described by, part by part. Nothing is started or opened here.
+//! `RuntimeBuilder`: describes a runtime part by part. It starts and opens nothing.
 
 use std::fmt;
 use std::sync::Arc;

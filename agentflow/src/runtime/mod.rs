@@ -1,7 +1,8 @@
-//! Starting, resuming and operating runs, and what all runs of a program share.
+//! `Runtime`: the host of runs. It starts, resumes and controls them by id and holds what all runs of a program share:
+//! resources, models, store, middleware.
 //!
-//! The only room that knows both agents and workflows. A runtime is an owned value: two in one program share nothing, but
-//! for the default one, which is one value of the process.
+//! It is the only room that knows both agents and workflows. A runtime is an owned value: two in one program share
+//! nothing. Only the default one is shared by the whole process.
 
 mod agents;
 mod builder;

@@ -1,4 +1,4 @@
-//! The workflows that a runtime knows: those it was given, and those linked into the program.
+//! The workflows that a runtime knows: those given to it and those linked into the program.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

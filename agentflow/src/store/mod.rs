@@ -1,7 +1,7 @@
-//! Where journals are kept beyond their process: the [`Store`] trait, its data, and two implementations.
+//! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
 //!
-//! A store keeps the events of a run in order and fences its writers by an epoch. It never interprets a journal beyond the few
-//! events that a run's status follows from ([`RunRecord::apply`]).
+//! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events that
+//! a run's status follows from ([`RunRecord::apply`]).
 
 mod commit;
 mod error;

@@ -1,4 +1,4 @@
-//! Tools that are made at run time: from a closure with typed arguments, or from a schema that is only known then.
+//! `FnTool`: tools made at run time, from a closure with typed arguments or from a definition that is known only then.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,6 +1,7 @@
-//! Tools: what a model may call. `#[tool]` writes the implementations; closures and hand-written ones stand beside them.
+//! Tools: functions that a model may call. `#[tool]` implements the [`Tool`] trait; closures and hand-written types can
+//! do so too.
 //!
-//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, `invoke.rs`.
+//! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod args;

@@ -1,4 +1,4 @@
-//! The typed builder: all that `#[workflow]` expands to, and enough to write any workflow by hand.
+//! `Builder`: the typed builder that `#[workflow]` expands to, and that writes any workflow by hand.
 //!
 //! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
 

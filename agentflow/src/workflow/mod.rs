@@ -1,7 +1,7 @@
-//! Workflows: a typed graph of steps that runs what is independent together and survives a crash.
+//! Workflows: typed graphs of steps. Independent steps run concurrently, and a run survives a crash.
 //!
-//! [`Builder`] makes it; `spec` is what is run and [`Graph`] what is shown of it; `machine` decides what comes next;
-//! `driver` does it.
+//! [`Builder`] makes a workflow; `spec` is the form that is executed and [`Graph`] the form that is shown; `machine`
+//! decides the next command; `driver` executes it.
 
 mod approval;
 mod builder;

@@ -1,5 +1,5 @@
-//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the messages
-//! of the compiler; it converts nothing.
+//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the
+//! compiler's messages; it converts nothing.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 

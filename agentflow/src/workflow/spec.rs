@@ -1,7 +1,7 @@
-//! A workflow as it is run: nodes by index, their edges, their bodies.
+//! `Spec`: a workflow as it is executed, with nodes by index, their edges and their bodies.
 //!
-//! It is made by the builder and never changes. Every node stands after all it depends on, so the order of the indices
-//! is an order to run in, and there is no cycle.
+//! The builder makes it and it never changes. Every node stands after all nodes it depends on, so index order is an
+//! execution order and there is no cycle.
 
 use std::any::TypeId;
 use std::fmt;

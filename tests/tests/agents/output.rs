@@ -1,4 +1,4 @@
-//! Typed answers: asked for in the provider's way or by a tool, checked, and asked for again.
+//! Typed answers: requested by schema or by a tool, checked, and requested again when they do not fit.
 
 use agentflow::agent::Limits;
 use agentflow::message::{Conversation, ToolStatus};

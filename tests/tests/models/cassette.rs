@@ -1,4 +1,4 @@
-//! Cassettes: what is recorded comes back alike, and whatever is otherwise fails with a reason.
+//! Cassettes: a replay gives the recorded answers, and any other request fails with a reason.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

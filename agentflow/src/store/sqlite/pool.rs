@@ -1,4 +1,5 @@
-//! The threads that read. They are the store's own, so that nothing else that blocks keeps a run from its journal.
+//! The store's threads for reading. They are its own, so that other blocking work of the program cannot keep a run from
+//! its journal.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

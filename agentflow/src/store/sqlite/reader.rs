@@ -1,4 +1,4 @@
-//! What is read, on a connection that can write nothing.
+//! The queries of the store, on a connection that can write nothing.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};

@@ -1,4 +1,4 @@
-//! Events and run records as rows, and back. Knows no SQL beyond the columns it names.
+//! Events and run records as table rows, and back. It knows no SQL beyond the columns it names.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -1,5 +1,5 @@
-//! What is written, within a transaction that somebody else begins and ends. Each request checks all it needs before it
-//! writes, so one that is refused leaves nothing behind in the transaction it shares with others.
+//! The writes of the store, within a transaction that `writer.rs` begins and ends. Each request checks its conditions
+//! before it writes, so a refused one leaves nothing in the transaction that it shares with others.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! The thread that writes: all requests that wait go into one transaction, and are answered when it is on the disk.
+//! The store's thread for writing: it puts all waiting requests into one transaction and answers them when that is on
+//! the disk.
 //!
-//! It decides nothing about runs, and holds no handle of the store: it ends when the last one is gone and its queue is
-//! empty. While another process has the file locked it waits, since no run has to end for that; only once all handles
-//! are gone it gives up.
+//! It decides nothing about runs and holds no handle of the store: it ends when the last handle is gone and its queue
+//! is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
+//! after all handles are gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

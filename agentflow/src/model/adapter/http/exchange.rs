@@ -1,9 +1,9 @@
-//! One call over HTTP as a stream: send, wait, try again, read.
+//! One call over HTTP as a stream: sends it, waits, retries, reads the answer.
 //!
-//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is retried when
-//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer.
-//! Once a piece was yielded it is never retried, and neither is one whose answer broke off: that one may have been
-//! paid.
+//! The state and the connection live in the stream: dropping the stream closes the connection. A call is retried when
+//! the server refused it, when nothing of its answer arrived, or when the provider reports an error in place of an
+//! answer. It is never retried once a piece was yielded or when the answer broke off: the provider may have charged for
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
