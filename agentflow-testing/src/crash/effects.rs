@@ -1,4 +1,4 @@
-//! `Effects`: counts the effects of bodies beside the journal, since a journal cannot show a body that ran without
+//! `EffectLog`: counts the effects of bodies beside the journal, since a journal cannot show a body that ran without
 //! being recorded.
 //!
 //! It knows no workflow. A body notes its effect under its own path, and the note is compared with what the store holds
