@@ -27,7 +27,7 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
         }
     };
     match errors.is_empty() {
-        true => quote!([#(#krate::ToolRef::linked(#tools)),*]),
+        true => quote!([#(#krate::tool::ToolRef::linked(#tools)),*]),
         false => quote!({ #errors []}),
     }
 }

@@ -15,6 +15,7 @@ use tracing::{Instrument, Span};
 
 use super::deadline::within;
 use super::hooks::{Hooks, hooks_of};
+use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
 use super::request::RunRequest;
@@ -35,7 +36,6 @@ pub(super) struct Run {
     pub(super) plan: Arc<Plan>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
-    timeout: Duration,
     /// How much of the time limit is used up, by earlier processes.
     spent: Duration,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
@@ -131,14 +131,18 @@ impl Run {
         let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
         let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
-        let mut limits = plan.limits.clone();
-        limits.max_steps = terms.max_steps.unwrap_or(limits.max_steps);
-        limits.timeout = terms.timeout_ms.map_or(limits.timeout, Duration::from_millis);
+        let limits = match (terms.max_steps, terms.timeout_ms) {
+            (None, None) => Arc::clone(&plan.limits),
+            (steps, timeout) => Arc::new(Limits {
+                max_steps: steps.unwrap_or(plan.limits.max_steps),
+                timeout: timeout.map_or(plan.limits.timeout, Duration::from_millis),
+                ..Limits::clone(&plan.limits)
+            }),
+        };
         let scopes = match terms.scopes.is_empty() {
             true => Arc::clone(&plan.scopes),
             false => plan.scopes.iter().chain(&terms.scopes).cloned().collect(),
         };
-        let timeout = limits.timeout;
         let spent = match began {
             Some(_) => shared.log.time_spent(base, shared.now()),
             None => Duration::ZERO,
@@ -149,7 +153,7 @@ impl Run {
             shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
         }
         let hooks = hooks_of(plan, shared);
-        let mut run = Self { segment, plan: Arc::clone(plan), scopes, machine, timeout, spent, pending: None, hooks };
+        let mut run = Self { segment, plan: Arc::clone(plan), scopes, machine, spent, pending: None, hooks };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
@@ -193,42 +197,62 @@ impl Run {
     /// Runs to the end, whatever it is.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
         let span = telemetry::agent_span(&self.plan.name, &self.segment.shared.id, self.plan.model.info());
-        let limit = self.timeout;
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
             // A tool can panic as it is dropped.
             let ended = AssertUnwindSafe(self.drive_within_limit(&span)).catch_unwind().await;
-            let ended = ended.unwrap_or_else(|panic| {
-                let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
-                let cancelled = self.segment.shared.cancellation.is_cancelled();
-                (!cancelled).then_some(Some(Err(Error::Lost { reason })))
-            });
-            let result = match ended {
-                Some(Some(result)) => result,
-                Some(None) => {
-                    self.close_steps("the run reached its time limit");
-                    Err(Error::Timeout { limit })
-                }
-                None => {
-                    let reason = self.segment.shared.cancel_reason();
-                    self.record_cancelled(&reason);
-                    Err(Error::Cancelled { reason })
-                }
-            };
-            let ended = self.end(result).await;
-            if let Some(around) = self.around_run() {
-                Box::pin(around.after(ended.as_ref().map(drop))).await;
-            }
-            telemetry::record_agent(&span, ended.as_ref().map(|end| &*end.completed));
-            ended
+            self.ended(ended, &span).await
         }
+    }
+
+    /// Records the end that the run has come to, and sees to it that it is kept.
+    async fn ended(
+        &mut self,
+        ended: std::thread::Result<Option<Option<Result<RunEnd>>>>,
+        span: &Span,
+    ) -> Result<RunEnd> {
+        let ended = ended.unwrap_or_else(|panic| {
+            let reason = format!("a tool panicked as it was dropped: {}", panic_text(&*panic));
+            let cancelled = self.segment.shared.cancellation.is_cancelled();
+            (!cancelled).then_some(Some(Err(Error::Lost { reason })))
+        });
+        let result = match ended {
+            Some(Some(result)) => result,
+            Some(None) => {
+                self.close_steps("the run reached its time limit");
+                Err(Error::Timeout { limit: self.machine.limits().timeout })
+            }
+            None => {
+                let reason = self.segment.shared.cancel_reason();
+                self.record_cancelled(&reason);
+                Err(Error::Cancelled { reason })
+            }
+        };
+        match &result {
+            // The journal ends where the store failed.
+            Ok(_) | Err(Error::Store(_)) => self.segment.settle(),
+            Err(error) if self.segment.is_open() => {
+                self.close_steps("the run failed");
+                self.record_failed(error);
+            }
+            Err(_) => {}
+        }
+        let ended = match self.segment.keep().await {
+            Ok(()) => result,
+            Err(error) => Err(error.into()),
+        };
+        if let Some(around) = self.around_run() {
+            Box::pin(around.after(ended.as_ref().map(drop))).await;
+        }
+        telemetry::record_agent(span, ended.as_ref().map(|end| &*end.completed));
+        ended
     }
 
     /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit is
     /// reached before.
     async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
         let shared = self.shared();
-        let left = self.timeout.saturating_sub(self.spent);
+        let left = self.machine.limits().timeout.saturating_sub(self.spent);
         let is_run = self.segment.is_run();
         // Pinned where it is made: a future that is moved into another one has room in both.
         let driven = pin!(
@@ -241,21 +265,6 @@ impl Run {
             .instrument(span.clone())
         );
         unless_cancelled(&shared, driven).await
-    }
-
-    /// Records a failure, and sees to it that the end is kept.
-    async fn end(&mut self, result: Result<RunEnd>) -> Result<RunEnd> {
-        match &result {
-            // The journal ends where the store failed.
-            Ok(_) | Err(Error::Store(_)) => self.segment.settle(),
-            Err(error) if self.segment.is_open() => {
-                self.close_steps("the run failed");
-                self.record_failed(error);
-            }
-            Err(_) => {}
-        }
-        self.segment.keep().await?;
-        result
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
@@ -289,7 +298,7 @@ impl Run {
                     return Ok(self.completed(completed));
                 }
                 Command::Finish(Outcome::ModelFailed) => {
-                    return Err(model_error.take().unwrap_or_else(|| self.recorded_failure()));
+                    return Err(model_error.map_or_else(|| self.recorded_failure(), Error::Model));
                 }
                 Command::Finish(Outcome::Failed(error)) => return Err(error),
                 Command::Finish(Outcome::Ended(ended)) => {

@@ -66,7 +66,7 @@ pub(crate) enum Outcome {
 pub(crate) struct AgentMachine {
     /// Where the agent's steps are: the root for a run of its own.
     base: StepPath,
-    limits: Limits,
+    limits: Arc<Limits>,
     output: Option<OutputRule>,
     /// What the model is given: the instructions and the conversation.
     request: Conversation,
@@ -92,7 +92,8 @@ enum Phase {
         called: Option<ModelInfo>,
     },
     ModelFailed,
-    Tools(Calls),
+    /// Boxed, so that a run that waits for its model does not hold the room of it.
+    Tools(Box<Calls>),
     StepDone {
         answer: Option<Answer>,
     },
@@ -116,10 +117,10 @@ impl Answer {
 }
 
 impl AgentMachine {
-    pub(crate) fn new(base: StepPath, limits: Limits, output: Option<OutputRule>) -> Self {
+    pub(crate) fn new(base: StepPath, limits: impl Into<Arc<Limits>>, output: Option<OutputRule>) -> Self {
         Self {
             base,
-            limits,
+            limits: limits.into(),
             output,
             request: Conversation::new(),
             instructed: false,
@@ -144,6 +145,11 @@ impl AgentMachine {
             machine.replay_one(&event.path, &event.kind);
         }
         machine
+    }
+
+    /// The bounds of the run.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// What the model is given: the instructions and the conversation.
@@ -211,7 +217,7 @@ impl AgentMachine {
                 }
                 self.request.push(Arc::clone(&response.message));
                 let calls = Calls::of(&response.message, &self.base, self.turn);
-                self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(calls) };
+                self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(Box::new(calls)) };
             }
             (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {
                 self.misfits += 1;

@@ -17,9 +17,10 @@ use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, ModelDelta};
 use crate::message::{Message, Part, ToolCall};
 use crate::middleware::{Flow, ModelStep, Recovery};
-use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse};
+use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use crate::path::StepPath;
 use crate::telemetry;
+use crate::time::Timestamp;
 
 /// How an attempt ended, before hooks and patience have their say.
 type Outcome = Result<ModelResponse, Arc<ModelError>>;
@@ -48,6 +49,12 @@ enum Attempted {
     },
 }
 
+/// What a call does after an attempt.
+enum Next {
+    Ended(Result<(), Arc<ModelError>>),
+    Retry { error: Arc<ModelError>, after: Duration },
+}
+
 impl Attempted {
     fn of(outcome: Outcome) -> Self {
         match outcome {
@@ -60,7 +67,7 @@ impl Attempted {
 impl Run {
     /// One model call with all its attempts; the outcome of each is recorded. What hooks need is boxed, so that a run
     /// without any does not hold the room of it.
-    pub(super) async fn call_model(&mut self, path: &StepPath) -> Result<Result<()>> {
+    pub(super) async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), Arc<ModelError>>> {
         let mut model = Arc::clone(&self.plan.model);
         loop {
             let mut hooked = match self.hooks.is_empty() {
@@ -78,45 +85,52 @@ impl Run {
             }
             self.record_model_start(path, &model);
             self.commit().await?;
-            let outcome = match hooked.as_mut().and_then(|hooked| hooked.outcome.take()) {
-                Some(outcome) => outcome.inspect(|response| self.show(path, response)),
-                None => {
-                    let request = match &hooked {
-                        Some(hooked) => hooked.step.request.clone(),
-                        None => self.model_request(),
-                    };
-                    self.ask_model(path, &model, request).await.map_err(Arc::new)
-                }
+            let outcome = if let Some(outcome) = hooked.as_mut().and_then(|hooked| hooked.outcome.take()) {
+                outcome.inspect(|response| self.show(path, response))
+            } else {
+                let request = match &hooked {
+                    Some(hooked) => hooked.step.request.clone(),
+                    None => self.model_request(),
+                };
+                self.ask_model(path, &*model, request).await.map_err(Arc::new)
             };
             let attempted = match hooked {
                 None => Attempted::of(outcome),
                 Some(hooked) => Box::pin(self.after_model(path, hooked, outcome, &mut model)).await?,
             };
-            let (error, after) = match attempted {
-                Attempted::Answered(response) => {
-                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
-                    return Ok(Ok(()));
-                }
-                Attempted::Replaced { error, response } => {
-                    self.record_retry(path, &error, Duration::ZERO);
-                    self.record_model_start(path, &model);
-                    self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
-                    return Ok(Ok(()));
-                }
-                Attempted::Failed(error) => match self.patience(&error) {
-                    Some(after) => (error, after),
-                    None => {
-                        self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
-                        return Ok(Err(Error::Model(error)));
-                    }
-                },
-                Attempted::Again { error, after } => (error, after),
+            let (error, after) = match self.record_attempt(path, &model, attempted) {
+                Next::Ended(outcome) => return Ok(outcome),
+                Next::Retry { error, after } => (error, after),
             };
             drop(places);
             // Boxed, so that a run that waits for its model does not hold the room of another wait.
             if !Box::pin(self.wait_to_call_again(path, &error, after)).await? {
                 return Ok(Ok(()));
             }
+        }
+    }
+
+    /// Records the outcome of an attempt, unless the call is retried.
+    fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: Attempted) -> Next {
+        match attempted {
+            Attempted::Answered(response) => {
+                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                Next::Ended(Ok(()))
+            }
+            Attempted::Replaced { error, response } => {
+                self.record_retry(path, &error, Duration::ZERO);
+                self.record_model_start(path, model);
+                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                Next::Ended(Ok(()))
+            }
+            Attempted::Failed(error) => match self.patience(&error) {
+                Some(after) => Next::Retry { error, after },
+                None => {
+                    self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
+                    Next::Ended(Err(error))
+                }
+            },
+            Attempted::Again { error, after } => Next::Retry { error, after },
         }
     }
 
@@ -231,32 +245,36 @@ impl Run {
         }
     }
 
-    /// Asks a model, in a span of its own.
-    async fn ask_model(
-        &self,
-        path: &StepPath,
-        model: &Arc<dyn Model>,
+    /// Asks a model, in a span of its own. Not an `async fn`, which would keep room for the request while it waits.
+    fn ask_model<'r>(
+        &'r self,
+        path: &'r StepPath,
+        model: &dyn Model,
         request: ModelRequest,
-    ) -> Result<ModelResponse, ModelError> {
+    ) -> impl Future<Output = Result<ModelResponse, ModelError>> + Send + use<'r> {
         // Spans hold no contents where something is removed from events.
         let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
         let span = telemetry::chat_span(model.info(), &self.segment.shared.id, &request, content);
-        let outcome = self.read_model(path, model, request).instrument(span.clone()).await;
-        telemetry::record_chat(&span, outcome.as_ref(), content);
-        outcome
+        let mut asked = request.stream.then(|| self.segment.shared.now());
+        let mut stream = span.in_scope(|| model.stream(request));
+        async move {
+            // What is read into is borrowed: a future that owned it would have room for it twice.
+            let (stream, asked) = (&mut stream, &mut asked);
+            let outcome = self.read_model(path, stream, asked).instrument(span.clone()).await;
+            telemetry::record_chat(&span, outcome.as_ref(), content);
+            outcome
+        }
     }
 
+    /// Reads an answer to its end. Its stream is dropped before it is recorded, so that the conversation has one owner again
+    /// and pushing to it copies nothing.
     async fn read_model(
         &self,
         path: &StepPath,
-        model: &Arc<dyn Model>,
-        request: ModelRequest,
+        stream: &mut ModelStream,
+        asked: &mut Option<Timestamp>,
     ) -> Result<ModelResponse, ModelError> {
         let log = &self.segment.shared.log;
-        let mut asked = request.stream.then(|| self.segment.shared.now());
-        // The stream is dropped before its answer is recorded, so that the conversation has one owner again and
-        // pushing to it copies nothing.
-        let mut stream = model.stream(request);
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {
                 telemetry::record_first_piece(self.segment.shared.now().since(asked));
@@ -283,7 +301,12 @@ fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
 /// An answer whose tool calls all have an id and none has another's: results are told apart by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
     let mut ids = HashSet::new();
-    let unique = response.message.tool_calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()));
+    let calls = || response.message.tool_calls();
+    let unique = match calls().nth(1) {
+        // One id is compared with no other.
+        None => calls().all(|call| !call.id.is_empty()),
+        Some(_) => calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str())),
+    };
     if unique {
         return response;
     }

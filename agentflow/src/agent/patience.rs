@@ -38,7 +38,10 @@ impl Run {
         }
         match error.retry_after() {
             Some(asked) => (asked <= LONGEST_WAIT).then_some(asked),
-            None => Some((FIRST_WAIT * 2_u32.pow(made)).mul_f64(1.0 - fastrand::f64() / 4.0)),
+            None => {
+                let less = self.segment.shared.host.random() / 4.0;
+                Some((FIRST_WAIT * 2_u32.pow(made)).mul_f64(1.0 - less))
+            }
         }
     }
 

@@ -18,47 +18,42 @@ use crate::run::{RunHandle, RunResult};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The conversation that the agent continues, without its instructions: each request has them in front.
     #[doc(alias = "task")]
-    pub conversation: Conversation,
-    /// The run's id. Default: a new one from the runtime.
-    pub run_id: Option<RunId>,
-    /// The most turns, instead of the agent's own limit.
-    pub max_steps: Option<u32>,
-    /// The longest the run may take, instead of the agent's own limit.
-    pub timeout: Option<Duration>,
-    /// Scopes granted beside the agent's own.
-    pub scopes: Vec<Arc<str>>,
+    pub(crate) conversation: Conversation,
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) max_steps: Option<u32>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) scopes: Vec<Arc<str>>,
 }
 
 impl RunRequest {
-    /// A request with everything else left to the agent.
+    /// The conversation that the agent continues, without its instructions, which stand in front of each request.
     pub fn new(conversation: impl Into<Conversation>) -> Self {
         Self { conversation: conversation.into(), ..Self::default() }
     }
 
-    /// Names the run.
+    /// Names the run. Default: a new id from the runtime.
     #[must_use]
     pub fn run_id(mut self, id: RunId) -> Self {
         self.run_id = Some(id);
         self
     }
 
-    /// Sets the most turns.
+    /// The most turns, instead of the agent's own limit.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.max_steps = Some(steps);
         self
     }
 
-    /// Sets the longest the run may take.
+    /// The longest that the run may be executed, instead of the agent's own limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Grants scopes to this run.
+    /// Grants scopes to this run, beside the agent's own.
     #[must_use]
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));

@@ -99,7 +99,7 @@ impl Middleware for Retry {
             Some(wait) => wait,
             None => {
                 let whole = self.base.saturating_mul(2_u32.saturating_pow(made)).min(self.longest);
-                whole.mul_f64(1.0 - fastrand::f64() / 4.0)
+                whole.mul_f64(1.0 - step.context().host().random() / 4.0)
             }
         };
         Ok(Flow::Return(Recovery::Again { after }))

@@ -33,7 +33,10 @@ pub(crate) type AnswerCheck = fn(&Host, &str, &str, &Encoded) -> Option<Result<(
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<dyn Fn() -> RunId + Send + Sync>,
+    /// Where the ids of new runs come from, when not from clock and chance.
+    pub(crate) ids: Option<Arc<dyn Fn() -> RunId + Send + Sync>>,
+    /// Where all chance of a run comes from: 64 random bits.
+    pub(crate) random_bits: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) resources: Resources,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
@@ -56,7 +59,8 @@ impl Default for Host {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock),
-            ids: Arc::new(random_id),
+            ids: None,
+            random_bits: Arc::new(|| fastrand::u64(..)),
             resources: Resources::default(),
             sinks: Arc::new([]),
             secrets: Arc::new(EnvSecrets),
@@ -73,12 +77,6 @@ impl Default for Host {
             parts: Vec::new(),
         }
     }
-}
-
-/// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.
-fn random_id() -> RunId {
-    let millis = SystemClock.now().as_millis();
-    RunId::new(format!("{millis:012x}-{:016x}", fastrand::u64(..)))
 }
 
 impl Host {
@@ -110,7 +108,21 @@ impl Host {
     }
 
     pub(crate) fn new_run_id(&self) -> RunId {
-        (self.ids)()
+        match &self.ids {
+            Some(ids) => ids(),
+            None => self.random_id(),
+        }
+    }
+
+    /// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.
+    fn random_id(&self) -> RunId {
+        RunId::new(format!("{:012x}-{:016x}", self.clock.now().as_millis(), (self.random_bits)()))
+    }
+
+    /// A random number, at least 0 and less than 1.
+    pub(crate) fn random(&self) -> f64 {
+        let upper = u32::try_from((self.random_bits)() >> 32).unwrap_or_default();
+        f64::from(upper) / (f64::from(u32::MAX) + 1.0)
     }
 
     /// The journal of a new run, when there is a store.
@@ -160,5 +172,29 @@ impl fmt::Debug for Host {
             .field("app", &self.app.keys())
             .field("store", &self.store)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[derive(Debug)]
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(1000)
+        }
+    }
+
+    #[test]
+    fn ids_and_chance_come_from_the_host() {
+        let host =
+            |bits: u64| Host { clock: Arc::new(Stopped), random_bits: Arc::new(move || bits), ..Host::default() };
+        assert_eq!(host(255).new_run_id().as_str(), "0000000003e8-00000000000000ff");
+        assert!(host(0).random() == 0.0 && host(1 << 63).random() == 0.5);
+        assert!((0.99..1.0).contains(&host(u64::MAX).random()));
     }
 }

@@ -37,7 +37,14 @@ impl RuntimeBuilder {
 
     /// Where the ids of new runs come from. Default: time and chance.
     pub fn run_ids(mut self, ids: impl Fn() -> RunId + Send + Sync + 'static) -> Self {
-        self.host.ids = Arc::new(ids);
+        self.host.ids = Some(Arc::new(ids));
+        self
+    }
+
+    /// Where chance comes from: 64 random bits each time. The waits before retried model calls and the ids of new runs are
+    /// made of them. Default: a generator that each process seeds anew.
+    pub fn random(mut self, bits: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        self.host.random_bits = Arc::new(bits);
         self
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::graph::{Graph, GraphNode};
 use super::spec::NodeKind;
+use crate::path::StepPath;
 
 impl Graph {
     /// The graph as a Mermaid flowchart, as GitHub and many editors show it.
@@ -118,7 +119,8 @@ struct Edge {
 
 /// The last part of the name, and what is called where that says more.
 fn label(node: &GraphNode) -> String {
-    let name = node.name.rsplit('/').next().unwrap_or(&node.name);
+    let path = StepPath::root().child(&node.name);
+    let name = path.last_name().unwrap_or(&node.name);
     let mut label = name.to_owned();
     if !node.calls.is_empty() && node.calls != name {
         let _ = write!(label, "\n{}", node.calls);

@@ -66,6 +66,7 @@ impl RetryPolicy {
 /// What a node that has failed for good means for the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnError {
     /// The run fails; how its other nodes end is the [`StopPolicy`]'s.
     #[default]
@@ -77,6 +78,7 @@ pub enum OnError {
 /// What the other nodes do when one has failed for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopPolicy {
     /// They are cancelled, and the run fails at once.
     #[default]

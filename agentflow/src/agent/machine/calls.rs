@@ -9,9 +9,13 @@ use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::tool::Effects;
 
+/// So many calls are looked through sooner than looked up.
+const SHORT: usize = 4;
+
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     list: Vec<CallState>,
+    /// Where each is in the list; empty while the list is short.
     by_path: HashMap<StepPath, usize>,
     /// How many have no result.
     left: usize,
@@ -34,18 +38,33 @@ enum Progress {
 impl Calls {
     /// The calls of a model's message.
     pub(super) fn of(message: &Message, base: &StepPath, turn: u32) -> Self {
+        let state = |call: &Arc<ToolCall>, repeat: u32| {
+            let path = base.tool(turn, &*call.name, repeat);
+            CallState { path, call: Arc::clone(call), progress: Progress::Waiting }
+        };
+        let calls = message.tool_calls().count();
+        let mut list = Vec::with_capacity(calls);
+        if calls <= SHORT {
+            for (at, call) in message.tool_calls().enumerate() {
+                let repeats = message.tool_calls().take(at).filter(|before| before.name == call.name).count();
+                list.push(state(call, u32::try_from(repeats).unwrap_or(u32::MAX)));
+            }
+            return Self { left: calls, list, by_path: HashMap::new() };
+        }
         let mut repeats: HashMap<&str, u32> = HashMap::new();
-        let list: Vec<CallState> = message
-            .tool_calls()
-            .map(|call| {
-                let repeat =
-                    repeats.entry(&call.name).and_modify(|repeat| *repeat = repeat.saturating_add(1)).or_default();
-                let path = base.tool(turn, &*call.name, *repeat);
-                CallState { path, call: Arc::clone(call), progress: Progress::Waiting }
-            })
-            .collect();
+        for call in message.tool_calls() {
+            let repeat = repeats.entry(&call.name).and_modify(|repeat| *repeat = repeat.saturating_add(1)).or_default();
+            list.push(state(call, *repeat));
+        }
         let by_path = list.iter().enumerate().map(|(at, state)| (state.path.clone(), at)).collect();
-        Self { left: list.len(), list, by_path }
+        Self { left: calls, list, by_path }
+    }
+
+    fn find(&self, path: &StepPath) -> Option<usize> {
+        match self.list.len() <= SHORT {
+            true => self.list.iter().position(|state| state.path == *path),
+            false => self.by_path.get(path).copied(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -53,14 +72,14 @@ impl Calls {
     }
 
     pub(super) fn started(&mut self, path: &StepPath, effects: Effects, idempotent: bool) {
-        if let Some(at) = self.by_path.get(path) {
-            self.set(*at, Progress::Started { effects, idempotent });
+        if let Some(at) = self.find(path) {
+            self.set(at, Progress::Started { effects, idempotent });
         }
     }
 
     pub(super) fn ended(&mut self, path: &StepPath, result: &Arc<ToolResult>) {
-        if let Some(at) = self.by_path.get(path) {
-            self.set(*at, Progress::Done(Arc::clone(result)));
+        if let Some(at) = self.find(path) {
+            self.set(at, Progress::Done(Arc::clone(result)));
         }
     }
 

@@ -255,23 +255,26 @@ impl WorkflowRun {
     }
 
     /// Runs to the end, whatever it is. Of a run of its own, a cancellation ends it here; a step is dropped by its run.
-    pub(crate) async fn run_through(mut self) -> Result<Encoded, Failed> {
+    pub(crate) fn run_through(mut self) -> impl Future<Output = Result<Encoded, Failed>> + Send {
         let is_run = self.segment.is_run();
         let around = is_run.then(|| AroundRun::of(&self.machine.spec().name, &self.segment.shared)).flatten();
-        if let Some(around) = &around
-            && let Err(error) = around.before().await
-        {
-            self.record_failed(&error);
-            self.segment.keep().await?;
-            return Err(error.into());
+        // A block and not an `async fn`, which would keep room for `self` twice.
+        async move {
+            if let Some(around) = &around
+                && let Err(error) = around.before().await
+            {
+                self.record_failed(&error);
+                self.segment.keep().await?;
+                return Err(error.into());
+            }
+            let ended = self.run_inside().await;
+            // The run is closed before the hooks after it see its end.
+            drop(self);
+            if let Some(around) = &around {
+                around.after(ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
+            }
+            ended
         }
-        let ended = self.run_inside().await;
-        // The run is closed before the hooks after it see its end.
-        drop(self);
-        if let Some(around) = &around {
-            around.after(ended.as_ref().map(drop).map_err(|failed| &failed.error)).await;
-        }
-        ended
     }
 
     async fn run_inside(&mut self) -> Result<Encoded, Failed> {
