@@ -1,8 +1,8 @@
-//! Does what the machine commands and records what happened.
+//! Executes the commands of the agent's machine and records what happened.
 //!
 //! A run is one future: the model call and the tools of a turn are polled in place, so dropping the run drops them all.
-//! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
-//! committed by then. Nothing here decides what comes next; that is the machine's.
+//! An event is recorded before its effect begins and before anybody sees its outcome; in a run with a store it is
+//! committed by then. The machine decides the next command, never this file.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -335,7 +335,7 @@ impl Run {
         Ok(self.segment.shared.log.commit().await?)
     }
 
-    /// Gives every step that was going on its end.
+    /// Records an end for every running step.
     fn close_steps(&mut self, reason: &str) {
         for step in self.machine.open_steps() {
             match step {

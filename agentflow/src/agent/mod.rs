@@ -293,7 +293,7 @@ impl<O: 'static> Agent<O> {
         let ended = run.run_through();
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
             Ended::Agent(end) => output.result(end),
-            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is none of an agent".to_owned() }),
+            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() }),
         })
     }
 }

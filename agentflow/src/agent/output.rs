@@ -1,4 +1,4 @@
-//! What an answer is turned into: text, or a value of a type whose schema the model must keep to.
+//! Typed answers: turns an answer into text, or into a value of a type whose schema the model must keep to.
 
 use std::any::Any;
 use std::fmt;
@@ -63,7 +63,7 @@ impl<O> Output<O> {
         self.check
     }
 
-    /// What a run came to, with its answer as a value.
+    /// The outcome of a run, with its answer as a value.
     pub(super) fn result(&self, end: RunEnd) -> Result<RunResult<O>, Error> {
         match (self.decode)(&answer_text(&end.completed.message)) {
             Ok(output) => Ok(RunResult::new(output, end)),

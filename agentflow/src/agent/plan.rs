@@ -1,4 +1,4 @@
-//! An agent's description, checked and put together: what every run of it shares.
+//! `Plan`: an agent's description after its checks, shared by all its runs.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a caller of agentflow can meet: one error type, with its source kept and a record that can be stored.
+//! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
 mod control;
 mod registry;
@@ -46,7 +46,7 @@ pub enum Error {
     /// A model call failed for good.
     #[error(transparent)]
     Model(Arc<ModelError>),
-    /// The model answered with neither text nor a tool call, or stopped for a reason that is no answer.
+    /// The model answered with neither text nor a tool call, or stopped for a reason that is not an answer.
     #[error("the model gave no answer: it stopped with `{stop_reason}`")]
     NoAnswer {
         /// Why it stopped, such as `length` or `content_filter`.
@@ -199,7 +199,7 @@ pub enum Error {
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The store could not take or give what it was asked; the run has stopped here and can be taken up again.
+    /// The store failed; the run has stopped in this process and can be resumed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
@@ -244,7 +244,7 @@ impl Error {
         }
     }
 
-    /// Whether the same run may succeed when it is made again.
+    /// Whether the same run may succeed when it is started again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),

@@ -1,6 +1,6 @@
-//! The kinds of events and what each holds.
+//! `EventKind`: the kinds of events and their contents.
 //!
-//! Names that are written once stay: they are stored, and clients know them.
+//! A name that was released stays: it is stored, and clients know it.
 
 use std::sync::Arc;
 
@@ -58,10 +58,10 @@ pub enum EventKind {
         /// What it waits for.
         reason: PauseReason,
     },
-    /// A paused run goes on, or one that was left unfinished by its process was taken up again.
+    /// A paused run was unpaused, or a run that its process left unfinished was resumed.
     #[serde(rename = "run.resumed")]
     RunResumed {
-        /// Whether it was taken up from its journal.
+        /// Whether it was resumed from its journal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         recovered: bool,
         /// What the workflow is from now on, when it is not what the run went by until here.
@@ -144,7 +144,7 @@ pub enum EventKind {
         /// Who asked for it.
         by: Arc<str>,
     },
-    /// A person is asked; the run goes on elsewhere meanwhile.
+    /// A person is asked; other steps of the run continue meanwhile.
     #[serde(rename = "approval.requested")]
     ApprovalRequested(Arc<ApprovalRequest>),
     /// A person answered, or the time for it is over.
@@ -169,7 +169,7 @@ pub enum EventKind {
     /// A model answered.
     #[serde(rename = "model.completed")]
     ModelCompleted(Arc<ModelResponse>),
-    /// A model call failed and is made again, of the same model or another; or middleware answers in its place.
+    /// A model call failed and is retried, with the same model or another; or middleware answers in its place.
     #[serde(rename = "model.retrying")]
     ModelRetrying {
         /// Why it failed.

@@ -1,4 +1,4 @@
-//! An event in one line, for a person to read.
+//! Writes an event in one line for a person.
 
 use std::fmt;
 
@@ -104,7 +104,7 @@ impl fmt::Display for Began<'_> {
     }
 }
 
-/// What an agent came to.
+/// The outcome of an agent.
 struct Answered<'a>(&'a AgentCompleted);
 
 impl fmt::Display for Answered<'_> {

@@ -1,6 +1,6 @@
-//! What happened in a run: one type for the journal, the event stream and the traces.
+//! Events: what happened in a run, in one type for the journal, the event stream and the traces.
 //!
-//! A recorded event is a record of the journal: folding the events of a run gives its state again, so nothing is kept
+//! A recorded event is a record of the journal: folding the events of a run gives its state, so nothing is stored
 //! twice. Deltas are not recorded; they exist only while somebody listens.
 
 mod json;

@@ -150,7 +150,7 @@ impl ModelStep {
         let ModelInfo { provider, model } = self.info().clone();
         let agent = Arc::clone(&self.agent);
         self.cx.run().log.spent(|ledger| {
-            let mut rows = ledger.going_on();
+            let mut rows = ledger.open_calls();
             rows.push(Spending { agent, provider, model, calls: 1, usage: ledger.least(&base) });
             rows
         })

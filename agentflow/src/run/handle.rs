@@ -1,4 +1,4 @@
-//! What a caller holds while a run goes on elsewhere.
+//! `RunHandle`: what a caller holds while a run is executed on its own task.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use crate::event::{Event, EventKind, RunId};
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
 
-/// A run that goes on on its own task; `T` is what it comes to.
+/// A run that is executed on its own task, with a result of type `T`.
 ///
-/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store goes on;
-/// it is reached by its id, through its [`Runtime`](crate::Runtime).
+/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
+/// continues; it is reached by its id, through its [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
 pub struct RunHandle<T = RunResult> {
     shared: Arc<RunShared>,
@@ -30,7 +30,7 @@ pub struct RunHandle<T = RunResult> {
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
 }
 
-/// What a run came to, before it is a value of the caller's type.
+/// The outcome of a run, before it is a value of the caller's type.
 #[derive(Clone)]
 pub(crate) enum Ended {
     Agent(RunEnd),
@@ -66,14 +66,14 @@ impl<T> RunHandle<T> {
         self.ask(Signal::Cancel { reason: reason.into() }).await
     }
 
-    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be taken up again.
+    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed.
     pub fn abandon(self) {
         // Nothing more is kept from now on; who resumes the run waits until its task is gone.
         self.shared.log.close();
         self.task.abort();
     }
 
-    /// Starts nothing new from now on; steps that are going on run to their end.
+    /// Starts nothing new from now on; running steps continue to their end.
     ///
     /// # Errors
     /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
@@ -81,7 +81,7 @@ impl<T> RunHandle<T> {
         self.ask(Signal::Pause).await
     }
 
-    /// Lets a run go on that an operator paused.
+    /// Continues a run that an operator paused.
     ///
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
@@ -133,7 +133,7 @@ impl<T> RunHandle<T> {
         self.shared.log.events()
     }
 
-    /// Waits for the run's end; when it has ended, says again what it came to. Dropping the future lets the run go on.
+    /// Waits for the run's end and returns its result, also when called again. Dropping the future does not stop the run.
     ///
     /// # Errors
     /// See [`Error`].
@@ -184,7 +184,8 @@ impl<O> RunStream<O> {
         &self.handle
     }
 
-    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run go on.
+    /// Waits for the run's end; its remaining events can still be read. Dropping the future does not
+    /// stop the run.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,5 +1,5 @@
-//! What a run is, whatever is run in it: its log, the requests of operators, the handle that a caller holds, and the host
-//! that all runs of a program share.
+//! A run of anything: its log, its control requests, the handle that a caller holds, and the host that all runs of a
+//! program share.
 //!
 //! It knows neither agents nor workflows; those record what they do here.
 

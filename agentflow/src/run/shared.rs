@@ -1,4 +1,4 @@
-//! What all steps of one run share: its log, its cancellation, and who may ask it for something.
+//! `RunShared`: what all steps of one run share. Its log, its cancellation, its receivers of control requests.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

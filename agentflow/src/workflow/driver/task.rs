@@ -1,4 +1,4 @@
-//! What a run waits for: steps that are going on, and moments.
+//! The futures that a workflow's driver polls: running steps, and timers.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::workflow::failure::StepError;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
 
-/// A step that is going on, or a moment that is waited for.
+/// A running step, or a timer.
 pub(super) struct Task {
     unit: Unit,
     work: Work,

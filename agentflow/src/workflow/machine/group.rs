@@ -64,7 +64,7 @@ impl Machine {
         };
         let state = &mut self.nodes[node as usize];
         state.unit.phase = Phase::Running;
-        // A node that runs again keeps what its items came to.
+        // A node that runs again keeps the outcomes of its items.
         let there = if matches!(definition.body, Body::Repeat { .. }) { 0 } else { count };
         let group = state.group.get_or_insert_with(|| Box::new(Group::new(items, there, count)));
         group.begun = 0;
