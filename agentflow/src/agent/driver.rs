@@ -18,7 +18,7 @@ use super::hooks::{Hooks, hooks_of};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
-use super::request::RunRequest;
+use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::calls::Calls;
 use super::limits::Limits;
-use super::output::{OutputRule, repair_text};
+use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
 use crate::event::{ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunCompleted, answer_text};
 use crate::failure::Failure;

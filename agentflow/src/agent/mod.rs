@@ -13,11 +13,11 @@ mod hooks;
 mod limits;
 mod machine;
 mod model_call;
-mod output;
 mod patience;
 mod plan;
-mod request;
+mod run_request;
 mod tool_calls;
+mod typed_output;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -29,9 +29,9 @@ pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents};
 pub use self::limits::Limits;
-use self::output::Output;
 use self::plan::Plan;
-pub use self::request::RunRequest;
+pub use self::run_request::RunRequest;
+use self::typed_output::Output;
 use crate::context::Context;
 use crate::error::{Error, Result};
 

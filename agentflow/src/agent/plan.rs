@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Description;
 use super::limits::Limits;
-use super::output::{AnswerTool, Output, OutputRule};
+use super::typed_output::{AnswerTool, Output, OutputRule};
 use crate::error::Result;
 use crate::event::ANSWER_TOOL;
 use crate::message::Message;

@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::output::{INTERRUPTED, Stop, note};
+use super::print::{INTERRUPTED, Stop, note};
 
 /// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
 /// signal the receiver gets an error.

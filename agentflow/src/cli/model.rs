@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::args::ModelArgs;
-use super::output::Stop;
+use super::print::Stop;
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::output::{BAD, DIM, GOOD, counted, note, short};
+use super::print::{BAD, DIM, GOOD, counted, note, short};
 use crate::event::{Event, EventKind, ModelDelta};
 use crate::model::Usage;
 

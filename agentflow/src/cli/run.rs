@@ -6,7 +6,7 @@ use std::fmt;
 use futures_util::StreamExt;
 
 use super::args::RunArgs;
-use super::output::{Answer, DIM, Stop, counted, json_line, note, short};
+use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
 use super::{ctrl_c, model};
 use crate::agent::{Agent, Limits};

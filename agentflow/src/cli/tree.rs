@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::output::{BAD, DIM, GOOD, note, short};
+use super::print::{BAD, DIM, GOOD, note, short};
 use super::workflows::store_argument;
 use crate::event::{Event, EventKind, RunId};
 use crate::text::{OneLine, head};

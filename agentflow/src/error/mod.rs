@@ -1,14 +1,14 @@
 //! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
-mod control;
-mod registry;
+mod control_error;
+mod registry_error;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::control::{ControlError, ControlErrorKind};
-pub use self::registry::RegistryError;
+pub use self::control_error::{ControlError, ControlErrorKind};
+pub use self::registry_error::RegistryError;
 use crate::event::RunId;
 pub use crate::failure::{Failure, FailureClass, FailureKind};
 use crate::message::ToolStatus;

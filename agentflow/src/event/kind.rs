@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{
+use super::payload::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, Spending, WorkflowCompleted,
     WorkflowStarted,
 };

@@ -6,7 +6,7 @@
 mod json;
 mod kind;
 mod line;
-mod run;
+mod payload;
 mod shape;
 mod sink;
 
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
-pub(crate) use self::run::{ANSWER_TOOL, answer_text};
-pub use self::run::{
+pub(crate) use self::payload::{ANSWER_TOOL, answer_text};
+pub use self::payload::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms, Spending,
     WorkflowCompleted, WorkflowStarted,
 };

@@ -1,5 +1,5 @@
 //! `redact`: the middleware that takes secrets and personal data out of events. The rules for finding and masking them
-//! are in `run/redact.rs`.
+//! are in `run/redaction.rs`.
 
 use super::Middleware;
 pub use crate::run::{Redact, Redactor};

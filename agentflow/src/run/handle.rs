@@ -9,7 +9,7 @@ use futures_util::Stream;
 use tokio::task::JoinHandle;
 
 use super::approval::Approval;
-use super::control::Signal;
+use super::control_request::Signal;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::RunShared;

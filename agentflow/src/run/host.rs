@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::journal::Journal;
 use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
-use super::redact::Redactor;
+use super::redaction::Redactor;
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::{EventSink, RunId};

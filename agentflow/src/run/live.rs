@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
-use super::control::{Reply, Request, Signal};
+use super::control_request::{Reply, Request, Signal};
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::RunId;

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 use std::time::Duration;
 
-use super::control::Reply;
+use super::control_request::Reply;
 use super::emit::Emitter;
 use super::journal::{Journal, Pending};
 use super::ledger::Ledger;
 use super::records::{Record, State, Subscriber};
-use super::redact::Redactor;
+use super::redaction::Redactor;
 use super::void::Void;
 use crate::error::ControlError;
 use crate::event::{Event, EventKind, EventSink, ModelDelta, RunId};

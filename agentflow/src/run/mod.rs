@@ -4,7 +4,7 @@
 //! It knows neither agents nor workflows; those record what they do here.
 
 mod approval;
-mod control;
+mod control_request;
 mod emit;
 mod events;
 mod handle;
@@ -16,7 +16,7 @@ mod log;
 mod nesting;
 mod read;
 mod records;
-mod redact;
+mod redaction;
 mod replies;
 mod requests;
 mod result;
@@ -27,7 +27,7 @@ mod void;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::control::{Request, Signal};
+pub(crate) use self::control_request::{Request, Signal};
 pub use self::events::Events;
 pub(crate) use self::handle::Ended;
 pub use self::handle::{RunHandle, RunStream};
@@ -37,7 +37,7 @@ pub(crate) use self::ledger::Ledger;
 pub(crate) use self::live::{Found, Reservation, deliver};
 pub(crate) use self::nesting::Around;
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
-pub use self::redact::{Redact, Redactor};
+pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::requests::Recorder;
 pub(crate) use self::result::RunEnd;

@@ -2,7 +2,7 @@
 //!
 //! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
 
-use super::control::Reply;
+use super::control_request::Reply;
 use crate::error::ControlError;
 use crate::store::Answered;
 

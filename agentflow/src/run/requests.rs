@@ -1,7 +1,7 @@
 //! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
 
 use super::approval::Approval;
-use super::control::Signal;
+use super::control_request::Signal;
 use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::control::{Reply, Request, Signal};
+use super::control_request::{Reply, Request, Signal};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;

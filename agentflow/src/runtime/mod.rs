@@ -5,21 +5,21 @@
 //! nothing. Only the default one is shared by the whole process.
 
 mod agents;
-mod builder;
+mod catalogue;
 mod control;
 mod inspect;
 mod opened;
-mod runs;
-mod workflows;
+mod runtime_builder;
+mod workflow_runs;
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::builder::RuntimeBuilder;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
-pub use self::runs::Recovered;
+pub use self::runtime_builder::RuntimeBuilder;
+pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::{given, names_in, unknown_argument, with_integers};
+use super::parameters::{given, names_in, unknown_argument, with_integers};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 use crate::context::Context;
 

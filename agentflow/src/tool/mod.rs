@@ -3,26 +3,26 @@
 //!
 //! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
-mod args;
 mod dynamic;
 mod invoke;
-mod output;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
+mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
 mod registry;
+mod tool_output;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-pub use self::args::{Param, ToolParam};
-pub(crate) use self::args::{ParamType, Parameters, ToolParams, parameters_schema, read};
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
-pub use self::output::{ToolError, ToolOutput};
+pub use self::parameters::{Param, ToolParam};
+pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, parameters_schema, read};
 pub use self::registry::Registry;
+pub use self::tool_output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;

@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::builder::{Branch, Builder, Node, Router, encode, load};
 use super::callee::{StepArgs, ask_callee};
-use super::failure::{StepError, StepFailure};
-use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
+use super::node_handle::{Handle, Reads};
 use super::policy::StopPolicy;
 use super::same::{Arms, Branches};
 use super::spec::{Spec, Step, StepFuture};
+use super::step_error::{StepError, StepFailure};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;

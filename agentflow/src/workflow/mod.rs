@@ -3,41 +3,41 @@
 //! [`Builder`] makes a workflow; `spec` is the form that is executed and [`Graph`] the form that is shown; `machine`
 //! decides the next command; `driver` executes it.
 
-mod approval;
 mod builder;
 pub(crate) mod callee;
 mod compact;
 mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
-pub(crate) mod failure;
 mod form_macros;
+mod gate;
 mod graph;
-mod handle;
 pub(crate) mod inputs;
 mod machine;
 mod names;
+mod node_handle;
 mod policy;
 pub(crate) mod same;
 pub(crate) mod spec;
+pub(crate) mod step_error;
 
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub(crate) use self::approval::{approval_of, check_answer};
 pub use self::builder::{Branch, Builder, Node, Router};
 use self::driver::{Failed, WorkflowRun};
-pub use self::failure::StepFailure;
+pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, NodeSchema};
-pub use self::handle::{Handle, Reads};
 pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
+pub use self::node_handle::{Handle, Reads};
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
 pub use self::spec::NodeKind;
 use self::spec::Spec;
+pub use self::step_error::StepFailure;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::BoxFuture;

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::failure::StepError;
 use super::graph::Graph;
 use super::policy::{NodePolicy, StopPolicy};
+use super::step_error::StepError;
 use crate::context::Context;
 use crate::event::ApprovalRequest;
 use crate::model::BoxFuture;

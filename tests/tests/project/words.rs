@@ -3,6 +3,7 @@
 //! It reads text, not meaning: which sentence is clear is left to review. The phrases are looked for in comments,
 //! strings and names alike; `_` in a name counts as a space and a line break in a comment counts as a space.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -166,4 +167,50 @@ fn a_phrase_is_found_over_the_end_of_a_line_and_in_a_name() {
     let found: Vec<usize> =
         Regex::new(PHRASES[0].not).unwrap().find_iter(&words).map(|at| line_of(&lines, at.start())).collect();
     assert_eq!(found, [2, 4]);
+}
+
+/// Files that stand for the same stage in each macro or each adapter.
+const STAGES: [&str; 14] = [
+    "mod.rs",
+    "main.rs",
+    "tests.rs",
+    "parse.rs",
+    "model.rs",
+    "validate.rs",
+    "expand.rs",
+    "encode.rs",
+    "decode.rs",
+    "wire.rs",
+    "message.rs",
+    "schema.rs",
+    "error_body.rs",
+    "lib.rs",
+];
+
+#[test]
+fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let public = Regex::new(r"(?m)^pub (?:struct|enum|trait|type) ([A-Za-z]+)").unwrap();
+    let mut twice = Vec::new();
+    let mut types: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for folder in ["agentflow/src", "agentflow-macros/src", "agentflow-testing/src"] {
+        let (mut files, mut names) = (Vec::new(), BTreeMap::new());
+        texts(&root.join(folder), &root, &mut files);
+        for path in files {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let hidden = path.iter().any(|part| part == "__private") || folder == "agentflow-macros/src";
+            for found in public.captures_iter(&text).filter(|_| !hidden) {
+                if let Some(other) = types.insert(found[1].to_owned(), path.clone()) {
+                    twice.push(format!("`{}`: {} and {}", &found[1], other.display(), path.display()));
+                }
+            }
+            if !STAGES.contains(&&*name) {
+                if let Some(other) = names.insert(name, path.clone()) {
+                    twice.push(format!("{} and {}", other.display(), path.display()));
+                }
+            }
+        }
+    }
+    assert!(twice.is_empty(), "these share a bare name; let it say the role: {twice:#?}");
 }

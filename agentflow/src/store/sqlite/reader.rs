@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::store_errors::StoreErrors;
+use super::sqlite_error::StoreErrors;
 use super::{row, tables};
 use crate::event::{Event, RunId};
 use crate::store::{

@@ -8,7 +8,7 @@ use rusqlite::Row;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
-use super::store_errors::StoreErrors;
+use super::sqlite_error::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
 use crate::path::StepPath;
 use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};

@@ -9,8 +9,8 @@ use super::files::OpenFiles;
 use super::owner::{self, Owner};
 use super::recent::Recent;
 use super::row::{self, EventRow, number};
-use super::schema::Opened;
-use super::store_errors::{Failed, StoreErrors};
+use super::sqlite_error::{Failed, StoreErrors};
+use super::upgrade::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
 

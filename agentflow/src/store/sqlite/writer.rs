@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
-use super::store_errors::{Failed, StoreErrors, is_locked};
+use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
-use super::{Settings, join, schema};
+use super::{Settings, join, upgrade};
 use crate::event::RunId;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -56,7 +56,7 @@ impl Writer {
         let unwanted = Arc::clone(&ending);
         let thread = thread::Builder::new()
             .name("agentflow-sqlite".to_owned())
-            .spawn(move || match schema::open_writer(&settings, &unwanted) {
+            .spawn(move || match upgrade::open_writer(&settings, &unwanted) {
                 Ok(file) => {
                     let place = (file.errors.clone(), Arc::clone(&file.files));
                     if opened.send(Ok(place)).is_ok() {
@@ -233,7 +233,7 @@ impl Work {
                 );
                 spoken = Some(waited);
             }
-            thread::sleep(schema::PAUSE);
+            thread::sleep(upgrade::PAUSE);
         }
     }
 

@@ -5,8 +5,8 @@
 //! then. The machine decides the next command.
 
 mod closing;
-mod control;
 mod replay;
+mod requested;
 mod task;
 
 use std::any::Any;
@@ -23,9 +23,9 @@ use tracing::Instrument;
 use self::replay::is_changed;
 use self::task::{Ended, Task, WithLimit};
 use super::compact::compact;
-use super::failure::StepError;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
+use super::step_error::StepError;
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};

@@ -14,9 +14,9 @@ use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::value::Encoded;
-use crate::workflow::failure::StepError;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
+use crate::workflow::step_error::StepError;
 
 /// A running step, or a timer.
 pub(super) struct Task {

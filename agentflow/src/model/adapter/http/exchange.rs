@@ -15,9 +15,9 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::failure::{Refusal, request_id, timed_out, transport};
+use super::http_error::{Refusal, request_id, timed_out, transport};
 use super::sse::SseReader;
-use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, retry};
+use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, http_retry};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
 };
@@ -172,7 +172,7 @@ impl<F: WireFormat> Exchange<F> {
         if self.retried_by_caller {
             return Err(error);
         }
-        let Some(wait) = retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
+        let Some(wait) = http_retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
         let until = Limit::after(wait, TimeoutKind::Total).at;
         if until >= self.deadline.at {
             return Err(error);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
-use super::store_errors::{StoreErrors, is_locked};
+use super::sqlite_error::{StoreErrors, is_locked};
 use super::{Settings, Synchronous};
 use crate::store::{StoreError, StoreErrorKind};
 

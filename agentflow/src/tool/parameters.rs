@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use super::output::ToolError;
 use super::probe::Filled;
+use super::tool_output::ToolError;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
 use crate::strict;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runtime;
-use super::workflows::{self, Given};
+use super::catalogue::{self, Given};
 use crate::agent::AgentModels;
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
@@ -190,7 +190,7 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         let Self { mut host, sinks, middleware, agents, workflows } = self;
         host.sinks = sinks.into();
-        host.check_answer = workflows::checked;
+        host.check_answer = catalogue::checked;
         host.set_part(middleware::OfRuntime(middleware.into()));
         host.set_part(agents);
         host.set_part(workflows);
