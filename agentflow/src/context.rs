@@ -62,7 +62,7 @@ impl Context {
 
     /// One that belongs to no run, for a program's own code. Its id is a new one.
     pub(crate) fn of_host(host: &Arc<Host>) -> Self {
-        let run = Arc::new(RunShared::new(host.new_run_id(), host, None));
+        let run = Arc::new(RunShared::new(host.detached_id(), host, None));
         Self { in_run: false, ..Self::new(run, StepPath::root(), host.resources.clone()) }
     }
 

@@ -26,7 +26,7 @@ pub enum ControlErrorKind {
     UnknownNode,
     /// The answer is not of the type that was asked for.
     WrongAnswer,
-    /// The process that executes the run did not respond in time. The request is taken back; it has an effect only if
+    /// The process that executes the run did not respond in time. The request is withdrawn; it has an effect only if
     /// that process had read it and was held up.
     NoResponse,
 }
@@ -58,7 +58,7 @@ impl ControlError {
         Self::state(what, format!("over ({status})"))
     }
 
-    /// The run is one of an agent, which takes no other request than to be cancelled.
+    /// The run is one of an agent, which accepts no other request than to be cancelled.
     pub(crate) fn agent(what: &str) -> Self {
         Self::state(what, "the run of an agent; only workflows can be")
     }
@@ -78,7 +78,7 @@ impl ControlError {
     }
 
     /// The run was not paused by an operator, so an operator cannot unpause it.
-    pub(crate) fn not_resumable(waits_for: Option<PauseReason>) -> Self {
+    pub(crate) fn not_paused(waits_for: Option<PauseReason>) -> Self {
         let state = match waits_for {
             Some(PauseReason::Approval) => "waiting for an approval; answer it instead",
             Some(PauseReason::Interrupted) => {
@@ -86,7 +86,7 @@ impl ControlError {
             }
             _ => "running, not paused",
         };
-        Self::state("resumed", state)
+        Self::state("unpaused", state)
     }
 
     /// The class.

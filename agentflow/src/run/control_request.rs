@@ -11,20 +11,20 @@ use crate::value::Encoded;
 /// What an operator asks of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Signal {
+pub(crate) enum ControlRequest {
     Pause,
-    Resume,
+    Unpause,
     Cancel { reason: String },
     Retry { node: String, by: String },
     Answer { node: String, answer: Encoded, by: String },
 }
 
-impl Signal {
+impl ControlRequest {
     /// What is done to the run, as in "the run cannot be paused".
     pub(crate) fn done(&self) -> &'static str {
         match self {
             Self::Pause => "paused",
-            Self::Resume => "resumed",
+            Self::Unpause => "unpaused",
             Self::Cancel { .. } => "cancelled",
             Self::Retry { .. } => "retried",
             Self::Answer { .. } => "answered",
@@ -35,15 +35,15 @@ impl Signal {
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
-            Self::Pause | Self::Resume | Self::Cancel { .. } => None,
+            Self::Pause | Self::Unpause | Self::Cancel { .. } => None,
         }
     }
 }
 
 /// A control request on its way to a run, with who waits for its outcome.
 #[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) signal: Signal,
+pub(crate) struct Asked {
+    pub(crate) request: ControlRequest,
     pub(crate) reply: Option<Reply>,
 }
 

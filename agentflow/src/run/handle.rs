@@ -9,7 +9,7 @@ use futures_util::Stream;
 use tokio::task::JoinHandle;
 
 use super::approval::Approval;
-use super::control_request::Signal;
+use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::RunShared;
@@ -63,7 +63,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<()> {
-        self.ask(Signal::Cancel { reason: reason.into() }).await
+        self.ask(ControlRequest::Cancel { reason: reason.into() }).await
     }
 
     /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed.
@@ -78,15 +78,15 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
     pub async fn pause(&self) -> Result<()> {
-        self.ask(Signal::Pause).await
+        self.ask(ControlRequest::Pause).await
     }
 
     /// Continues a run that an operator paused.
     ///
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
-    pub async fn resume(&self) -> Result<()> {
-        self.ask(Signal::Resume).await
+    pub async fn unpause(&self) -> Result<()> {
+        self.ask(ControlRequest::Unpause).await
     }
 
     /// Runs a failed or interrupted node again, with what depends on it.
@@ -94,7 +94,7 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
     pub async fn retry(&self, node: &str, by: &str) -> Result<()> {
-        self.ask(Signal::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        self.ask(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
     /// Answers the question of a gate, or of a node that needs approval, in the words of the usual question.
@@ -111,12 +111,12 @@ impl<T> RunHandle<T> {
     /// [`Error::Control`] when there is no such node, it does not ask, or it asks for another type.
     pub async fn answer<A: NodeValue + Sync>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
         let answer = answer.encode().map_err(|error| Error::value(&Arc::from(node), &error))?;
-        self.ask(Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+        self.ask(ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
-    async fn ask(&self, signal: Signal) -> Result<()> {
-        let done = signal.done();
-        match self.shared.ask(signal).await {
+    async fn ask(&self, request: ControlRequest) -> Result<()> {
+        let done = request.done();
+        match self.shared.ask(request).await {
             Some(outcome) => Ok(outcome?),
             None => Err(match self.shared.log.end() {
                 Some(EventKind::RunCompleted(_)) => ControlError::over(done, RunStatus::Success),

@@ -27,7 +27,7 @@ mod void;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::control_request::{Request, Signal};
+pub(crate) use self::control_request::{Asked, ControlRequest};
 pub use self::events::Events;
 pub(crate) use self::handle::Ended;
 pub use self::handle::{RunHandle, RunStream};

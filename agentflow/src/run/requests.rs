@@ -1,7 +1,7 @@
 //! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
 
 use super::approval::Approval;
-use super::control_request::Signal;
+use super::control_request::ControlRequest;
 use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};
@@ -24,33 +24,40 @@ impl Host {
     pub(crate) fn events_for(
         &self,
         state: &RunState,
-        signal: &Signal,
+        request: &ControlRequest,
         recorder: Recorder,
     ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let paused_for = state.waits_for();
-        if state.is_agent() && !state.status.has_ended() && matches!(signal, Signal::Pause | Signal::Resume) {
-            return Err(ControlError::agent(signal.done()));
+        if state.is_agent()
+            && !state.status.has_ended()
+            && matches!(request, ControlRequest::Pause | ControlRequest::Unpause)
+        {
+            return Err(ControlError::agent(request.done()));
         }
-        Ok(match signal {
-            Signal::Pause if state.status.has_ended() => return Err(ControlError::over("paused", state.status)),
-            Signal::Pause if paused_for == Some(PauseReason::Operator) => {
+        Ok(match request {
+            ControlRequest::Pause if state.status.has_ended() => {
+                return Err(ControlError::over("paused", state.status));
+            }
+            ControlRequest::Pause if paused_for == Some(PauseReason::Operator) => {
                 return Err(ControlError::state("paused", "paused already"));
             }
-            Signal::Pause => vec![(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator })],
-            Signal::Resume if paused_for == Some(PauseReason::Operator) => {
+            ControlRequest::Pause => vec![(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator })],
+            ControlRequest::Unpause if paused_for == Some(PauseReason::Operator) => {
                 vec![resumed(StepPath::root(), state.waits_beside_the_operator(), recorder)]
             }
-            Signal::Resume if state.status.has_ended() => return Err(ControlError::over("resumed", state.status)),
-            Signal::Resume => return Err(ControlError::not_resumable(paused_for)),
-            Signal::Cancel { .. } if state.status.has_ended() => {
+            ControlRequest::Unpause if state.status.has_ended() => {
+                return Err(ControlError::over("unpaused", state.status));
+            }
+            ControlRequest::Unpause => return Err(ControlError::not_paused(paused_for)),
+            ControlRequest::Cancel { .. } if state.status.has_ended() => {
                 return Err(ControlError::over("cancelled", state.status));
             }
-            Signal::Cancel { reason } => {
+            ControlRequest::Cancel { reason } => {
                 let mut events = state.closings(&format!("the run was cancelled: {reason}"));
                 events.push((StepPath::root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
                 events
             }
-            Signal::Retry { node, by } => {
+            ControlRequest::Retry { node, by } => {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
                     return Err(ControlError::over("retried", state.status));
                 }
@@ -62,7 +69,7 @@ impl Host {
                 events.push((path, EventKind::NodeReset { by: by.as_str().into() }));
                 events
             }
-            Signal::Answer { node, answer, by } => {
+            ControlRequest::Answer { node, answer, by } => {
                 if state.status.has_ended() {
                     return Err(ControlError::over("answered", state.status));
                 }

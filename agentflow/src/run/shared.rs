@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::control_request::{Reply, Request, Signal};
+use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
@@ -49,7 +49,7 @@ struct Operations {
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
     /// The workflows of the run that take control requests, with where they are.
-    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Request>)>>,
+    listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
     /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever holds
     /// the lock of the run's end.
     cancels: Mutex<Vec<Reply>>,
@@ -146,12 +146,12 @@ impl RunShared {
         }
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Request>)>> {
+    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
         locked(&self.operations().listeners)
     }
 
     /// A workflow at a path takes control requests from now on.
-    pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Request>) {
+    pub(crate) fn listen(&self, base: &StepPath, sender: mpsc::UnboundedSender<Asked>) {
         self.listeners().push((base.clone(), sender));
     }
 
@@ -170,11 +170,11 @@ impl RunShared {
 
     /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
     /// outermost. When the run stops meanwhile, the reply is dropped, and whoever asked looks at the run anew.
-    pub(crate) fn request(&self, request: Request) {
-        if let Signal::Cancel { reason } = request.signal {
-            return self.request_cancel(reason, request.reply);
+    pub(crate) fn request(&self, asked: Asked) {
+        if let ControlRequest::Cancel { reason } = asked.request {
+            return self.request_cancel(reason, asked.reply);
         }
-        let node: Option<StepPath> = request.signal.node().and_then(|node| node.parse().ok());
+        let node: Option<StepPath> = asked.request.node().and_then(|node| node.parse().ok());
         let listeners = self.listeners();
         let around = |node: &StepPath| {
             let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
@@ -182,11 +182,11 @@ impl RunShared {
         };
         match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
             // A workflow that ends hands on what it did not take.
-            Some((_, listener)) => drop(listener.send(request)),
+            Some((_, listener)) => drop(listener.send(asked)),
             // No workflow is there yet, or none any more.
             None if self.log.is_agent() => {
                 drop(listeners);
-                self.request_by_journal(request);
+                self.request_by_journal(asked);
             }
             None => {}
         }
@@ -194,30 +194,30 @@ impl RunShared {
 
     /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds that
     /// in the journal when it begins.
-    pub(crate) fn do_by_journal(&self, signal: &Signal) -> Result<(), ControlError> {
-        for (path, kind) in self.events_by_journal(signal)? {
+    pub(crate) fn do_by_journal(&self, request: &ControlRequest) -> Result<(), ControlError> {
+        for (path, kind) in self.events_by_journal(request)? {
             self.record(path, kind);
         }
         Ok(())
     }
 
     /// The same from another task than the run's own.
-    fn request_by_journal(&self, Request { signal, reply }: Request) {
-        match self.events_by_journal(&signal) {
+    fn request_by_journal(&self, Asked { request, reply }: Asked) {
+        match self.events_by_journal(&request) {
             Ok(events) => self.log.record_and_reply(self.now(), events, reply),
             Err(error) => self.log.reply(reply, Err(error)),
         }
     }
 
-    fn events_by_journal(&self, signal: &Signal) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+    fn events_by_journal(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let state = RunState::of_records(&self.log.records_below(&StepPath::root()));
-        self.host.events_for(&state, signal, Recorder::Live)
+        self.host.events_for(&state, request, Recorder::Live)
     }
 
     /// Asks for something and waits until its outcome is kept; `None` when the run stops before that.
-    pub(crate) async fn ask(&self, signal: Signal) -> Option<Result<(), ControlError>> {
+    pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
-        self.request(Request { signal, reply: Some(Reply::Caller(reply)) });
+        self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
         outcome.await.ok()
     }
 
@@ -269,9 +269,9 @@ impl RunShared {
             return;
         }
         for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
-            let signal = if held { Signal::Pause } else { Signal::Resume };
+            let request = if held { ControlRequest::Pause } else { ControlRequest::Unpause };
             // One that has just ended has nothing left to start.
-            let _ = listener.send(Request { signal, reply: None });
+            let _ = listener.send(Asked { request, reply: None });
         }
         self.operations().released.notify_waiters();
     }

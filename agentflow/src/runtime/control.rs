@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Runtime;
 use crate::error::{ControlError, ControlErrorKind, Error, Result};
 use crate::event::{Event, EventKind, PauseReason, RunId};
-use crate::run::{Approval, Found, Recorder, RunState, Signal, read_events, read_outcome};
+use crate::run::{Approval, ControlRequest, Found, Recorder, RunState, read_events, read_outcome};
 use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 
@@ -31,7 +31,7 @@ impl Runtime {
     /// respond (`no_response`: the request is withdrawn, and has an effect only if that
     /// process had read it and was held up); [`Error::Store`] when there is no such run.
     pub async fn pause(&self, run: &RunId) -> Result<()> {
-        self.control(run, Signal::Pause).await
+        self.control(run, ControlRequest::Pause).await
     }
 
     /// Lets a run continue that an operator paused. One that no process executes is `queued` then and continues when it
@@ -40,7 +40,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::Control`] when the run is not paused by an operator.
     pub async fn unpause(&self, run: &RunId) -> Result<()> {
-        self.control(run, Signal::Resume).await
+        self.control(run, ControlRequest::Unpause).await
     }
 
     /// Cancels a run, also one that no process executes, and waits until its end is kept.
@@ -48,7 +48,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<()> {
-        self.control(run, Signal::Cancel { reason: reason.to_owned() }).await
+        self.control(run, ControlRequest::Cancel { reason: reason.to_owned() }).await
     }
 
     /// Lets a failed or interrupted node run again, with what depends on it. A run that failed because of it is open
@@ -57,7 +57,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
     pub async fn retry(&self, run: &RunId, node: &str, by: &str) -> Result<()> {
-        self.control(run, Signal::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        self.control(run, ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
 
     /// Answers the usual question of a gate, or of a node that needs approval.
@@ -82,10 +82,10 @@ impl Runtime {
     /// # Errors
     /// [`Error::Control`] when the node does not ask, or asks for another type.
     pub async fn answer_encoded(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
-        self.control(run, Signal::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
+        self.control(run, ControlRequest::Answer { node: node.to_owned(), answer, by: by.to_owned() }).await
     }
 
-    async fn control(&self, run: &RunId, signal: Signal) -> Result<()> {
+    async fn control(&self, run: &RunId, request: ControlRequest) -> Result<()> {
         let store = self.require_store()?;
         let Some(here) = self.host().live.as_ref() else { return Err(no_store().into()) };
         // How many events the run had when it was asked while it was executed here.
@@ -94,7 +94,7 @@ impl Runtime {
             let reservation = match here.find(run).await {
                 Found::Live(live) => {
                     let events = live.log.visible();
-                    match live.ask(signal.clone()).await {
+                    match live.ask(request.clone()).await {
                         Some(outcome) => return Ok(outcome?),
                         // It stopped before the outcome was told: what it is now is looked at anew.
                         None => {
@@ -105,14 +105,14 @@ impl Runtime {
                 }
                 Found::Free(reservation) => reservation,
             };
-            match self.control_at_rest(&store, run, &signal, asked_after).await {
+            match self.control_at_rest(&store, run, &request, asked_after).await {
                 // Its journal grew meanwhile.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
                 outcome => return outcome,
             }
             drop(reservation);
-            if let Some(outcome) = self.control_elsewhere(&store, run, &signal).await? {
+            if let Some(outcome) = self.control_elsewhere(&store, run, &request).await? {
                 return Ok(outcome?);
             }
         }
@@ -123,18 +123,18 @@ impl Runtime {
         &self,
         store: &Arc<dyn Store>,
         run: &RunId,
-        signal: &Signal,
+        request: &ControlRequest,
         asked_after: Option<u64>,
     ) -> Result<()> {
         let events = read_events(store, run, 0).await?;
-        if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(signal, event))) {
+        if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(request, event))) {
             // It was done, and the run stopped before that was told.
             return Ok(());
         }
         let state = RunState::of(&events);
         let after = events.len() as u64;
         let time = self.host().clock.now();
-        let new = match self.host().events_for(&state, signal, Recorder::AtRest) {
+        let new = match self.host().events_for(&state, request, Recorder::AtRest) {
             Ok(new) => new,
             // Of a run that is executed elsewhere, that process knows better.
             Err(error) => {
@@ -161,9 +161,10 @@ impl Runtime {
         &self,
         store: &Arc<dyn Store>,
         run: &RunId,
-        signal: &Signal,
+        request: &ControlRequest,
     ) -> Result<Option<Result<(), ControlError>>> {
-        let body = serde_json::to_string(signal).map_err(|error| Error::value(&Arc::from("signal"), &error))?;
+        let body =
+            serde_json::to_string(request).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
         let message = match store.send(run, body).await {
             Ok(message) => message,
             Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),
@@ -188,14 +189,14 @@ impl Runtime {
 }
 
 /// Whether an event is what a request asked for.
-fn is_done(signal: &Signal, event: &Event) -> bool {
+fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
-    match (signal, &event.kind) {
-        (Signal::Pause, EventKind::RunPaused { reason }) => *reason == PauseReason::Operator,
-        (Signal::Resume, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
-        (Signal::Cancel { reason }, EventKind::RunCancelled { reason: of }) => **of == **reason,
-        (Signal::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
-        (Signal::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
+    match (request, &event.kind) {
+        (ControlRequest::Pause, EventKind::RunPaused { reason }) => *reason == PauseReason::Operator,
+        (ControlRequest::Unpause, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
+        (ControlRequest::Cancel { reason }, EventKind::RunCancelled { reason: of }) => **of == **reason,
+        (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
+        (ControlRequest::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
             is_of(node) && **of == **by && given == answer
         }
         _ => false,

@@ -287,7 +287,7 @@ fn a_stored_run_is_listed_shown_and_told() {
         (&["resume", "a"][..], "resumed"),
         (&["cancel", "a"], "cancelled"),
         (&["pause", "a"], "paused"),
-        (&["unpause", "a"], "resumed"),
+        (&["unpause", "a"], "unpaused"),
         (&["retry", "a", "loud"], "retried"),
         (&["approve", "a", "loud"], "answered"),
     ] {
@@ -384,7 +384,7 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     place.runs(&["approve", "a", "approval", "--deny", "--comment", "not on a friday"]);
     assert_eq!(place.wrong(&["approve", "a", "approval"]), "the node `approval` waits for no answer: it is done");
     assert_eq!(place.runs(&["unpause", "a"]).stderr, "no longer paused\n");
-    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be resumed: it is running, not paused");
+    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be unpaused: it is running, not paused");
     let resumed = place.runs(&["resume", "a"]);
     assert_eq!(resumed.stdout, "\"NOT ON A FRIDAY\"\n", "{resumed:#?}");
     assert!(!resumed.stderr.contains("loud"), "{resumed:#?}");
@@ -412,7 +412,7 @@ fn another_process_pauses_and_cancels() {
     let mut follower = Other::start(agentwf(&Place::args(&place.store(), &["events", "a", "--follow"])));
     let busy = place.wrong(&["resume", "a"]);
     assert!(busy.contains(&format!("process {}", run.child.id())), "{busy}");
-    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be resumed: it is running, not paused");
+    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be unpaused: it is running, not paused");
     assert_eq!(
         place.wrong(&["retry", "a", "there"]),
         "the node `there` cannot be retried: it is running; only a failed or interrupted one can"
@@ -462,7 +462,7 @@ fn after_a_kill_it_is_said_what_would_run_again_and_why() {
     run.wait_for("paused: interrupted");
     assert_eq!(
         place.wrong(&["unpause", "a"]),
-        "the run cannot be resumed: it is waiting for a decision on an interrupted step; retry the step, or cancel the run"
+        "the run cannot be unpaused: it is waiting for a decision on an interrupted step; retry the step, or cancel the run"
     );
     place.runs(&["retry", "a", "delivered"]);
     let (code, stdout, said) = run.end();

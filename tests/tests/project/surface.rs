@@ -135,7 +135,7 @@ fn controls_have_one_name_everywhere() {
 fn what_may_grow_is_non_exhaustive() {
     let fixed = BTreeMap::from([
         ("Approval", "a workflow matches on it, and both arms are the whole question"),
-        ("Flow", "a hook continues or answers"),
+        ("Flow", "a hook lets the call continue or answers it"),
     ]);
     let mut wrong = Vec::new();
     for folder in ["agentflow/src", "agentflow-testing/src"] {

@@ -623,7 +623,7 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     assert_eq!(world.status(&run).await, interrupted);
     handle.pause().await.unwrap();
     assert_eq!(world.status(&run).await, operator);
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
     second.retry(&run, "once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
@@ -723,7 +723,7 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
         let mut handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
         pass(10_000).await;
         assert_eq!(world.status(&run).await, (RunStatus::Running, None), "`long` runs, and nobody is asked");
-        refused(runtime.unpause(&run).await, "the run cannot be resumed: it is running, not paused");
+        refused(runtime.unpause(&run).await, "the run cannot be unpaused: it is running, not paused");
         let gone = if nested { "in/ok" } else { "g" };
         runtime.approve(&run, gone, Approval::granted(), "ada").await.unwrap_err();
         assert_eq!(handle.result().await.unwrap(), 1);

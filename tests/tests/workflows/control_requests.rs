@@ -210,7 +210,7 @@ async fn a_look_that_fails_is_not_the_last() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     second.unpause(&id()).await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Running, None));
-    refused(second.unpause(&id()).await, WrongState, "the run cannot be resumed: it is running, not paused");
+    refused(second.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
     drop(handle);
 }
 
@@ -634,14 +634,14 @@ async fn a_pause_holds_what_begins_later() {
     let held = events_so_far(&handle);
     assert_eq!(count(&held, "workflow.node.started"), 2, "{held:?}");
     assert_eq!(count(&held, "model.started"), 0, "{held:?}");
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     pass(5).await;
     // In the middle of a tool, which runs to its end; the next model call does not begin.
     handle.pause().await.unwrap();
     pass(1000).await;
     assert_eq!(count(&events_so_far(&handle), "model.started"), 1);
     assert_eq!(count(&events_so_far(&handle), "tool.completed"), 1);
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "4 done", "the time limit of the agent stood still");
     events(&store).await;
 }

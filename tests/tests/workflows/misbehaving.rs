@@ -252,7 +252,7 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
     let mut handle = runtime.start(spinning(), 0).await.unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     handle.pause().await.unwrap();
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
 

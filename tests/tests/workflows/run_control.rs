@@ -101,14 +101,14 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         assert_eq!(started(&events(&store).await), 1, "`a` continued to its end, `c` did not begin");
         match by_id {
             true => runtime.unpause(&id()).await.unwrap(),
-            false => handle.resume().await.unwrap(),
+            false => handle.unpause().await.unwrap(),
         }
         assert_eq!(status(&store).await, (RunStatus::Running, None));
-        refused(handle.resume().await, WrongState, "the run cannot be resumed: it is running, not paused");
+        refused(handle.unpause().await, WrongState, "the run cannot be unpaused: it is running, not paused");
         assert_eq!(handle.result().await.unwrap(), 3);
         refused(handle.pause().await, WrongState, "the run cannot be paused: it is over (success)");
         refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is over (success)");
-        refused(runtime.unpause(&id()).await, WrongState, "the run cannot be resumed: it is over (success)");
+        refused(runtime.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is over (success)");
         refused(runtime.cancel(&id(), "late").await, WrongState, "the run cannot be cancelled: it is over (success)");
         refused(runtime.retry(&id(), "a", "me").await, WrongState, "the run cannot be retried: it is over (success)");
         refused(runtime.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (success)");
@@ -142,7 +142,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     let third = process(&store, &clock);
     refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
     third.unpause(&id()).await.unwrap();
-    refused(third.unpause(&id()).await, WrongState, "the run cannot be resumed: it is running, not paused");
+    refused(third.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
     let mut handle = third.resume(&id()).await.unwrap();
@@ -201,7 +201,7 @@ async fn what_there_is_not() {
     pass(1).await;
     // In memory, the handle is all there is.
     handle.pause().await.unwrap();
-    handle.resume().await.unwrap();
+    handle.unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);
 }
 
@@ -218,9 +218,9 @@ async fn answers_through_the_handle_and_by_id() {
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Approval)));
     refused(
-        handle.resume().await,
+        handle.unpause().await,
         WrongState,
-        "the run cannot be resumed: it is waiting for an approval; answer it instead",
+        "the run cannot be unpaused: it is waiting for an approval; answer it instead",
     );
     refused(
         handle.approve("murge", Approval::granted(), "ada").await,
@@ -534,9 +534,9 @@ async fn an_interrupted_step_waits_for_a_decision() {
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     refused(
-        handle.resume().await,
+        handle.unpause().await,
         WrongState,
-        "the run cannot be resumed: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
+        "the run cannot be unpaused: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
          run",
     );
     restart(handle).await;
@@ -545,7 +545,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
     refused(
         third.unpause(&id()).await,
         WrongState,
-        "the run cannot be resumed: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
+        "the run cannot be unpaused: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
          run",
     );
     third.retry(&id(), "pay", "ada").await.unwrap();
@@ -580,6 +580,6 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let began = |name: &str| run.recorded().iter().any(|event| event.path.to_string() == name);
     assert!(began("nested/first") && !began("nested/second"));
-    run.resume().await.unwrap();
+    run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
 }

@@ -274,7 +274,7 @@ proptest! {
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 let events = store.read(&run, 0, usize::MAX).await.unwrap();
                 assert_eq!(store.record(&run).await.unwrap(), Some(fold(&events)));
-                handle.resume().await.unwrap();
+                handle.unpause().await.unwrap();
             }
             let _ = handle.result().await;
             let events = store.read(&run, 0, usize::MAX).await.unwrap();

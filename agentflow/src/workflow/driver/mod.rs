@@ -33,7 +33,7 @@ use crate::middleware::AroundRun;
 use crate::model::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{InSegment, Ledger, Request, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::run::{Asked, InSegment, Ledger, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -47,7 +47,7 @@ pub(crate) struct WorkflowRun {
     paths: Vec<StepPath>,
     resources: Resources,
     tasks: FuturesUnordered<Task>,
-    control: mpsc::UnboundedReceiver<Request>,
+    control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
     /// The error that a step failed with, for the caller of a workflow that is called directly.
     original: Option<(NodeIndex, Box<dyn Any + Send>)>,
@@ -129,7 +129,7 @@ impl Commit {
 
 enum Happened {
     Task(Ended),
-    Request(Request),
+    Asked(Asked),
     Committed(Result<(), StoreError>),
 }
 
@@ -358,7 +358,7 @@ impl WorkflowRun {
             }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
-                Happened::Request(request) => self.requested(request),
+                Happened::Asked(request) => self.requested(request),
                 Happened::Committed(committed) => {
                     self.commit = None;
                     committed?;
@@ -400,7 +400,7 @@ impl WorkflowRun {
                 return Poll::Ready(Happened::Committed(committed));
             }
             match self.control.poll_recv(cx) {
-                Poll::Ready(Some(request)) => Poll::Ready(Happened::Request(request)),
+                Poll::Ready(Some(request)) => Poll::Ready(Happened::Asked(request)),
                 _ => Poll::Pending,
             }
         })

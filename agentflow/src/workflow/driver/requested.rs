@@ -6,28 +6,28 @@ use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
-use crate::run::{InSegment, Request, Signal};
+use crate::run::{Asked, ControlRequest, InSegment};
 use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
 impl WorkflowRun {
     /// Does what was asked; the outcome is given when it is kept.
-    pub(super) fn requested(&mut self, Request { signal, reply }: Request) {
+    pub(super) fn requested(&mut self, Asked { request, reply }: Asked) {
         let shared = Arc::clone(&self.segment.shared);
-        shared.log.replying(reply, || match &signal {
-            Signal::Pause => self.pause(),
-            Signal::Resume => self.resume(),
+        shared.log.replying(reply, || match &request {
+            ControlRequest::Pause => self.pause(),
+            ControlRequest::Unpause => self.unpause(),
             // It is taken before it comes here.
-            Signal::Cancel { reason } => {
+            ControlRequest::Cancel { reason } => {
                 self.segment.shared.cancel(reason.as_str());
                 Ok(())
             }
-            Signal::Retry { node, .. } | Signal::Answer { node, .. } if self.is_of_a_step(node) => {
-                self.segment.shared.do_by_journal(&signal)
+            ControlRequest::Retry { node, .. } | ControlRequest::Answer { node, .. } if self.is_of_a_step(node) => {
+                self.segment.shared.do_by_journal(&request)
             }
-            Signal::Retry { node, by } => self.retry(node, by),
-            Signal::Answer { node, answer, by } => self.answer(node, answer, by),
+            ControlRequest::Retry { node, by } => self.retry(node, by),
+            ControlRequest::Answer { node, answer, by } => self.answer(node, answer, by),
         });
     }
 
@@ -44,14 +44,14 @@ impl WorkflowRun {
         Ok(())
     }
 
-    fn resume(&mut self) -> Result<(), ControlError> {
+    fn unpause(&mut self) -> Result<(), ControlError> {
         // An operator's pause is the run's: a workflow that is a step follows it and records nothing.
         if !self.segment.is_run() {
             self.machine.set_paused(false);
             return Ok(());
         }
         if !self.machine.is_paused() {
-            return Err(ControlError::not_resumable(self.machine.pause_reason()));
+            return Err(ControlError::not_paused(self.machine.pause_reason()));
         }
         self.record_own(EventKind::resumed());
         self.segment.shared.hold(false);
