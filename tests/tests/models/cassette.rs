@@ -169,7 +169,7 @@ fn files_that_are_not_cassettes_are_refused_with_the_reason() {
         std::fs::write(&file.0, text).unwrap();
         Cassette::replay(&file.0).unwrap_err().to_string()
     };
-    assert!(said("{").contains("no JSON"));
+    assert!(said("{").contains("not JSON"));
     assert!(said("{}").contains("no `version`"));
     assert!(said(r#"{"version": 2}"#).contains("version 2"));
     let head = r#""version": 1, "model": {"provider": "p", "model": "m"}, "order": "recorded""#;
