@@ -1,4 +1,4 @@
-//! Whether the events of a run are well-formed: what every run promises, whatever it did.
+//! `check_events`: checks that the events of a run are well-formed, as those of every run are.
 //!
 //! It looks at the events alone and knows no agent.
 

@@ -1,7 +1,8 @@
-//! Two lists of lines beside each other: what was expected and what there was.
+//! Compares two lists of lines: the expected ones and the actual ones.
 //!
-//! An expected line may end in `..` (whatever follows) or be `..` alone (any number of lines), so this is an alignment
-//! and no plain diff; [`plain_diff`] is the plain one, for long lists. It never decides which lines are compared.
+//! An expected line may end in `..` (any rest of the line) or be `..` alone (any number of lines), so it aligns the
+//! lists and does not make a plain diff; [`plain_diff`] does, for long lists. It never decides which lines are
+//! compared.
 
 /// The wildcard of an expected line.
 const REST: &str = "..";

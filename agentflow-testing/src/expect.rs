@@ -1,6 +1,6 @@
-//! What a turn demands of the request that it answers.
+//! The expectations of a scripted turn about the request that it answers.
 //!
-//! Each expectation looks at the request and says in a text what is wrong; it never changes anything.
+//! Each expectation looks at the request and describes what is wrong; it never changes anything.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

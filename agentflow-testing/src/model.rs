@@ -1,7 +1,7 @@
-//! The scripted model: plays turns, looks at requests, and remembers everything that was not as scripted.
+//! `ScriptedModel`: plays turns, checks requests against them and keeps every mismatch.
 //!
-//! It replaces the model and nothing else: the real agent, driver and tools run. It keeps no part of a request unless
-//! requests are captured.
+//! It replaces the model and nothing else: the real agent, driver and tools run. It stores requests only when they are
+//! captured.
 
 use std::collections::VecDeque;
 use std::fmt;

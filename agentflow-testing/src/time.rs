@@ -1,6 +1,7 @@
-//! Time and ids that a test owns.
+//! `TestClock` and predictable ids: time and ids that a test controls.
 //!
-//! The clock reads tokio's time, so it stands still until somebody waits and then jumps. It never reads the system's.
+//! The clock reads tokio's paused time: it stands still until somebody waits and then jumps. It never reads the
+//! system's time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

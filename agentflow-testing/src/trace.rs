@@ -1,6 +1,6 @@
-//! What happened in a run as lines of text, and the comparison with what should have happened.
+//! `trace`: the events of a run as lines of text, and the comparison with the expected lines.
 //!
-//! Only what a reader asks about is in the lines. That the rest is in order is [`check_events`]' business.
+//! The lines hold only what a reader asks about. [`check_events`] checks the rest.
 
 use agentflow::Event;
 use agentflow::event::{AgentStarted, EventKind, RunBody, RunCompleted};

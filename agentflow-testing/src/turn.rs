@@ -1,4 +1,5 @@
-//! One turn of a script: what the model says, when, how it ends, and what the request must be.
+//! `Turn`: one turn of a script, with what the model answers, when, how the answer ends, and what the request must
+//! hold.
 //!
 //! A turn is a description; [`ScriptedModel`](crate::ScriptedModel) plays it.
 

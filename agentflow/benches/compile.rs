@@ -1,8 +1,8 @@
-//! What a `#[workflow]` costs the compiler: 50 and 200 steps, as a workflow and as the same body in a plain `async fn`.
+//! Bench: the compile time of a `#[workflow]` with 50 and 200 steps, beside the same body in a plain `async fn`.
 //!
-//! `cargo bench --bench compile`. It writes a crate below the target folder, has its dependencies built once, and then
-//! takes turns: each round one program is touched and `cargo check`ed or `cargo build`t; the fastest of the rounds
-//! counts. It measures wall time of the whole `cargo` call, so an idle machine matters.
+//! `cargo bench --bench compile`. It writes a crate below the target folder, builds its dependencies once, and then
+//! takes turns: each round touches one program and runs `cargo check` or `cargo build`; the fastest round counts. It
+//! measures the wall time of the whole `cargo` call, so an idle machine matters.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

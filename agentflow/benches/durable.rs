@@ -1,8 +1,8 @@
-//! Workflows over `SqliteStore`: a chain of 1,000 steps beside the same commits by hand over rusqlite; 128 runs at the same
-//! time beside one; resuming a run of 10,000 events beside reading them.
+//! Bench: workflows over `SqliteStore`. A chain of 1,000 steps beside the same commits by hand over rusqlite; 128
+//! concurrent runs beside one; resuming a run of 10,000 events beside reading them.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench durable`; Linux only, since it reads `/proc`. By hand and by
-//! agentflow take turns, so that what else the disk does falls on both; of the rounds the medians count.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench durable`; Linux only, since it reads `/proc`. The two sides
+//! take turns, so that other load on the disk hits both; the median of the rounds counts.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;

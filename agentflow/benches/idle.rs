@@ -1,11 +1,11 @@
-//! Durable runs that wait: what 1,000 and 10,000 of them cost while nobody answers, what `Runtime::recover` costs over
-//! them in a new process, and what a durable start costs by the size of the workflow.
+//! Bench: durable runs that wait. The cost of 1,000 and 10,000 of them while nobody answers, of `Runtime::recover` over
+//! them in a new process, and of a durable start by the size of the workflow.
 //!
 //! `cargo bench -p agentflow-sdk --features sqlite --bench idle`; Linux only, since it reads `/proc`. Each measurement
-//! has a process of its own. `AGENTFLOW_IDLE_RUNS` says how many runs wait (default `1000,10000`),
-//! `AGENTFLOW_IDLE_SECONDS` how long they are watched (default 5), `AGENTFLOW_IDLE_NODES` how many nodes the workflows
-//! that are started have (default `10,1000,10000`). The floor of `recover` is reading the journals of the same runs;
-//! the floor of a start is `Store::create` with the same first events.
+//! has a process of its own. `AGENTFLOW_IDLE_RUNS` is the number of waiting runs (default `1000,10000`),
+//! `AGENTFLOW_IDLE_SECONDS` the time they are watched (default 5), `AGENTFLOW_IDLE_NODES` the number of nodes of the
+//! workflows that are started (default `10,1000,10000`). The floor of `recover` is reading the journals of the same
+//! runs; the floor of a start is `Store::create` with the same first events.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 #[path = "cases/mod.rs"]

@@ -1,8 +1,7 @@
-//! Every case in instructions, which no other load of the machine changes.
+//! Bench: counts the instructions of every case, which other load on the machine does not change.
 //!
-//! `cargo bench --bench instructions [-- WORDS OF A NAME]` needs valgrind. The program calls itself under
-//! `valgrind --tool=callgrind` with few and with many calls of a case; the difference is the case without the start of
-//! the program.
+//! `cargo bench --bench instructions [-- WORDS OF A NAME]` needs valgrind. The program calls itself under `valgrind
+//! --tool=callgrind` with few and with many calls of a case; the difference leaves out the start of the program.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;

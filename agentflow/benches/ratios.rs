@@ -1,5 +1,5 @@
-//! Every case in pairs: by hand, by agentflow, by hand, ... in short turns, so that what else the machine does falls on
-//! both. Prints times for one unit of work, their ratio and the target.
+//! Bench: times every case in pairs (by hand, by agentflow, by hand, ..) in short turns, so that other load on the
+//! machine hits both. Prints the times for one unit of work, their ratio and the target.
 //!
 //! `cargo bench --bench ratios [-- WORDS OF A NAME]`
 

@@ -1,7 +1,7 @@
-//! 10,000 runs at the same time, three steps each, over a model that takes 10 ms: wall time, CPU time, peak memory.
+//! Bench: 10,000 concurrent runs of three steps each over a model that takes 10 ms. Wall time, CPU time, peak memory.
 //!
-//! `cargo bench --bench runs`; Linux only, since it reads `/proc`. Every measurement has a process of its own, so that
-//! its peak is its own; floor and agentflow take turns. One thread: what is compared is work, not scheduling.
+//! `cargo bench --bench runs`; Linux only, since it reads `/proc`. Every measurement has a process of its own and so a
+//! peak of its own; floor and agentflow take turns. It uses one thread, so that it compares work and not scheduling.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;

@@ -1,8 +1,8 @@
-//! Durable appends through `SqliteStore` beside the same appends by hand over rusqlite, with the same syncs; 128 runs at
-//! the same time beside one; reading a long run.
+//! Bench: durable appends through `SqliteStore` beside the same appends by hand over rusqlite, with the same syncs; 128
+//! concurrent runs beside one; reading a long run.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench store`; Linux only, since it reads `/proc`. By hand and by
-//! agentflow take turns in short blocks, so that what else the disk does falls on both; of the blocks the medians count.
+//! `cargo bench -p agentflow-sdk --features sqlite --bench store`; Linux only, since it reads `/proc`. The two sides
+//! take turns in short blocks, so that other load on the disk hits both; the median of the blocks counts.
 
 #[path = "cases/measure.rs"]
 mod measure;

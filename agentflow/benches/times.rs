@@ -1,6 +1,6 @@
-//! Every case under divan: spread of times, and how many allocations and bytes each takes.
+//! Bench: every case under divan, with the spread of its times and the allocations and bytes of each.
 //!
-//! `cargo bench --bench times [-- WORDS OF A NAME]`; what is shown is for a whole run, not for one step of it.
+//! `cargo bench --bench times [-- WORDS OF A NAME]`; the numbers are for a whole run, not for one step of it.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
 mod cases;

@@ -1,4 +1,5 @@
-//! What a body is given: who it is, what it may use, when to stop. It runs nothing itself.
+//! `Context`: the argument that the body of a tool, an agent or a workflow step gets. It has the run's id, the step's
+//! path, the resources, the clock and the cancellation. It runs nothing itself.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Why something failed, as it is recorded: its kind, its sentence, and whether another attempt may end otherwise. It holds
-//! no source, and does not decide whether there is another attempt.
+//! `Failure` and `FailureKind`: a recorded failure with its kind, its sentence, and whether another attempt may
+//! succeed. It holds no source, and does not decide on another attempt.
 
 use std::fmt;
 use std::sync::Arc;

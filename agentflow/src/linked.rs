@@ -1,4 +1,4 @@
-//! What the linker collects: every function of the program that has one of our attributes.
+//! The functions of the program with one of our attributes, collected by the linker.
 //!
 //! It knows nothing of tools, agents and workflows; each of them reads its own kind from here.
 

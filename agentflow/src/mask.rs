@@ -1,4 +1,4 @@
-//! A secret in a text that was written with escapes: found and masked. It knows no secret of its own.
+//! Masks a secret in a text, also where the text writes the secret with escapes. It knows no secret of its own.
 
 /// The text without a secret, which may be written in it with escapes: those of JSON however deep, since JSON text may
 /// be inside of JSON text, and those of Rust. `None` when it is not there.

@@ -89,7 +89,7 @@ fn number(text: &str) -> Option<u32> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// A model may have asked for a tool that does not exist, by any name: a slash in it is no step.
+/// A model may have asked for a tool that does not exist, by any name: a slash in it separates no steps.
 fn escaped(name: &str) -> Cow<'_, str> {
     match name.contains(['/', '%']) {
         true => name.replace('%', "%25").replace('/', "%2F").into(),
@@ -336,7 +336,7 @@ impl fmt::Debug for StepPath {
 
 /// The text was no step path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no step path; one looks like `model#2` or `plan/tool#1.search[1]`")]
+#[error("`{0}` is not a step path; one looks like `model#2` or `plan/tool#1.search[1]`")]
 pub struct StepPathError(String);
 
 impl FromStr for StepPath {

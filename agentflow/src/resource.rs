@@ -1,4 +1,4 @@
-//! What the program gives to its tools by type: clients, pools, configuration.
+//! Resources: the values that a program gives to its tools by type, such as clients, pools and configuration.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;

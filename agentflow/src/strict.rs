@@ -1,4 +1,4 @@
-//! JSON text that somebody else wrote, read strictly: one text, no key twice, and of a number nothing but what it says.
+//! Reads JSON text of others strictly: exactly one value, no key twice, and no number rounded.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

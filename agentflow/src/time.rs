@@ -1,4 +1,4 @@
-//! Time as the runtime sees it, so that tests own it.
+//! `Clock` and `Timestamp`: the time of a runtime, which tests replace.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

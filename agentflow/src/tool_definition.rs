@@ -1,4 +1,4 @@
-//! What is known about a tool before it runs: name, schema, policy.
+//! `ToolDefinition`: name, description, schema and policy of a tool. It has no body and calls nothing.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! One macro for what is implemented for tuples, or for functions, of each length. It knows nothing of what is implemented.
+//! `all_the_tuples!`: calls a macro for every supported number of inputs or parameters. It knows nothing of what is
+//! implemented.
 
 /// Calls a macro once for each length from 0 to 12 or 16, with the length and the types and places of the tuple:
 /// `make!(_ 2 A 0 B 1)`. With a list of names in brackets, there is one call for each name, which stands in the place of `_`.

@@ -1,6 +1,6 @@
-//! Values where they cross a boundary of a run: encoded once, decoded by each reader.
+//! `Encoded` and `NodeValue`: values that cross a boundary of a run. They are encoded once and decoded by each reader.
 //!
-//! Nothing here knows a graph or a store; the bound that a value must meet is stated in this one place.
+//! It knows no graph and no store; it is the one place that states the bound of such values.
 
 mod faithful;
 

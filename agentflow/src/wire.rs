@@ -1,7 +1,6 @@
-//! The bytes of a value, or of a growing list of values, in the wire format that was asked for last.
+//! Caches the bytes of a value, or of a growing list of values, in the wire format that was asked for last.
 //!
-//! They are kept so that a long conversation is encoded once, not at every step. What the bytes are is never decided
-//! here.
+//! So a long conversation is encoded once and not at every step. The bytes themselves come from the adapters.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

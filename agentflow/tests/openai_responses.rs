@@ -1,7 +1,6 @@
 //! The Responses adapter over real sockets: what is sent, how an answer ends, recorded traffic.
 //!
-//! Time-outs, retries and broken connections are the business of the code that the adapters share; the tests of the
-//! Chat adapter are its tests.
+//! The tests of the Chat adapter cover time-outs, retries and broken connections, since the adapters share that code.
 #![cfg(feature = "openai-responses")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 

@@ -1,4 +1,4 @@
-//! The code review as a program, offline: its verdicts, its question, its store, and the picture in the README.
+//! Runs the code review as a program, offline: its verdicts, its question, its store, and the picture in the README.
 
 use std::fs;
 use std::io::Write;

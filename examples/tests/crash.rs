@@ -1,5 +1,5 @@
-//! The crash example as a program: what was done before the kill is not done again, what was interrupted is, and what may
-//! not be repeated waits for a word.
+//! Runs the crash example as a program: finished steps are not repeated, interrupted ones run again, and one that may
+//! not be repeated waits for a decision.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The first program of the README: it is the same program, and without a key it says what to do.
+//! Runs the README's first program: it is the same text, and without a key it says how to set one.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! The research example as a program, offline: what it says on every kind of folder, and that each citation is true.
+//! Runs the research example as a program, offline: its messages on every kind of folder, and that each citation is
+//! true.
 
 use std::fs;
 use std::path::{Path, PathBuf};

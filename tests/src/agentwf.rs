@@ -1,4 +1,4 @@
-//! The command line as its user runs it: a process with arguments, an environment and a deadline.
+//! Runs the command line as a user does: a process with arguments, an environment and a deadline.
 
 use std::ffi::OsStr;
 use std::io::Read;

@@ -1,8 +1,9 @@
-//! Programs of others that tests run: pinned packages, each set in a folder of its own below `test-installs` in the target
-//! folder, where it stays for later runs. Nothing is installed anywhere else, and no test installs anything by itself.
+//! Installs third-party programs for tests: pinned packages, each set in a folder of its own below `test-installs` in
+//! the target folder, where it stays for later runs. Nothing is installed anywhere else, and only when a test asks for
+//! it.
 //!
-//! With `AGENTFLOW_OFFLINE=1` nothing is installed and nothing that was installed is used: each test that needs one of
-//! these packages says `skipped: AGENTFLOW_OFFLINE is set` and passes.
+//! With `AGENTFLOW_OFFLINE=1` nothing is installed, and earlier installations are not used: each test that needs one
+//! prints `skipped: AGENTFLOW_OFFLINE is set` and passes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

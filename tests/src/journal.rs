@@ -1,4 +1,4 @@
-//! Events for tests that write a store by hand.
+//! Makes events for tests that write to a store by hand.
 
 use agentflow::serde_json::{Value, json};
 use agentflow::{Event, RunId, serde_json};

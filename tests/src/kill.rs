@@ -1,4 +1,4 @@
-//! What the processes of the kill test and the test itself share: the words of operators, and where a run is.
+//! Shared by the kill test and its processes: the operators' requests, and the state of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -16,7 +16,7 @@ pub struct WordFile(PathBuf);
 /// One word of an operator.
 #[derive(Clone, Debug)]
 pub struct Word {
-    /// Tells it from all others; it is in the journal as who did it, or why.
+    /// Unique; the journal has it as the operator's name or the reason.
     pub token: String,
     /// `answer`, `retry`, `cancel`, `pause` or `unpause`.
     pub kind: String,

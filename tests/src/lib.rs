@@ -1,8 +1,8 @@
-//! What the tests share: processes that end with the test, the tools of others in folders of their own, recorded
-//! traffic. Nothing here asserts anything about agentflow.
+//! Shared by the tests: processes that end with the test, installed third-party tools, recorded traffic. It asserts
+//! nothing about agentflow.
 //!
-//! A test whose means are absent (no Python, no network, no recorded traffic) says `skipped: why` on standard error and
-//! passes. With `AGENTFLOW_NO_SKIP=1` it fails instead.
+//! A test that lacks something (Python, network, recorded traffic) prints `skipped: why` on standard error and passes.
+//! With `AGENTFLOW_NO_SKIP=1` it fails instead.
 
 mod agentwf;
 mod http;

@@ -1,4 +1,4 @@
-//! A real model server, llama.cpp's own, with a small real model. It runs only when asked for, with `AGENTFLOW_LIVE=1`.
+//! Starts llama.cpp's own server with a small real model. It runs only with `AGENTFLOW_LIVE=1`.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

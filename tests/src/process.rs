@@ -1,4 +1,4 @@
-//! Processes that end with the value that started them, and where they may listen and write.
+//! Child processes that end when their handle is dropped, with free ports and folders for them.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,5 +1,5 @@
-//! A store in memory that several processes of a test use at once, as they would use a file: who has a run open keeps
-//! it until that process ends.
+//! A store in memory that several simulated processes share like a file: a process that has a run open keeps it until
+//! it ends.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

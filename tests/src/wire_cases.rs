@@ -1,5 +1,5 @@
-//! Recorded traffic of real providers, and the server that plays it back. Both are read where they lie and belong to
-//! nobody's release: `AGENTFLOW_WIRE_CASES`, or `../shared/wire-cases` beside the workspace.
+//! Recorded traffic of real providers, and the server that replays it. The recordings are not part of a release:
+//! `AGENTFLOW_WIRE_CASES` names their folder, by default `../shared/wire-cases` beside the workspace.
 
 use std::collections::VecDeque;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Two agents of one name in one program: an error that names both places. A program of its own, since all
-//! tests of one program share its registered agents, and with them this error.
+//! Two agents of one name in one program: the error names both places. A test program of its own, since all tests of a
+//! program share its linked agents and so would meet this error.
 
 use agentflow::Runtime;
 use agentflow::error::RegistryError;

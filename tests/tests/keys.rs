@@ -1,5 +1,5 @@
-//! No key is ever shown: full runs of all four adapters with known keys, and every way we know in which a server can send
-//! a key back. All that can be seen of them is searched: events, logs, errors, cassettes, `Debug` of everything public.
+//! No key is ever shown: full runs of all four adapters with known keys, against servers that send a key back in every
+//! way we know. The test searches all output: events, logs, errors, cassettes, `Debug` of everything public.
 //!
 //! A program of its own, since it takes the process's one `tracing` subscriber and its one `log` logger.
 

@@ -1,6 +1,6 @@
 //! A store whose file another process has locked: runs wait, say so, and continue.
 //!
-//! A program of its own, since it takes the process's one `tracing` subscriber.
+//! A test program of its own, since it takes the process's one `tracing` subscriber.
 
 use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};

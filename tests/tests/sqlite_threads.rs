@@ -1,6 +1,6 @@
-//! The store reads and writes on threads of its own: they need nothing of the program, and end with the store.
+//! `SqliteStore` reads and writes on threads of its own: they need no runtime of the program, and end with the store.
 //!
-//! A program of its own, since it counts the store's threads in its process.
+//! A test program of its own, since it counts the store's threads in its process.
 
 use std::pin::pin;
 use std::sync::Arc;

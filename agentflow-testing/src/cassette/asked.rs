@@ -1,7 +1,7 @@
-//! A request in neutral form: what a cassette shows of it and what a request is matched by.
+//! A model request in neutral form: a cassette shows it, and replayed requests are matched by it.
 //!
-//! Whether pieces are wanted is no part of it, since that changes nothing about the answer. Neither is anything that
-//! changes without the request being another one, such as the line in which a tool was written.
+//! It leaves out everything that does not change the request: whether the answer is streamed, and the source line of a
+//! tool.
 
 use agentflow::Message;
 use agentflow::message::{Part, Role};

@@ -1,7 +1,7 @@
-//! The file: version 1 of the format, written for review and read strictly.
+//! The cassette file, version 1 of the format: easy to review, and read strictly.
 //!
-//! Nothing is written twice: a tool's definition is in the file once, and a conversation that continues from an earlier
-//! call names that call. What is read is put together again, so nothing else knows about it.
+//! Nothing is written twice: the file has each tool's definition once, and a conversation that continues an earlier
+//! call names that call. Reading restores the full requests, so no other file knows about these references.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! JSON as a person wants to review it: what fits on a line is on one, keys of plain values are sorted.
+//! Lays out JSON for review: it puts on one line what fits there and sorts the keys of plain values.
 //!
 //! The order of keys never depends on how `serde_json` was built, so equal cassettes are equal files.
 

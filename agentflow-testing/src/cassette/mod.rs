@@ -1,7 +1,7 @@
-//! Cassettes: what a real model was asked and what came of it, recorded once and replayed strictly.
+//! Cassettes: the requests to a real model and its answers, recorded once and replayed strictly.
 //!
 //! The recorder sits at the `Model` and not at the wire, so a cassette is the same for every provider and shows no
-//! header. It never calls a model unless it is told to record.
+//! header. It calls a model only in the mode that records.
 
 mod asked;
 mod format;

@@ -1,4 +1,4 @@
-//! The two streams: one passes a model's answer on and keeps it, the other plays it again.
+//! The two streams of a cassette: one passes a model's answer on and records it, the other replays a recorded answer.
 
 use std::pin::Pin;
 use std::sync::Arc;

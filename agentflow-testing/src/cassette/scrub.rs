@@ -1,6 +1,6 @@
-//! What must not be in a file that is committed, and how it is taken out.
+//! Removes secrets and personal data from a cassette before it is written.
 //!
-//! It looks at texts alone. A secret that has no known form and is in no known variable is only found when it is named.
+//! It looks at texts alone. A secret in no known form and in no known variable is found only when it is named.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What the clones of a cassette share: what was recorded so far, or what is left to play and what went wrong.
+//! The shared state of a cassette's clones: the calls recorded so far, or the entries that are left to replay and the
+//! mismatches.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

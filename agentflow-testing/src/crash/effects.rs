@@ -1,6 +1,8 @@
-//! What bodies really did, counted beside the journal: a journal alone could not say that a body ran behind its back.
+//! `EffectLog`: counts the effects of bodies beside the journal, since a journal cannot show a body that ran without
+//! being recorded.
 //!
-//! It knows no workflow. A body notes its effect under its own path; what the store holds at that moment is compared.
+//! It knows no workflow. A body notes its effect under its own path, and the note is compared with what the store holds
+//! at that moment.
 
 use std::collections::BTreeMap;
 use std::fmt;

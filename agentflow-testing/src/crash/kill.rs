@@ -1,6 +1,6 @@
-//! The same with a real process: it is killed at a random moment, started again, and must print the same.
+//! `KillTest`: kills a real process at random moments, starts it again, and compares what it prints.
 //!
-//! It knows nothing of what the process does, and ends only processes that it started, by their own handles.
+//! It knows nothing of the process's work, and ends only processes that it started, by their own handles.
 
 use std::fmt;
 use std::io::{self, Read};

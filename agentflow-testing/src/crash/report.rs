@@ -1,4 +1,4 @@
-//! What a crash test saw: how many crashes, what began how often, and why again.
+//! `CrashReport`: how many crashes a test made, and for each step how often it began and why it began again.
 
 use std::collections::BTreeMap;
 use std::fmt;

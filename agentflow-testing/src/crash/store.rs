@@ -1,6 +1,6 @@
 //! A store that stops at a chosen write, as a process does that ends there.
 //!
-//! It decides nothing and keeps nothing itself: what is kept is in the `MemoryStore` below, which outlives it.
+//! It keeps nothing itself: the records are in the `MemoryStore` below it, which outlives it.
 
 use std::fmt;
 use std::future::pending;

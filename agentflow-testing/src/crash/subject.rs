@@ -1,4 +1,4 @@
-//! What a crash test runs: a workflow or an agent, begun and resumed in the same words.
+//! The subject of a crash test, a workflow or an agent, behind one trait that starts and resumes it.
 
 use agentflow::agent::RunRequest;
 use agentflow::model::BoxFuture;

@@ -1,4 +1,4 @@
-//! Whether a journal with crashes in it is one that a run may have: nothing was done twice that must not be.
+//! Checks the journal of a run with crashes: nothing was done twice that may not be repeated.
 //!
 //! It reads the journal alone and knows no workflow.
 

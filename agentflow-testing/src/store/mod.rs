@@ -1,4 +1,4 @@
-//! Tests whether a store keeps the rules of the `Store` trait. It knows no store and uses nothing but the trait.
+//! Tests a store against the rules of the `Store` trait. It knows no particular store and uses nothing but the trait.
 
 mod random;
 mod rules;

@@ -1,4 +1,4 @@
-//! Random requests: one after another against a plain model, and of several writers at the same time.
+//! Random requests to a store: one after another beside a plain in-memory reference, and from several writers at once.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! One tool call: JSON text in, a typed call, JSON text out.
+//! Bench case: one tool call. JSON text in, a typed call, JSON text out.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! One turn of an agent over HTTP: the request is put together, sent to a server in this process, its answer read.
+//! Bench case: one turn of an agent over HTTP. It builds the request, sends it to a server in this process and reads
+//! the answer.
 //!
-//! The hand-written loop encodes each message once and appends it to the body, which is all that a turn needs.
+//! The hand-written loop encodes each message once and appends it to the body; a turn needs no more than that.
 
 use std::sync::Once;
 

@@ -1,4 +1,4 @@
-//! Wall time and CPU time of a piece of work, where threads take part; Linux only, since it reads `/proc`.
+//! Measures wall time and CPU time of work that uses several threads. Linux only, since it reads `/proc`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! The work that is measured: each case is one piece of work done twice, by hand and by agentflow, in one process.
+//! The bench cases: each does one piece of work twice in one process, once by hand and once with agentflow.
 //!
-//! How it is measured is not decided here: `times` (divan), `ratios` (in pairs) and `instructions` (callgrind) use the
-//! same cases.
+//! A case does not measure itself: `times` (divan), `ratios` (in pairs) and `instructions` (callgrind) run the same
+//! cases.
 
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]

@@ -1,4 +1,4 @@
-//! A server on loopback for one case: it reads requests one after the other and answers each as the case says.
+//! A server on loopback for one bench case: it reads requests one after the other and answers each as the case says.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,7 @@
-//! One turn of an agent in process: the model asks for a tool, the tool answers, both go into the conversation.
+//! Bench case: one turn of an agent in process. The model asks for a tool, the tool answers, both go into the
+//! conversation.
 //!
-//! The model answers at once with messages that were made before, so what is measured is what stands around it.
+//! The model returns messages that were made before, so the case measures only the work around it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

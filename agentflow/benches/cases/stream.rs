@@ -1,7 +1,8 @@
-//! A streamed answer of one megabyte: reasoning, text and a tool call, in events as each provider documents them.
+//! Bench case: a streamed answer of one megabyte with reasoning, text and a tool call, in the events that each provider
+//! documents.
 //!
-//! The floor has the body in memory and reads each `data:` line into a `serde_json::Value`. Agentflow gets the same
-//! bytes from a server on loopback, so that its HTTP client is counted too, and hands on every piece.
+//! The floor has the body in memory and parses each `data:` line into a `serde_json::Value`. Agentflow gets the same
+//! bytes from a server on loopback, so its HTTP client counts too, and passes every piece on.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Workflows in process: chains, fans, and layers of ten nodes that each read all ten of the layer before.
+//! Bench cases: workflows in process. Chains, fans, and layers of ten nodes that each read all ten of the layer before.
 //!
-//! By hand a chain is a loop over async closures and a layer a `JoinSet`, with serde at every edge as agentflow has it.
-//! The steps do next to nothing, so what is measured is what stands around them.
+//! By hand, a chain is a loop over async closures and a layer is a `JoinSet`; both use serde at every edge as agentflow
+//! does. The steps do almost nothing, so the cases measure the work around them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the expansion of `#[agent]` names: the static behind an agent, its tools, and the check of its model's name.
+//! The names in the expansion of `#[agent]`: the static behind an agent, its tools, and the check of its model's name.
 
 use super::tool::LinkedTool;
 pub use crate::agent::AgentDefinition;

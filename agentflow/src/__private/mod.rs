@@ -1,5 +1,5 @@
-//! What the expansions of our macros may name, one file a macro. Nothing here is stable or for people; macro and library
-//! are released as one pair.
+//! The names that the expansions of our macros may use, one file for each macro. Nothing here is stable or for users;
+//! macro crate and library are released as one pair.
 
 mod agent;
 mod tool;

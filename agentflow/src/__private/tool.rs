@@ -1,5 +1,5 @@
-//! What the expansion of `#[tool]` and of `tools![..]` names: the static behind a tool, the traits of its parameters and
-//! of what it returns. It calls nothing by itself.
+//! The names in the expansion of `#[tool]` and of `tools![..]`: the static behind a tool, the traits of its parameters
+//! and of its return type. It calls nothing by itself.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What the expansion of `#[workflow]` names.
+//! The names in the expansion of `#[workflow]`.
 
 pub use crate::run::Approval;
 pub use crate::workflow::expansion::{

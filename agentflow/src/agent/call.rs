@@ -1,7 +1,7 @@
-//! One call of an `#[agent]`: its arguments become instruction and message, its answer becomes its return value.
+//! One call of an `#[agent]`: its arguments become instruction and message, its answer becomes the return value.
 //!
-//! Which type is shown how is decided by its JSON, and which answer is text by the return type itself; no type is
-//! recognised by how it is written.
+//! The JSON of an argument decides how it is shown, and the return type itself decides whether the answer is text; no
+//! type is recognised by its spelling.
 
 use schemars::JsonSchema;
 use serde::Serialize;

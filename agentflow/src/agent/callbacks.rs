@@ -1,6 +1,6 @@
-//! An agent's own callbacks: closures in the place of hooks.
+//! `Callbacks`: an agent's own hooks as closures.
 //!
-//! Each is a middleware of one hook; a hook that must wait is written as a [`Middleware`] instead.
+//! Each is a middleware with one hook; a hook that must wait is written as a [`Middleware`] instead.
 
 use async_trait::async_trait;
 
@@ -80,7 +80,7 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    /// Before the agent begins: the conversation may be changed. Returned is its answer.
+    /// Before the agent begins: the conversation may be changed. [`Flow::Return`] gives the agent's answer.
     before_agent(&mut AgentStep) -> Flow<Message>, BeforeAgent;
     /// When the agent has its answer, which may be changed.
     after_agent(&AgentStep, completed: &mut AgentCompleted) -> (), AfterAgent;

@@ -1,4 +1,5 @@
-//! What an `#[agent]` is, as the program was linked with it. It holds no argument and asks no model.
+//! `AgentDefinition`: the description of an `#[agent]` as it is linked into the program. It holds no argument and asks
+//! no model.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! Does what the machine commands and records what happened.
+//! Executes the commands of the agent's machine and records what happened.
 //!
 //! A run is one future: the model call and the tools of a turn are polled in place, so dropping the run drops them all.
-//! An event is recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is
-//! committed by then. Nothing here decides what comes next; that is the machine's.
+//! An event is recorded before its effect begins and before anybody sees its outcome; in a run with a store it is
+//! committed by then. The machine decides the next command, never this file.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -17,8 +17,8 @@ use super::hooks::{Hooks, hooks_of};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
-use super::request::RunRequest;
 use super::run_deadline::within;
+use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};
@@ -335,7 +335,7 @@ impl Run {
         Ok(self.segment.shared.log.commit().await?)
     }
 
-    /// Records an end of every step that has begun and not ended.
+    /// Records an end for every running step.
     fn close_steps(&mut self, reason: &str) {
         for step in self.machine.open_steps() {
             match step {

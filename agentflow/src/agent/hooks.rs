@@ -1,8 +1,8 @@
-//! The hooks of middleware around a run and around its agent; `model_call.rs` and `tool_calls.rs` have those around their
-//! steps.
+//! Calls the hooks of middleware around a run and its agent; `model_call.rs` and `tool_calls.rs` call those around
+//! their steps.
 //!
-//! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the name
-//! of who did. The machine knows no hooks.
+//! Everything that a hook changes or answers is recorded as if the agent, the model or the tool had done it, with the
+//! middleware's name. The machine knows no hooks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What bounds a run of an agent. Whoever enforces a bound stands elsewhere.
+//! `Limits`: what bounds an agent's run. The machine and the driver enforce it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The agent loop as a pure machine: recorded events go in, the next command comes out.
 //!
 //! It does no I/O, reads no clock, draws no random number and is not async: the same events give the same command.
-//! A live run and a resumed one use the same code.
+//! The same code serves a live run and a resumed one.
 
 mod calls;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::calls::Calls;
 use super::limits::Limits;
-use super::output::{OutputRule, repair_text};
+use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
 use crate::event::{ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunCompleted, answer_text};
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ pub(crate) enum Outcome {
     /// The model call failed; the driver, or the recorded failure, knows why.
     ModelFailed,
     Failed(Error),
-    /// The run has ended before; there is nothing to record. Its outcome, where that is known.
+    /// The run has ended before, so nothing is recorded. Holds its outcome where that is known.
     Ended(Option<Result<Arc<AgentCompleted>, Arc<Failure>>>),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct AgentMachine {
     /// Whether the first message of the request is the agent's instructions.
     instructed: bool,
     usage: Usage,
-    /// The present turn, from 1.
+    /// The current turn, from 1.
     turn: u32,
     model_calls: u32,
     /// The attempts at the model call of this turn that failed and were followed by another.
@@ -268,14 +268,14 @@ impl AgentMachine {
         self.phase = Phase::Ended(outcome);
     }
 
-    /// An answer without tool calls: it ends the run when it fits, and is none yet when the provider paused in it.
+    /// An answer without tool calls: it ends the run when it fits. When the provider paused in it, the turn continues.
     fn take_text(&self, response: &ModelResponse) -> Phase {
         if response.stop_reason == StopReason::PauseTurn {
             return Phase::StepDone { answer: None };
         }
         let text = response.message.text();
         let problem = match &self.output {
-            Some(rule) if rule.by_tool => Some(format!("it is no call of `{ANSWER_TOOL}`")),
+            Some(rule) if rule.by_tool => Some(format!("it is not a call of `{ANSWER_TOOL}`")),
             Some(rule) if !text.is_empty() => (rule.check)(&text).err(),
             _ => None,
         };

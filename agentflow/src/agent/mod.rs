@@ -13,11 +13,11 @@ mod limits;
 mod machine;
 mod model_call;
 mod model_retry;
-mod output;
 mod plan;
-mod request;
 mod run_deadline;
+mod run_request;
 mod tool_calls;
+mod typed_output;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -29,9 +29,9 @@ pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents};
 pub use self::limits::Limits;
-use self::output::Output;
 use self::plan::Plan;
-pub use self::request::RunRequest;
+pub use self::run_request::RunRequest;
+use self::typed_output::Output;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
@@ -299,7 +299,7 @@ impl<O: 'static> Agent<O> {
         let ended = run.run_through();
         RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
             Ended::Agent(end) => output.result(end),
-            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is none of an agent".to_owned() }),
+            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() }),
         })
     }
 }

@@ -1,8 +1,8 @@
-//! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of middleware
-//! around it.
+//! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of
+//! middleware around it.
 //!
-//! Which failed attempts a run retries by itself is said in `model_retry.rs`; whether another one is within the run's limits
-//! is the machine's to say.
+//! `model_retry.rs` says which failed attempts a run retries by itself; the machine decides whether another one is within
+//! the run's limits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -298,7 +298,7 @@ fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
     ModelResponse { answered_by: Some(by.into()), ..with_call_ids(response, turn) }
 }
 
-/// An answer whose tool calls all have an id and none has another's: results are distinguished by it.
+/// Checks that each tool call of an answer has an id of its own: results are matched by it.
 pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
     let mut ids = HashSet::new();
     let calls = || response.message.tool_calls();

@@ -1,7 +1,7 @@
-//! Retries of failed model calls: which of them a durable run makes without being asked, and the wait before each.
+//! Retries of failed model calls: which of them a durable run retries by itself, and the wait before each.
 //!
-//! How often is counted from the journal, so a crash does not begin the count anew. Whether the attempts of a turn are
-//! within the run's limits is the machine's to say.
+//! It counts from the journal, so a crash does not restart the count. The machine decides whether another attempt is
+//! within the run's limits.
 
 use std::sync::Arc;
 use std::time::Duration;

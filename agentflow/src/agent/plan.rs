@@ -1,4 +1,4 @@
-//! An agent's description, checked and put together: what every run of it shares.
+//! `Plan`: an agent's description after its checks, shared by all its runs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Description;
 use super::limits::Limits;
-use super::output::{AnswerTool, Output, OutputRule};
+use super::typed_output::{AnswerTool, Output, OutputRule};
 use crate::error::Result;
 use crate::event::ANSWER_TOOL;
 use crate::message::Message;

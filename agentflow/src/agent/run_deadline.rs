@@ -1,4 +1,4 @@
-//! The time limit of an agent that is a step. It stands still while an operator holds the run.
+//! The time limit of an agent that is a step. It does not run while an operator holds the run.
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The tool calls of a turn: begun within the limit of calls at once, each recorded before it begins and when it ends, with
-//! the hooks of middleware around it.
+//! The tool calls of a turn: started within the limit of concurrent calls, each recorded before it begins and when it
+//! ends, with the hooks of middleware around it.
 //!
-//! What a tool's policy says is kept by `tool/invoke.rs`, not here.
+//! `tool/invoke.rs` enforces a tool's policy, not this file.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

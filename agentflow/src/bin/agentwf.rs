@@ -1,4 +1,4 @@
-//! The command line without tools of a host's own. It holds no logic.
+//! The binary `agentwf`: the command line of `cli/` without tools of a host. It holds no logic.
 
 fn main() -> std::process::ExitCode {
     agentflow::cli::run()

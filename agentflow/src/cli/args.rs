@@ -1,4 +1,4 @@
-//! What can be said on the command line. It is read here and nothing is done.
+//! The commands, options and help texts of the command line, as clap types. It only parses; it runs nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;

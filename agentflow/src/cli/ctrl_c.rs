@@ -1,4 +1,5 @@
-//! Ctrl-C, on a thread of its own: a tool that holds a thread of the runtime can keep the runtime from seeing any signal.
+//! Ctrl-C, watched on a thread of its own, since a tool that blocks the runtime's threads would keep the runtime from
+//! seeing the signal.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,7 +8,7 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::output::{INTERRUPTED, Stop, note};
+use super::print::{INTERRUPTED, Stop, note};
 
 /// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
 /// signal the receiver gets an error.

@@ -60,11 +60,11 @@
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 
 mod args;
-mod call;
+mod call_model;
 mod ctrl_c;
 mod model;
 mod models;
-mod output;
+mod print;
 mod progress;
 mod run;
 mod runs;
@@ -77,7 +77,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use self::args::{Cli, Command, ToolsCommand};
-use self::output::Stop;
+use self::print::Stop;
 use crate::runtime::Runtime;
 
 /// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
@@ -114,7 +114,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
                 ToolsCommand::List { json } => tools::list(json),
             },
             Command::Models { json } => models::list(host, json).await,
-            Command::Call(args) => call::call(host, args).await,
+            Command::Call(args) => call_model::call(host, args).await,
             Command::Run(args) => run::run(host, args).await,
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,

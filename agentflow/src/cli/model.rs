@@ -1,4 +1,4 @@
-//! From the command line to a model, its settings and the tools of files. It calls nothing.
+//! Makes a model, its settings and the tools of files from command-line options. It calls no model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::args::ModelArgs;
-use super::output::Stop;
+use super::print::Stop;
 use crate::model::{HttpSettings, Model, ModelRef, ModelSettings, ServerBuilder, provider_named};
 use crate::runtime::Runtime;
 use crate::tool::ToolDefinition;

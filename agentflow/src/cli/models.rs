@@ -1,6 +1,6 @@
-//! `models`: where models can come from. It calls no model and shows no key.
+//! `agentwf models`: lists the providers. It calls no model and shows no key.
 
-use super::output::{BAD, BOLD, DIM, Stop, json_line, line, short};
+use super::print::{BAD, BOLD, DIM, Stop, json_line, line, short};
 use crate::model::ModelProvider;
 use crate::runtime::Runtime;
 use crate::text::OneLine;

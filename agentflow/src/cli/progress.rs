@@ -1,4 +1,5 @@
-//! How a run gets on, for a person: a spinner on a terminal, plain lines elsewhere. Both go to standard error.
+//! The progress of an agent's run for a person: a spinner on a terminal, plain lines elsewhere. Both go to standard
+//! error.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::output::{BAD, DIM, GOOD, counted, note, short};
+use super::print::{BAD, DIM, GOOD, counted, note, short};
 use crate::event::{Event, EventKind, ModelDelta};
 use crate::model::Usage;
 

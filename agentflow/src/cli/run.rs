@@ -1,4 +1,4 @@
-//! `run`: an agent over linked tools, its events or its progress, and a clean end on Ctrl-C.
+//! `agentwf run`: runs an agent over linked tools, prints its events or its progress, and ends cleanly on Ctrl-C.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use futures_util::StreamExt;
 
 use super::args::RunArgs;
-use super::output::{Answer, DIM, Stop, counted, json_line, note, short};
+use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
 use super::{ctrl_c, model};
 use crate::agent::{Agent, Limits};

@@ -1,11 +1,11 @@
-//! `runs`: lists, shows, resumes and controls the runs of a store file.
+//! `agentwf runs`: lists, shows, resumes and controls the runs of a store file.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
-use super::output::{BOLD, DIM, Stop, json_line, line, note, short};
+use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::RunId;
 use crate::run::Approval;

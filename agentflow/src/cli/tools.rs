@@ -1,6 +1,6 @@
-//! `tools list`. It calls no tool.
+//! `agentwf tools list`: lists the linked tools. It calls no tool.
 
-use super::output::{BOLD, DIM, Stop, json_line, line, note};
+use super::print::{BOLD, DIM, Stop, json_line, line, note};
 use crate::text::OneLine;
 use crate::tool::{Effects, Registry, ToolDefinition};
 

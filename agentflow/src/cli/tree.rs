@@ -1,5 +1,5 @@
-//! How a workflow gets on, for a person: a live tree of nodes on a terminal, plain lines elsewhere. Both go to standard
-//! error.
+//! The progress of a workflow for a person: a live tree of nodes on a terminal, plain lines elsewhere. Both go to
+//! standard error.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::output::{BAD, DIM, GOOD, note, short};
+use super::print::{BAD, DIM, GOOD, note, short};
 use super::workflows::store_argument;
 use crate::event::{Event, EventKind, RunId};
 use crate::text::{OneLine, head};

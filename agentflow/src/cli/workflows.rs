@@ -1,4 +1,4 @@
-//! `workflow`: the workflows of this program, shown and run.
+//! `agentwf workflow`: lists, shows and runs the workflows of this program.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
-use super::output::{Answer, BOLD, DIM, Stop, json_line, line, note};
+use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;

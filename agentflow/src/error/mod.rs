@@ -1,14 +1,14 @@
-//! What a caller of agentflow can meet: one error type, with its source kept and a record that can be stored.
+//! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
-mod control;
-mod registry;
+mod control_error;
+mod registry_error;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::control::{ControlError, ControlErrorKind};
-pub use self::registry::RegistryError;
+pub use self::control_error::{ControlError, ControlErrorKind};
+pub use self::registry_error::RegistryError;
 use crate::event::RunId;
 pub use crate::failure::{Failure, FailureClass, FailureKind};
 use crate::message::ToolStatus;
@@ -70,7 +70,7 @@ pub enum Error {
     /// A model call failed for good.
     #[error(transparent)]
     Model(Arc<ModelError>),
-    /// The model answered with neither text nor a tool call, or stopped for a reason that is no answer.
+    /// The model answered with neither text nor a tool call, or stopped for a reason that is not an answer.
     #[error("the model gave no answer: it stopped with `{stop_reason}`")]
     NoAnswer {
         /// Why it stopped, such as `length` or `content_filter`.
@@ -223,7 +223,7 @@ pub enum Error {
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The store could not take or give what it was asked; the run has stopped here and can be resumed.
+    /// The store failed; the run has stopped in this process and can be resumed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
@@ -268,7 +268,7 @@ impl Error {
         }
     }
 
-    /// Whether the same run may succeed when it is retried.
+    /// Whether the same run may succeed when it is started again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),

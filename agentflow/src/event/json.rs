@@ -1,6 +1,7 @@
 //! Events as JSON and back.
 //!
-//! A payload is read straight from its own text: through serde's buffers, values that stay encoded could not pass.
+//! A payload is parsed straight from its own text, since values that stay encoded could not pass through serde's
+//! buffers.
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Error as _, MapAccess};

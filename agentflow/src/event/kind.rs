@@ -1,12 +1,12 @@
-//! The kinds of events and what each holds.
+//! `EventKind`: the kinds of events and their contents.
 //!
-//! Names that are written once stay: they are stored, and clients know them.
+//! A name that was released stays: it is stored, and clients know it.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{
+use super::payload::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, Spending, WorkflowCompleted,
     WorkflowStarted,
 };
@@ -58,7 +58,7 @@ pub enum EventKind {
         /// What it waits for.
         reason: PauseReason,
     },
-    /// A paused run continues, or one that was left unfinished by its process was resumed.
+    /// A paused run was unpaused, or a run that its process left unfinished was resumed.
     #[serde(rename = "run.resumed")]
     RunResumed {
         /// Whether it was resumed from its journal.
@@ -144,7 +144,7 @@ pub enum EventKind {
         /// Who asked for it.
         by: Arc<str>,
     },
-    /// A person is asked; the run is executed elsewhere meanwhile.
+    /// A person is asked; other steps of the run continue meanwhile.
     #[serde(rename = "approval.requested")]
     ApprovalRequested(Arc<ApprovalRequest>),
     /// A person answered, or the time for it is over.
@@ -169,7 +169,7 @@ pub enum EventKind {
     /// A model answered.
     #[serde(rename = "model.completed")]
     ModelCompleted(Arc<ModelResponse>),
-    /// A model call failed and is retried, of the same model or another; or middleware answers in its place.
+    /// A model call failed and is retried, with the same model or another; or middleware answers in its place.
     #[serde(rename = "model.retrying")]
     ModelRetrying {
         /// Why it failed.

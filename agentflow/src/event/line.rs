@@ -1,4 +1,4 @@
-//! An event in one line, for a person to read.
+//! Writes an event in one line for a person.
 
 use std::fmt;
 

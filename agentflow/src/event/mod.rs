@@ -1,12 +1,12 @@
-//! What happened in a run: one type for the journal, the event stream and the traces.
+//! Events: what happened in a run, in one type for the journal, the event stream and the traces.
 //!
-//! A recorded event is a record of the journal: folding the events of a run gives its state again, so nothing is kept
+//! A recorded event is a record of the journal: folding the events of a run gives its state, so nothing is stored
 //! twice. Deltas are not recorded; they exist only while somebody listens.
 
 mod json;
 mod kind;
 mod line;
-mod run;
+mod payload;
 mod shape;
 mod sink;
 
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
-pub(crate) use self::run::{ANSWER_TOOL, answer_text};
-pub use self::run::{
+pub(crate) use self::payload::{ANSWER_TOOL, answer_text};
+pub use self::payload::{
     AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms, Spending,
     WorkflowCompleted, WorkflowStarted,
 };

@@ -1,6 +1,6 @@
-//! One table of all kinds of events: the canonical name of each, what it is about, and whether it opens or closes that.
+//! One table of all kinds of events: the canonical name of each, its subject, and whether it opens or closes that.
 //!
-//! Whoever folds events asks it, so that a new kind is one row. It knows nothing of what events hold.
+//! Every fold over events asks it, so a new kind is one row. It knows nothing of the contents of events.
 
 use super::EventKind;
 

@@ -1,4 +1,4 @@
-//! Where events go beside the program itself: the terminal, a file.
+//! Event sinks that print to the terminal or append to a file.
 
 use std::fmt;
 use std::fs::File;

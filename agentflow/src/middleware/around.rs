@@ -1,4 +1,4 @@
-//! The hooks of a runtime's middleware around a run, be it one of an agent or of a workflow.
+//! Calls the hooks of a runtime's middleware around a run of an agent or a workflow.
 
 use std::sync::Arc;
 

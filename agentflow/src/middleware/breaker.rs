@@ -1,4 +1,4 @@
-//! A model that keeps failing is left alone for a while.
+//! `circuit_breaker`: stops calling a model that keeps failing, for a while.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! A budget of tokens. It counts what the journal says and keeps no count of its own, so a crash loses nothing.
+//! `token_budget`: a limit on the tokens of an agent or a run. It counts from the journal and keeps no count of its
+//! own, so a crash loses nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Answers to requests that were made before. What is kept, and where, is a [`CacheStore`]'s.
+//! `cache`: answers a request that was made before. A [`CacheStore`] decides which answers are kept, and where.
 
 use std::collections::HashMap;
 use std::fmt;

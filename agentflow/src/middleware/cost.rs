@@ -1,5 +1,5 @@
-//! What model calls cost, by the host's own prices. Amounts are computed from the journal's tokens, so a run that is
-//! resumed knows what it has spent.
+//! `cost_tracker`: the cost of model calls by the host's own prices. It computes amounts from the journal's tokens, so
+//! a resumed run knows its spending.
 
 use std::collections::BTreeMap;
 use std::fmt;

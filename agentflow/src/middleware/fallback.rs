@@ -1,4 +1,4 @@
-//! Other models for when one fails. The journal says which one answered.
+//! `fallback_models`: asks other models when one fails. The journal records which one answered.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,14 +1,15 @@
-//! What stands around agents, model calls and tools: budgets, costs, caches, retries, limits, redaction, or your own.
+//! Middleware: hooks around agents, model calls and tools. Budgets, costs, caches, retries, limits, redaction, or your
+//! own.
 //!
 //! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents, in the order
 //! in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it. Like the
 //! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
-//! that returns [`Flow::Return`] answers in the place of all that is inside of it: the remaining middleware, the agent's
-//! own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
+//! that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the agent's own
+//! callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
 //!
-//! What a hook changes or answers is in the journal, with the name of who did it, so a run that is resumed after a
-//! crash continues from the same. Nothing here decides what comes next in a run, and an agent without middleware pays nothing
-//! for it.
+//! The journal records every change and every answer of a hook with the middleware's name, so a run that is resumed after
+//! a crash continues from the same state. Middleware never decides the next step of a run, and an agent without
+//! middleware pays nothing for it.
 //!
 //! | middleware | does |
 //! | --- | --- |

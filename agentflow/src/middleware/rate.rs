@@ -1,4 +1,4 @@
-//! No more requests and tokens for a model than its provider allows. It waits and never fails.
+//! `rate_limit`: keeps the requests and tokens of a model below its provider's limits. It waits and never fails.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

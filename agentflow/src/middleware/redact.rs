@@ -1,4 +1,5 @@
-//! The middleware that takes secrets and personal data out of events. What is taken out, and how, is `run/redact.rs`.
+//! `redact`: the middleware that takes secrets and personal data out of events. The rules for finding and masking them
+//! are in `run/redaction.rs`.
 
 use super::Middleware;
 pub use crate::run::{Redact, Redactor};

@@ -1,7 +1,6 @@
-//! Reservations in a budget for running calls, so that calls which begin at the same time do not all see the budget as it
-//! was before the first of them.
+//! Reservations of running calls in a budget, so that calls which begin at the same time see each other's cost.
 //!
-//! Reservations end with the process. The journal says what was spent.
+//! Reservations end with the process. Spending is read from the journal.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Failed model calls retried. It keeps no count: the journal says what was tried.
+//! `retry`: retries failed model calls. It keeps no count of its own: the journal has the attempts.
 
 use std::time::Duration;
 

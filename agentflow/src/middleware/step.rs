@@ -1,4 +1,5 @@
-//! What the hooks of middleware are given: where they are, and what they may change.
+//! The arguments of middleware hooks: `AgentStep`, `ModelStep` and `ToolStep` say which step it is and let a hook
+//! change it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -149,7 +150,7 @@ impl ModelStep {
         let ModelInfo { provider, model } = self.info().clone();
         let agent = Arc::clone(&self.agent);
         self.cx.run().log.spent(|ledger| {
-            let mut rows = ledger.going_on();
+            let mut rows = ledger.open_calls();
             rows.push(Spending { agent, provider, model, calls: 1, usage: ledger.least(&base) });
             rows
         })

@@ -4,11 +4,11 @@
 //! and know no provider: `adapter` does, each provider behind its own cargo feature.
 
 mod adapter;
-mod error;
-mod output;
+mod model_error;
+mod model_request;
+mod output_schema;
 mod provider;
 mod reference;
-mod request;
 mod response;
 mod secret;
 mod source;
@@ -35,11 +35,11 @@ pub use self::adapter::openai::responses as openai_responses;
 pub(crate) use self::adapter::providers::named as provider_named;
 pub(crate) use self::adapter::providers::{says_provider, telemetry_name};
 pub(crate) use self::adapter::{built_in, built_in_providers};
-pub use self::error::{ModelError, ModelErrorKind, TimeoutKind};
-pub use self::output::{OutputMode, OutputSchema};
+pub use self::model_error::{ModelError, ModelErrorKind, TimeoutKind};
+pub use self::model_request::{ModelRequest, ModelSettings, ToolChoice};
+pub use self::output_schema::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
 pub use self::reference::{ModelRef, ModelRefError};
-pub use self::request::{ModelRequest, ModelSettings, ToolChoice};
 #[cfg_attr(not(any(feature = "http", feature = "metrics")), allow(unused_imports, reason = "nothing counts"))]
 pub(crate) use self::response::MAX_TOKENS;
 pub use self::response::{ModelEvent, ModelResponse, StopReason, ToolCallDelta, Usage};

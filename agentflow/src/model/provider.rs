@@ -1,4 +1,4 @@
-//! The description of a provider: where it is, and whether it has a key. It never holds a key.
+//! `ModelProvider`: the description of a provider, with its address and whether it has a key. It never holds a key.
 
 use std::sync::Arc;
 

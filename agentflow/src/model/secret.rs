@@ -1,4 +1,4 @@
-//! Keys: where they come from, and a type that does not show them.
+//! `Secret`: a key that is never shown, and the variables that keys are read from.
 
 use std::fmt;
 

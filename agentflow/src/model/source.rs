@@ -1,4 +1,4 @@
-//! Where a model comes from: a name, or the model itself. It opens none.
+//! `ModelSource`: a model, or the name of one. It opens no model.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A person's answer to the usual question. Who asks it, and what follows, is decided elsewhere.
+//! `Approval`: a person's answer to a gate of the usual type. It asks nothing and decides nothing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
-//! Which events do what a control request asks for, by what a run's journal says; or why it cannot be done.
+//! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
 
 use super::approval::Approval;
-use super::control::ControlRequest;
+use super::control_request::ControlRequest;
 use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};

@@ -1,4 +1,4 @@
-//! The events of a run as a stream, for whoever holds its handle. Reading slowly holds nobody up.
+//! The events of a run as a stream. A slow reader delays nobody.
 
 use std::fmt;
 use std::pin::Pin;

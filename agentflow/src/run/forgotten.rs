@@ -1,4 +1,4 @@
-//! Which records of a run no longer count, since the definition of its workflow was changed.
+//! Finds the records of a run that a changed definition of its workflow made void.
 
 use crate::event::{EventKind, Redefined};
 use crate::path::StepPath;

@@ -1,4 +1,4 @@
-//! The handle that a caller holds of a run, which another task executes. It executes nothing itself.
+//! `RunHandle`: what a caller holds while a run is executed on its own task.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use futures_util::Stream;
 use tokio::task::JoinHandle;
 
 use super::approval::Approval;
-use super::control::ControlRequest;
+use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::RunShared;
@@ -18,31 +18,10 @@ use crate::event::{Event, EventKind, RunId};
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
 
-/// A run that is executed on a task of its own. `T` is the type of its result.
+/// A run that is executed on its own task, with a result of type `T`.
 ///
-/// Use it to wait for the result, to follow the events, and to operate the run: [`pause`](Self::pause) and
-/// [`unpause`](Self::unpause), [`retry`](Self::retry), [`cancel`](Self::cancel), [`approve`](Self::approve) and
-/// [`answer`](Self::answer). The [`Runtime`](crate::Runtime) has the same controls for a run that is known by its id.
-///
-/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store continues.
-///
-/// ```
-/// use agentflow::prelude::*;
-/// use agentflow_testing::{ScriptedModel, Turn};
-/// use futures_util::StreamExt;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
-/// let agent = Agent::new(ScriptedModel::new([Turn::text("Hello.")]));
-/// let mut run = agent.start("Hi")?;
-/// let mut events = run.events();
-/// while let Some(event) = events.next().await {
-///     println!("{}", event.line());
-/// }
-/// assert_eq!(run.result().await?.output(), "Hello.");
-/// # Ok(())
-/// # }
-/// ```
+/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
+/// continues; it is reached by its id, through its [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
 pub struct RunHandle<T = RunResult> {
     shared: Arc<RunShared>,
@@ -102,7 +81,7 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::Pause).await
     }
 
-    /// Lets a run continue that an operator paused.
+    /// Continues a run that an operator paused.
     ///
     /// # Errors
     /// [`Error::Control`] when it is not paused, or waits for something else.
@@ -154,7 +133,7 @@ impl<T> RunHandle<T> {
         self.shared.log.events()
     }
 
-    /// Waits for the run's end; when it has ended, gives its result again. Dropping the future lets the run continue.
+    /// Waits for the run's end and returns its result, also when called again. Dropping the future does not stop the run.
     ///
     /// # Errors
     /// See [`Error`].
@@ -205,7 +184,8 @@ impl<O> RunStream<O> {
         &self.handle
     }
 
-    /// Waits for the run's end; its remaining events can still be read. Dropping the future lets the run continue.
+    /// Waits for the run's end; its remaining events can still be read. Dropping the future does not
+    /// stop the run.
     ///
     /// # Errors
     /// See [`Error`].

@@ -1,4 +1,4 @@
-//! What all runs of a program share: clock, ids, resources, sinks, models by name, the store.
+//! `Host`: what all runs of a program share. Clock, randomness, run ids, resources, sinks, models by name, the store.
 //!
 //! It knows neither agents nor workflows: what those add to it is kept as parts, by type.
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::journal::Journal;
 use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
-use super::redact::Redactor;
+use super::redaction::Redactor;
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::{EventSink, RunId};

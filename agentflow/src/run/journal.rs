@@ -1,4 +1,4 @@
-//! Where the records of a run go beyond its process: its store, the right to write there, and the write that is in progress.
+//! Writes the records of a run to its store: holds the epoch and the commit in progress.
 //!
 //! It decides neither what is recorded nor when.
 

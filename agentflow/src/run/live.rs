@@ -1,8 +1,8 @@
-//! The runs of a store that are executed in this process, found by their id, whichever runtime executes them; and the
-//! one look at the store that takes in what other processes have left for all of them.
+//! The runs of a store that this process executes, by id, whichever runtime executes them; and the one task that reads
+//! messages of other processes from the store for all of them.
 //!
-//! A run is here before it is opened in the store, so that nobody in this process opens it a second time. It executes
-//! nothing itself.
+//! A run is registered here before it is opened in the store, so that nobody in this process opens it a second time. It
+//! executes nothing itself.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
 
-use super::control::{Asked, ControlRequest, Reply};
+use super::control_request::{Asked, ControlRequest, Reply};
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::RunId;

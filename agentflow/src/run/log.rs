@@ -1,8 +1,9 @@
-//! The journal of a run in memory, and those who read it while it grows.
+//! The journal of a run in memory, and its readers.
 //!
-//! Recorded events are kept for the life of the run and read by place, so a subscriber that comes late or reads slowly
-//! misses none and holds nobody up. Deltas go into a bounded queue of each subscriber and are lost when it is full: the
-//! recorded `model.completed` has all of their text. Of a run with a store, nobody sees an event before the store has it.
+//! Recorded events are kept for the life of the run and read by position, so a subscriber that comes late or reads
+//! slowly misses none and delays nobody. Deltas go into a bounded queue of each subscriber and are lost when it is
+//! full: the recorded `model.completed` has all of their text. In a run with a store, nobody sees an event before the
+//! store has it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 use std::time::Duration;
 
-use super::control::Reply;
+use super::control_request::Reply;
 use super::forgotten::Void;
 use super::journal::{Journal, Pending};
 use super::records::{Record, State, Subscriber};
-use super::redact::Redactor;
+use super::redaction::Redactor;
 use super::sinks::Emitter;
 use super::spending::Ledger;
 use crate::error::ControlError;

@@ -1,11 +1,11 @@
-//! What a run is, whatever is run in it: its log, the requests of operators, the handle that a caller holds, and the host
-//! that all runs of a program share.
+//! A run of anything: its log, its control requests, the handle that a caller holds, and the host that all runs of a
+//! program share.
 //!
 //! It knows neither agents nor workflows; those record what they do here.
 
 mod approval;
-mod control;
 mod control_events;
+mod control_request;
 mod events;
 mod forgotten;
 mod handle;
@@ -17,7 +17,7 @@ mod log;
 mod nesting;
 mod read;
 mod records;
-mod redact;
+mod redaction;
 mod replies;
 mod result;
 mod segment;
@@ -28,8 +28,8 @@ mod state;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::control::{Asked, ControlRequest};
 pub(crate) use self::control_events::Recorder;
+pub(crate) use self::control_request::{Asked, ControlRequest};
 pub use self::events::Events;
 pub(crate) use self::forgotten::Void;
 pub(crate) use self::handle::Ended;
@@ -39,7 +39,7 @@ pub(crate) use self::journal::Journal;
 pub(crate) use self::live::{Found, Reservation, deliver};
 pub(crate) use self::nesting::Around;
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
-pub use self::redact::{Redact, Redactor};
+pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;

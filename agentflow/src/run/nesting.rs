@@ -1,4 +1,5 @@
-//! How deep agents and workflows are nested, so that one which calls itself ends with an error and not with the stack.
+//! Limits how deep agents and workflows nest, so that one which calls itself ends with an error and not with a stack
+//! overflow.
 //!
 //! Everything that a run does is polled inside one future, and what begins inside of a step is polled inside that step:
 //! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their own

@@ -1,4 +1,4 @@
-//! A run's journal as it is read back: paged, with what a changed definition made void left out.
+//! Reads a run's journal back from its store: page by page, without the records that a changed definition made void.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64)
     Ok(events)
 }
 
-/// What is needed to take a run up.
+/// What is needed to resume a run.
 pub(crate) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
     let snapshot = store.snapshot(run).await?;
     let Snapshot { seq: offset, events: kept } = snapshot.unwrap_or_else(|| Snapshot::new(0, Vec::new()));
@@ -77,7 +77,7 @@ impl RunJournal {
             RunBody::Agent(agent) => Err(Error::Build {
                 what: "workflow",
                 name: Arc::clone(&agent.name),
-                problem: format!("the run `{run}` is one of an agent; take it up with `Agent::resume`"),
+                problem: format!("the run `{run}` is one of an agent; resume it with `Agent::resume`"),
             }),
         }
     }

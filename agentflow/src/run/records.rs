@@ -1,6 +1,6 @@
-//! What the log of a run holds in memory: its records, what few runs have beside them, and who reads along.
+//! The log's state in memory: its records, the rarely used parts, and its readers.
 //!
-//! It has no lock and writes nowhere; those are the log's.
+//! It has no lock and writes nowhere; `log.rs` does.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -20,7 +20,7 @@ pub(super) struct State {
     pub(super) records: Vec<Record>,
     /// How many records may be seen: all of them, or those that the store has.
     pub(super) visible: usize,
-    /// How many calls of models were begun; those that middleware answered are none.
+    /// How many model calls were begun, without those that middleware answered.
     pub(super) model_calls: u32,
     pub(super) deltas: u32,
     /// What was spent by the first so many records; there is one once somebody asks.

@@ -1,8 +1,8 @@
-//! Outcomes of control requests that wait until what follows from them is kept.
+//! Outcomes of control requests that are held back until their effect is in the store.
 //!
-//! It decides nothing: who took a request says what came of it, and the log says when that is kept.
+//! It decides nothing: the receiver of a request gives its outcome, and the log says when the effect is stored.
 
-use super::control::Reply;
+use super::control_request::Reply;
 use crate::error::ControlError;
 use crate::store::Answered;
 

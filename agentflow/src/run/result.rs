@@ -1,4 +1,4 @@
-//! The outcome of an agent's run: the answer, and what it took.
+//! `RunResult`: the outcome of an agent's run, with its answer, usage and conversation.
 
 use std::fmt;
 use std::sync::Arc;

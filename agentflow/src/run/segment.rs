@@ -1,8 +1,8 @@
-//! How an agent or a workflow begins and ends in its run, be it the run itself or a step of it: what is recorded then, when
-//! that is kept, and how a cancellation or a drop ends it.
+//! How an agent or a workflow begins and ends in its run, as the run itself or as a step of it: the records, their
+//! commits, and the outcome of a cancellation or a drop.
 //!
-//! It knows neither agents nor workflows: what their records are called is said by a [`SegmentKind`], and what is between
-//! beginning and end is theirs.
+//! It knows neither agents nor workflows: a [`SegmentKind`] names their events, and they execute what is between
+//! beginning and end.
 
 use std::marker::PhantomData;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What all steps of one run share: its log, its cancellation, and who may ask it for something.
+//! `RunShared`: what all steps of one run share. Its log, its cancellation, its receivers of control requests.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::control::{Asked, ControlRequest, Reply};
 use super::control_events::Recorder;
+use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;

@@ -1,4 +1,4 @@
-//! Shows events to sinks: in their order, one after the other, and never under a lock of the log.
+//! Passes events to sinks: in order, one after the other, and never under a lock of the log.
 //!
 //! So a sink may be slow, may read the run whose events it sees, and may panic: the run continues.
 

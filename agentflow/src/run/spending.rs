@@ -1,6 +1,6 @@
-//! What a run has spent on models, from its records alone: by its own agents and by all that it started.
+//! The spending of a run on models, counted from its records: by each agent and in total, nested agents included.
 //!
-//! It decides nothing; whoever bounds a run asks it.
+//! It decides nothing; budgets ask it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::path::StepPath;
 pub(crate) struct Ledger {
     rows: Vec<Spending>,
     agents: HashMap<StepPath, Arc<str>>,
-    /// The calls in progress, each as a row without tokens.
+    /// The running calls, each as a row without tokens.
     open: HashMap<StepPath, Spending>,
     /// The tokens of the last call of each agent.
     last: HashMap<StepPath, u64>,
@@ -61,7 +61,7 @@ impl Ledger {
                 }
             }
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
-            // The calls in progress are kept in a snapshot, so they stay open.
+            // A snapshot keeps the running calls, so they stay open.
             EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
             kind => {
                 let Shape { subject, edge, .. } = kind.shape();
@@ -96,8 +96,8 @@ impl Ledger {
         self.longest_answer
     }
 
-    /// What the calls in progress cost at least.
-    pub(crate) fn going_on(&self) -> Vec<Spending> {
+    /// The least that the running calls cost.
+    pub(crate) fn open_calls(&self) -> Vec<Spending> {
         let open = self.open.iter().map(|(path, call)| Spending {
             usage: self.least(&path.parent().unwrap_or_else(StepPath::root)),
             ..call.clone()

@@ -1,4 +1,4 @@
-//! Where a run is, from its journal alone: what can be said and done without its workflow.
+//! `RunState`: the state of a run from its journal alone, and so without its workflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ impl RunState {
         }
         match known {
             NodeState::Failed(_) => Ok(path.clone()),
-            // Its process ended in the middle of it: it is decided on when the run is resumed.
+            // Its process ended in the middle of it: resuming the run decides on it.
             state => wrong(format!(
                 "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
                 state.word()

@@ -1,4 +1,4 @@
-//! What a run waits for, from its events: an operator's pause, and for each workflow in it what that waits for.
+//! What a run waits for, from its events: an operator's pause, and the open questions of each workflow in it.
 //!
 //! It decides nothing. A run in which two workflows wait is paused until both have been answered.
 

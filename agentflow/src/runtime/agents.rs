@@ -1,5 +1,5 @@
-//! What an agent and a runtime have to do with each other: the agent uses one, and a run that an earlier process left
-//! unfinished is resumed by its agent.
+//! Agents in a runtime: which runtime an agent uses, and how an agent resumes a run that an earlier process left
+//! unfinished.
 
 use std::sync::Arc;
 

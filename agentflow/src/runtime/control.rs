@@ -1,6 +1,7 @@
-//! What an operator can do to a run by its id, wherever it is: in this process, in another, or in none.
+//! Control requests by run id: pause, unpause, cancel, retry and answer a run that this process, another process or
+//! none executes.
 //!
-//! A request that was granted is kept: whoever asked hears of it when what follows from it is in the store.
+//! A granted request is stored first; the caller gets the outcome when its effect is in the store.
 
 use std::sync::Arc;
 use std::time::Duration;

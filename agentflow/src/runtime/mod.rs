@@ -1,24 +1,25 @@
-//! Starting, resuming and operating runs, and what all runs of a program share.
+//! `Runtime`: the host of runs. It starts, resumes and controls them by id and holds what all runs of a program share:
+//! resources, models, store, middleware.
 //!
-//! The only room that knows both agents and workflows. A runtime is an owned value: two in one program share nothing, but
-//! for the default one, which is one value of the process.
+//! It is the only room that knows both agents and workflows. A runtime is an owned value: two in one program share
+//! nothing. Only the default one is shared by the whole process.
 
 mod agents;
-mod builder;
+mod catalogue;
 mod control;
 mod inspect;
 mod opened;
-mod runs;
-mod workflows;
+mod runtime_builder;
+mod workflow_runs;
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::builder::RuntimeBuilder;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
-pub use self::runs::Recovered;
+pub use self::runtime_builder::RuntimeBuilder;
+pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;

@@ -1,4 +1,5 @@
-//! The right to write a run that is about to be resumed: taken, handed over, given up. It resumes nothing itself.
+//! `Opened`: the right to write a run that is about to be resumed. It is taken from the store, handed to the run, or
+//! given up. It resumes nothing itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is written to a store in one commit, and what it hands back: plain data, which decides nothing.
+//! The data of one commit to a store and its outcome: plain data, which decides nothing.
 
 use crate::event::{Event, RunId};
 

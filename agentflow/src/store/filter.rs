@@ -1,4 +1,4 @@
-//! Which runs a list has, and the list. It reads no journal.
+//! `RunFilter` and `RunList`: which runs a list has, and the list. They read no journal.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

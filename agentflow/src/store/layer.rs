@@ -1,4 +1,4 @@
-//! A store around another one. It forwards and decides nothing itself.
+//! `StoreLayer`: a store around another one. By default it forwards every request; it decides nothing itself.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A store in memory: for tests, and for runs that need control by id and no more than their process. It never touches
-//! a disk.
+//! `MemoryStore`: a store in memory, for tests and for runs that need control by id but may end with their process. It
+//! never touches a disk.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,16 +1,16 @@
-//! Where journals are kept beyond their process: the [`Store`] trait, its data, and two implementations.
+//! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
 //!
-//! A store keeps the events of a run in order and fences its writers by an epoch. It never interprets a journal beyond the few
-//! events that a run's status follows from ([`RunRecord::apply`]).
+//! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events that
+//! a run's status follows from ([`RunRecord::apply`]).
 
 mod commit;
-mod error;
 mod filter;
 mod layer;
 mod memory;
 mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod store_error;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 
 pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StoreMessage};
-pub use self::error::{StoreError, StoreErrorKind};
 pub use self::filter::{RunFilter, RunList};
 pub use self::layer::StoreLayer;
 pub use self::memory::MemoryStore;
 pub use self::record::{RunRecord, RunStatus};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
+pub use self::store_error::{StoreError, StoreErrorKind};
 use crate::event::{Event, RunId};
 
 /// Keeps the journals of runs.

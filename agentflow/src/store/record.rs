@@ -1,4 +1,4 @@
-//! What is known of a run without reading its journal.
+//! `RunRecord` and `RunStatus`: the row of a run in a list. Reading it needs no journal.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,4 @@
-//! Messages in the form that the GenAI conventions give them, as JSON text. Nothing here is called unless a host asked
-//! for contents.
+//! Messages as JSON text in the form of OpenTelemetry's GenAI conventions. Called only when a host asked for contents.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Metrics in the words of OpenTelemetry's GenAI conventions, from the events of runs.
+//! `MetricsSink`: an event sink that records OpenTelemetry's GenAI metrics.
 //!
-//! Whatever is measured is in the events, so this is a sink and nothing else knows about it. It records no content.
+//! Events hold everything that is measured, so no other part of agentflow knows about metrics. It records no content.
 
 use std::collections::HashMap;
 use std::fmt;

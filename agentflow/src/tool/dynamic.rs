@@ -1,4 +1,4 @@
-//! Tools that are made at run time: from a closure with typed arguments, or from a schema that is only known then.
+//! `FnTool`: tools made at run time, from a closure with typed arguments or from a definition that is known only then.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::{given, names_in, unknown_argument, with_integers};
+use super::parameters::{given, names_in, unknown_argument, with_integers};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 use crate::context::Context;
 

@@ -1,6 +1,7 @@
-//! One tool call from the model's request to the result it gets: scopes, time, panics, size.
+//! One tool call with all its limits: checks scopes, enforces the time-out, catches panics and bounds the output's
+//! size.
 //!
-//! Whatever happens, there is a result; nothing here fails.
+//! Every call gets a result; nothing here fails.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

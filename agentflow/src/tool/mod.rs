@@ -1,29 +1,30 @@
-//! Tools: what a model may call. `#[tool]` writes the implementations; closures and hand-written ones stand beside them.
+//! Tools: functions that a model may call. `#[tool]` implements the [`Tool`] trait; closures and hand-written types can
+//! do so too.
 //!
-//! A tool knows nothing of the agent that calls it. Limits, time-outs and panics are handled in one place, `invoke.rs`.
+//! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
-mod args;
 mod dynamic;
 mod invoke;
-mod output;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
+mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
 mod registry;
 mod schema;
+mod tool_output;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-pub use self::args::{Param, ToolParam};
-pub(crate) use self::args::{ParamType, Parameters, ToolParams, read};
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
-pub use self::output::{ToolError, ToolOutput};
+pub use self::parameters::{Param, ToolParam};
+pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
 pub(crate) use self::schema::parameters_schema;
+pub use self::tool_output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;

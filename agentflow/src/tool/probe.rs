@@ -1,8 +1,9 @@
-//! Which parameters a model can fill in and should not: what is changed through a shared reference, such as a `Mutex`. Serde
-//! and schemars pass through it, so the model would be asked for its contents, and each call would get a new one.
+//! Finds parameters that a model should not fill in: types that change through a shared reference, such as `Mutex`.
+//! Serde and schemars look through them, so the model would be asked for the contents and each call would get a new
+//! value.
 //!
-//! The types are found by method resolution and not by a name: an associated constant of a type's own goes before that of
-//! a trait.
+//! It finds the types by method resolution and not by name: an inherent associated constant takes precedence over a
+//! trait's.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
-//! The tools that are linked into the program, and those that are added while it runs.
+//! `Registry`: the tools linked into the program and those added while it runs, by name.
 //!
-//! Being registered gives a tool to nobody: an agent has the tools that it names or selects.
+//! Registering gives a tool to nobody: an agent has only the tools that it names or selects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -1,9 +1,9 @@
 //! The JSON Schema of a tool's parameters, from their types, their docs and their defaults. What fits it is read in
-//! `args.rs`.
+//! `parameters.rs`.
 
 use serde_json::{Map, Value};
 
-use super::args::Parameters;
+use super::parameters::Parameters;
 
 /// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
 pub(crate) fn parameters_schema(parameters: Parameters) -> Value {

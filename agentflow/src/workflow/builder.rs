@@ -1,4 +1,4 @@
-//! The typed builder: all that `#[workflow]` expands to, and enough to write any workflow by hand.
+//! `Builder`: the typed builder that `#[workflow]` expands to, and that writes any workflow by hand.
 //!
 //! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
 
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::failure::{StepError, StepFailure};
-use super::handle::{Handle, Loader, RawHandle, Reads};
 use super::names;
+use super::node_handle::{Handle, Loader, RawHandle, Reads};
 use super::policy::{NodePolicy, OnError, StopPolicy};
 use super::spec::{Body, Branch as SpecBranch, NodeIndex, NodeKind, NodeSpec, Outputs, Spec, StepFuture};
+use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;

@@ -1,7 +1,7 @@
-//! A workflow's journal made shorter without losing where the run is.
+//! Makes a workflow's journal shorter without losing its state: the content of a snapshot.
 //!
-//! Of a node that is done, only its output still matters: that it began, what it tried and what ran below it does not.
-//! Everything about a node that is not done stays as it is.
+//! Of a finished node it keeps only the output; its attempts and the steps below it are left out. It changes nothing
+//! about a node that is not finished.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Pictures of a graph: Mermaid and Graphviz.
+//! Draws a graph as Mermaid and Graphviz text.
 
 use std::fmt::Write;
 

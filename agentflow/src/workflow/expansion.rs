@@ -1,8 +1,8 @@
-//! What `#[workflow]` expands to, beside the public builder: steps whose function is known, arms and branches of one
-//! type, the call of a workflow's function. Named through `__private` only.
+//! The functions that `#[workflow]` calls besides the public builder: steps whose function is known, arms and branches
+//! of one type, the call of a workflow's function. They are named through `__private` only.
 //!
 //! It decides nothing that the builder does not: it looks up which function a step calls, turns the workflow's error
-//! type into a recorded one, and puts the compiler's words right.
+//! type into a recorded one, and improves the compiler's messages.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -13,12 +13,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::builder::{Branch, Builder, Node, Router, encode, load};
 use super::callee::{StepArgs, ask_callee};
-use super::failure::{StepError, StepFailure};
-use super::handle::{Handle, Reads};
 use super::inputs::Inputs;
+use super::node_handle::{Handle, Reads};
 use super::policy::StopPolicy;
 use super::same_type::{Arms, Branches};
 use super::spec::{Spec, Step, StepFuture};
+use super::step_error::{StepError, StepFailure};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! The forms of a workflow's body as macros, for their documentation and for one clear error where they are used outside of
-//! a `#[workflow]`. Within one they are never expanded: the attribute reads them itself.
+//! The forms of a workflow's body (`gate!`, `map!`, ..) as macros, for their documentation and for one clear error
+//! outside of a `#[workflow]`. Within one they are never expanded: the attribute reads them itself.
 
 /// In a `#[workflow]`: asks a person, and waits for the answer, which survives a restart.
 ///

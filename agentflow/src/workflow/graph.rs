@@ -1,4 +1,5 @@
-//! A workflow described: nodes, edges, guards, policies, types. It is available without running anything, and can be stored.
+//! `Graph`: the description of a workflow, with nodes, edges, guards, policies and types. It is available without
+//! running anything and can be stored.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::builder::Builder;
-use super::handle::Handle;
+use super::node_handle::Handle;
 use crate::text::{did_you_mean, nearest};
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};

@@ -1,7 +1,7 @@
-//! Workflows: a typed graph of steps that runs what is independent together and survives a crash.
+//! Workflows: typed graphs of steps. Independent steps run concurrently, and a run survives a crash.
 //!
-//! [`Builder`] makes it; `spec` is what is run and [`Graph`] what is shown of it; `machine` decides what comes next;
-//! `driver` does it.
+//! [`Builder`] makes a workflow; `spec` is the form that is executed and [`Graph`] the form that is shown; `machine`
+//! decides the next command; `driver` executes it.
 
 mod builder;
 pub(crate) mod callee;
@@ -9,17 +9,17 @@ mod compact;
 mod draw;
 pub(crate) mod driver;
 pub(crate) mod expansion;
-pub(crate) mod failure;
 mod form_macros;
+mod gate;
 mod graph;
-mod handle;
 pub(crate) mod inputs;
 mod machine;
 mod names;
+mod node_handle;
 mod policy;
-mod questions;
 pub(crate) mod same_type;
 pub(crate) mod spec;
+pub(crate) mod step_error;
 
 use std::any::Any;
 use std::fmt;
@@ -28,16 +28,16 @@ use std::sync::Arc;
 
 pub use self::builder::{Branch, Builder, Node, Router};
 use self::driver::{Failed, WorkflowRun};
-pub use self::failure::StepFailure;
+pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, NodeSchema};
-pub use self::handle::{Handle, Reads};
 pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
+pub use self::node_handle::{Handle, Reads};
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
-pub(crate) use self::questions::{approval_of, check_answer};
 pub use self::spec::NodeKind;
 use self::spec::Spec;
+pub use self::step_error::StepFailure;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::BoxFuture;

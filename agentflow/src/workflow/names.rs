@@ -1,6 +1,6 @@
-//! What nodes, arms and branches may be called, so that each path in a journal belongs to one node.
+//! Checks the names of nodes, arms and branches, so that each path in a journal belongs to one node.
 //!
-//! A node's path is its name, after those of the routers and arms that hold it. What runs in a node is recorded below
+//! A node's path is its name after those of the routers and arms that hold it. Steps inside a node are recorded below
 //! that path, so no other node may be there. Only a router runs nothing itself: the nodes of its arms are below it.
 
 use std::collections::HashMap;

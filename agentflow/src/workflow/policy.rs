@@ -1,4 +1,4 @@
-//! What is done about a node that fails, takes long, or needs a person's word.
+//! `NodePolicy`: retries, time-out, approval and reaction to a failure of a node. The machine applies it.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub enum OnError {
     /// The run fails; how its other nodes end is the [`StopPolicy`]'s.
     #[default]
     Fail,
-    /// The node counts as skipped: what reads its output is skipped too, the rest continues.
+    /// The node counts as skipped: nodes that read its output are skipped too, the rest continues.
     Skip,
 }
 

@@ -1,10 +1,10 @@
-//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the messages
-//! of the compiler; it converts nothing.
+//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the
+//! compiler's messages; it converts nothing.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use super::builder::Branch;
-use super::handle::Handle;
+use super::node_handle::Handle;
 
 /// The output of an arm. The compiler quotes the signature of [`Arms::arm`] when types differ, so it has a short name.
 type Arm<T> = Handle<T>;

@@ -1,7 +1,7 @@
-//! A workflow as it is run: nodes by index, their edges, their bodies.
+//! `Spec`: a workflow as it is executed, with nodes by index, their edges and their bodies.
 //!
-//! It is made by the builder and never changes. Every node stands after all it depends on, so the order of the indices
-//! is an order to run in, and there is no cycle.
+//! The builder makes it and it never changes. Every node stands after all nodes it depends on, so index order is an
+//! execution order and there is no cycle.
 
 use std::any::TypeId;
 use std::fmt;
@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::failure::StepError;
 use super::graph::Graph;
 use super::policy::{NodePolicy, StopPolicy};
+use super::step_error::StepError;
 use crate::context::Context;
 use crate::event::ApprovalRequest;
 use crate::model::BoxFuture;

@@ -1,5 +1,5 @@
-//! What holds for bytes that nobody vouches for: the answers of providers' servers and what is stored. The bounded test
-//! beside it and the fuzz targets of `fuzz/` call the same functions. It never says that bytes must be accepted.
+//! Checks for untrusted bytes: answers of providers' servers and stored data. The bounded test beside it and the fuzz
+//! targets of `fuzz/` call the same functions. A check never requires that bytes are accepted.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! Bytes that nobody vouches for, in a bounded number: the seeds, and changes of them from a generator with a fixed seed.
-//! `fuzz/` runs the same checks without a bound.
+//! Untrusted bytes in a bounded number: the seeds of the fuzz corpus, and mutations of them from a generator with a
+//! fixed seed. `fuzz/` runs the same checks without a bound.
 #![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
 
 mod check;

@@ -1,4 +1,4 @@
-//! A loopback HTTP server whose every answer is written out by the test: bytes, pauses, breaks.
+//! A loopback HTTP server whose answers a test writes out in full: bytes, pauses, broken connections.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::{Arc, Mutex};

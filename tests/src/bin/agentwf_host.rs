@@ -1,4 +1,4 @@
-//! A host's own binary: the command line over tools and workflows that are linked into it.
+//! A host's binary for tests: the command line with linked tools and workflows.
 
 use std::path::Path;
 use std::sync::Arc;

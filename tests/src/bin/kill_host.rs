@@ -1,6 +1,6 @@
-//! A program that is killed: it starts the run of a workflow in a file, or resumes it, and prints its outcome.
+//! A program that a test kills: it starts the run of a workflow in a file, or resumes it, and prints its outcome.
 //!
-//! Its store is as small as one can be: a line a commit. It serves one process at a time.
+//! Its store is minimal, with one line for each commit. It serves one process at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,8 +1,7 @@
-//! A process to be killed: a workflow of thirty nodes over a store file, with tools, an agent and a map.
+//! A process that the kill test kills: a workflow of thirty nodes over a store file, with tools, an agent and a map.
 //!
-//! `kill-worker STORE EFFECTS`: starts the run, or resumes the one that is there, and prints its outcome. Every
-//! effect adds a line to the file EFFECTS. Steps that were interrupted and may have had their effect are run again, as an
-//! operator would decide.
+//! `kill-worker STORE EFFECTS` starts the run, or resumes an existing one, and prints its outcome. Every effect adds a
+//! line to the file EFFECTS. It retries interrupted steps that may have had their effect, as an operator would.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What `#[agent]` makes of bodiless functions, seen through the public API.
+//! `#[agent]` on bodiless functions, tested through the public API.
 
 use std::collections::BTreeMap;
 use std::fmt;

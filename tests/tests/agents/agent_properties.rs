@@ -1,5 +1,5 @@
-//! Whatever a model asks for and whenever a run is cancelled: the journal is well-formed, every prefix of it is a
-//! conversation that a provider accepts, the limits hold, and the same run gives the same journal again.
+//! Property tests of the agent loop: with random answers and cancellations the journal stays well-formed, every prefix
+//! of it is a conversation that a provider accepts, the limits hold, and equal runs have equal journals.
 
 use std::time::Duration;
 

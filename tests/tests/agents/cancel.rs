@@ -1,4 +1,4 @@
-//! Cancelling a run: wherever it is, everything stops at once, and the journal says so exactly once.
+//! Cancelling a run stops everything in it at once, and the journal has exactly one `run.cancelled`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The agent loop, the tools and the macros that make both: with scripted models and no process but this one.
+//! Agents, tools and their macros, with scripted models in one process.
 
 mod agent_loop;
 mod agent_macro;

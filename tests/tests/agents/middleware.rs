@@ -1,4 +1,4 @@
-//! Middleware: the order of its hooks, what a short-circuit skips, what is recorded, and that budgets hold over a crash.
+//! Middleware: the order of hooks, short-circuits, the records they leave, and budgets that hold across a crash.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};

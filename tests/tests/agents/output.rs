@@ -1,4 +1,4 @@
-//! Typed answers: asked for in the provider's way or by a tool, checked, and asked for again.
+//! Typed answers: requested by schema or by a tool, checked, and requested again when they do not fit.
 
 use agentflow::agent::Limits;
 use agentflow::message::{Conversation, ToolStatus};
@@ -138,7 +138,7 @@ async fn by_a_tool_where_the_provider_takes_none() {
 async fn text_in_place_of_the_tool_is_reported_to_the_model() {
     let script = ScriptedModel::new([
         Turn::text("level 2"),
-        Turn::call("final_answer", json!({"level": 2})).expect_text("it is no call of `final_answer`"),
+        Turn::call("final_answer", json!({"level": 2})).expect_text("it is not a call of `final_answer`"),
     ]);
     let result = Agent::new(ByTool(script.clone())).output::<Risk>().run("Judge.").await.unwrap();
     assert_eq!(*result.output(), Risk { level: 2 });

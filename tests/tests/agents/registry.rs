@@ -1,4 +1,4 @@
-//! The registry: tools by name, and what it says when one is twice or not there.
+//! The registry: tools by name, and its errors for a tool that is registered twice or missing.
 
 use agentflow::error::RegistryError;
 use agentflow::message::{ToolCall, ToolStatus};

@@ -1,4 +1,4 @@
-//! The scripted model driven by real agents: what fails a test, and with which words.
+//! The scripted model with real agents: what fails a test, and with which message.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

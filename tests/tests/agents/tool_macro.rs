@@ -1,4 +1,4 @@
-//! What `#[tool]` makes of functions of every shape, seen through the public API.
+//! `#[tool]` on functions of every shape, tested through the public API.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

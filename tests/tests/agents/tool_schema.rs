@@ -1,8 +1,8 @@
-//! Schema and deserializer never disagree: what the schema allows is accepted, what is refused breaks the schema, and
-//! nothing panics. An independent validator says what the schema allows.
+//! Property test: schema and deserializer of a tool never disagree. Everything the schema allows is accepted,
+//! everything refused breaks the schema, and nothing panics. An independent validator applies the schema.
 //!
-//! Two things `schemars` does not say: the range of integers that are keys of a map, and that the unit variant of an
-//! adjacently tagged enum has no content (it does under `deny_unknown_fields`).
+//! Two rules are missing in the schemas of `schemars`: the range of integers that are keys of a map, and that the unit
+//! variant of an adjacently tagged enum has no content (it does under `deny_unknown_fields`).
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! The command line as a user meets it: what it lists, what it says when something is wrong, and how it stops.
+//! The command line as a process: its listings, its error messages, and how it stops.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! All forms at once, executed by two processes over one file, with operators in a third and in the first: each of them
-//! is killed at random moments and started again, until all runs have ended.
+//! Kill test of all workflow forms: two processes execute runs over one file, operators control them from a third
+//! process and from the first, and each process is killed at random moments and restarted until all runs have ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! What holds of a run however often its processes were killed, from its journal, its effects and its operators' words.
+//! The invariants of a run whose processes were killed, checked on its journal, its effects and its operators'
+//! requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,7 +1,7 @@
-//! A real process over SQLite, killed with SIGKILL at random moments and started again: the same result each time, nothing
-//! that was done is done again, and no effect happens twice without a record that says so.
+//! Kills real processes over SQLite with SIGKILL at random moments and restarts them: the result is the same each time,
+//! no finished step is repeated, and no effect happens twice without a record of the decision.
 //!
-//! A program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
+//! A test program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
 
 mod forms;
 mod invariants;

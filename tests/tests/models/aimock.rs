@@ -1,5 +1,5 @@
-//! An agent against a server that somebody else wrote and that follows a script of ours: two tool calls in one turn, a
-//! further one, an answer, in each wire format. The script continues only when the results it got are the right ones.
+//! An agent against a third-party server that follows our script: two tool calls in one turn, another one, an answer,
+//! in each wire format. The script continues only when the tool results are the expected ones.
 
 use std::path::Path;
 use std::process::Command;

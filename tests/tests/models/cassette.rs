@@ -1,4 +1,4 @@
-//! Cassettes: what is recorded comes back alike, and whatever is otherwise fails with a reason.
+//! Cassettes: a replay gives the recorded answers, and any other request fails with a reason.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -169,7 +169,7 @@ fn files_that_are_not_cassettes_are_refused_with_the_reason() {
         std::fs::write(&file.0, text).unwrap();
         Cassette::replay(&file.0).unwrap_err().to_string()
     };
-    assert!(said("{").contains("no JSON"));
+    assert!(said("{").contains("not JSON"));
     assert!(said("{}").contains("no `version`"));
     assert!(said(r#"{"version": 2}"#).contains("version 2"));
     let head = r#""version": 1, "model": {"provider": "p", "model": "m"}, "order": "recorded""#;

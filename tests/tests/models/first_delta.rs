@@ -1,5 +1,5 @@
-//! A piece of an answer is handed on before anything that follows it has arrived: the server sends its first piece byte
-//! by byte and the rest only when it is told that the piece was seen. Whoever waits for more waits for ever.
+//! An adapter yields a piece of an answer before anything that follows it has arrived: the server sends its first piece
+//! byte by byte, and the rest only after the test has seen the piece. An adapter that waits for more hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

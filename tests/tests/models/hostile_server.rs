@@ -1,5 +1,5 @@
-//! A model's server that means no good, or is broken in the worst way: counts that no model reaches, answers without an
-//! end, parts without number, keys sent back. All four adapters against a server on loopback.
+//! Malicious and broken model servers: absurd token counts, answers without an end, endless parts, keys sent back. All
+//! four adapters against a server on loopback.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};

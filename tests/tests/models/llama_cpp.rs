@@ -1,5 +1,5 @@
 //! The command line against a real model server, llama.cpp's own, with a small real model, by each of the three wire
-//! formats that the server speaks. About 130 MB are installed for it, so it runs only when asked for:
+//! formats that the server speaks. It installs about 130 MB, so it runs only when asked for:
 //! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp`.
 
 use std::io::{BufRead, BufReader};

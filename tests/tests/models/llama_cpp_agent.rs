@@ -1,5 +1,5 @@
 //! A typed `#[agent]` against a real model server, llama.cpp's own, with a small real model: the server keeps the model
-//! to the schema of the return type. About 130 MB are installed for it, so it runs only when asked for:
+//! to the schema of the return type. It installs about 130 MB, so it runs only when asked for:
 //! `AGENTFLOW_LIVE=1 cargo test --test models llama_cpp_agent`.
 
 use std::time::Duration;

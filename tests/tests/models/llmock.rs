@@ -1,5 +1,5 @@
-//! The command line against a server that somebody else wrote and that breaks on demand. In the end the server judges its
-//! client, warnings included.
+//! The command line against a third-party server that breaks on demand. In the end the server reports the client's
+//! mistakes, and the test accepts none, warnings included.
 
 use agentflow_tests::{Agentwf, Ended, Process, Python, free_port, get, post};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Without a network: with `AGENTFLOW_OFFLINE` set, no package of others is installed or used, and each test says so.
+//! With `AGENTFLOW_OFFLINE` set, no third-party package is installed or used, and each test that needs one says so.
 
 use agentflow_tests::{aimock, llmock, sdk_types, test_as_process};
 

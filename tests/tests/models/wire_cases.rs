@@ -1,5 +1,5 @@
-//! `agentwf call` over the recorded traffic of real providers: whatever the bytes' cut, it reads what the provider's own
-//! SDK read, and what is not whole is an error.
+//! `agentwf call` over the recorded traffic of real providers: however the bytes are split, it reads what the
+//! provider's own SDK read, and an incomplete answer is an error.
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -1,5 +1,4 @@
-//! How many crates a user pays for, the program included. A new dependency that breaks the budget is a decision to be
-//! taken, not something that happens.
+//! A budget for the number of crates that a user compiles. A new dependency that exceeds it needs a decision.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! How large the project is: its crates, its files, its surface. Nothing here links the library.
+//! Tests of the project itself: its crates, its files, its public surface, its rooms, its words. They do not link the
+//! library.
 
 mod crate_budget;
 mod layers;

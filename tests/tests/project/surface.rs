@@ -1,4 +1,4 @@
-//! What is public, counted: a surface grows by decision, not by accident.
+//! Counts the public surface: it grows by decision, not by accident.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

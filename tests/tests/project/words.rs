@@ -3,6 +3,7 @@
 //! It reads text, not meaning: which sentence is clear is left to review. The phrases are looked for in comments,
 //! strings and names alike; `_` in a name counts as a space and a line break in a comment counts as a space.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -91,26 +92,6 @@ const PHRASES: [Phrase; 22] = [
 const ALLOWED: [(&str, &str); 2] =
     [("docs/words.md", "the page that lists the phrases"), ("tests/tests/project/words.rs", "this file")];
 
-/// Files that are being restructured and follow.
-const LATER: [&str; 16] = [
-    "agentflow/src/agent/",
-    "agentflow/src/run/",
-    "agentflow/src/event/",
-    "agentflow/src/error/",
-    "agentflow/src/path.rs",
-    "agentflow/src/failure.rs",
-    "agentflow/src/text.rs",
-    "agentflow/src/workflow/machine",
-    "agentflow/src/workflow/driver",
-    "agentflow/src/workflow/compact.rs",
-    "agentflow/src/workflow/policy.rs",
-    "agentflow/src/workflow/names.rs",
-    "agentflow/src/workflow/approval.rs",
-    "agentflow/src/middleware/step.rs",
-    "tests/tests/agents/output.rs",
-    "agentflow/src/workflow/failure.rs",
-];
-
 /// Folders that nobody writes by hand, or whose text belongs to others.
 const SKIPPED: [&str; 6] = ["target", ".git", "tests/tests/ui", "tests/fixtures/wire", "fuzz/corpus", "fuzz/target"];
 
@@ -163,7 +144,7 @@ fn the_words_are_those_of_the_page() {
     let mut report = String::new();
     for path in files {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
-        if ALLOWED.iter().any(|(allowed, _)| *allowed == name) || LATER.iter().any(|later| name.starts_with(later)) {
+        if ALLOWED.iter().any(|(allowed, _)| *allowed == name) {
             continue;
         }
         let (words, lines) = flat(&std::fs::read_to_string(&path).unwrap());
@@ -186,4 +167,50 @@ fn a_phrase_is_found_over_the_end_of_a_line_and_in_a_name() {
     let found: Vec<usize> =
         Regex::new(PHRASES[0].not).unwrap().find_iter(&words).map(|at| line_of(&lines, at.start())).collect();
     assert_eq!(found, [2, 4]);
+}
+
+/// Files that stand for the same stage in each macro or each adapter.
+const STAGES: [&str; 14] = [
+    "mod.rs",
+    "main.rs",
+    "tests.rs",
+    "parse.rs",
+    "model.rs",
+    "validate.rs",
+    "expand.rs",
+    "encode.rs",
+    "decode.rs",
+    "wire.rs",
+    "message.rs",
+    "schema.rs",
+    "error_body.rs",
+    "lib.rs",
+];
+
+#[test]
+fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let public = Regex::new(r"(?m)^pub (?:struct|enum|trait|type) ([A-Za-z]+)").unwrap();
+    let mut twice = Vec::new();
+    let mut types: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for folder in ["agentflow/src", "agentflow-macros/src", "agentflow-testing/src"] {
+        let (mut files, mut names) = (Vec::new(), BTreeMap::new());
+        texts(&root.join(folder), &root, &mut files);
+        for path in files {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let hidden = path.iter().any(|part| part == "__private") || folder == "agentflow-macros/src";
+            for found in public.captures_iter(&text).filter(|_| !hidden) {
+                if let Some(other) = types.insert(found[1].to_owned(), path.clone()) {
+                    twice.push(format!("`{}`: {} and {}", &found[1], other.display(), path.display()));
+                }
+            }
+            if !STAGES.contains(&&*name) {
+                if let Some(other) = names.insert(name, path.clone()) {
+                    twice.push(format!("{} and {}", other.display(), path.display()));
+                }
+            }
+        }
+    }
+    assert!(twice.is_empty(), "these share a bare name; let it say the role: {twice:#?}");
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a store's file: each a clear error, and nothing lost of what was acknowledged before.
+//! Everything that can be wrong with a store's file: each case is a clear error, and acknowledged writes are not lost.
 
 use std::fs;
 use std::path::Path;

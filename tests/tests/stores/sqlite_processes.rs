@@ -1,6 +1,6 @@
-//! Two real processes and one store file: a run has one of them as its writer, and one that is killed frees its runs.
+//! Two real processes and one store file: each run has one writer, and a killed process frees its runs.
 //!
-//! The other process is this test program, told by its environment what to do. It says on its standard output what was
+//! The other process is this test program; its environment says which part it plays. It prints what the store
 //! acknowledged.
 
 use std::io::{BufRead, BufReader, Lines, Write};

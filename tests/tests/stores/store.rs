@@ -1,4 +1,4 @@
-//! Both stores keep the rules of the `Store` trait, and the one on disk has everything again.
+//! Both stores keep the rules of the `Store` trait, and `SqliteStore` has everything again after it is reopened.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

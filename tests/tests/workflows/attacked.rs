@@ -1,5 +1,5 @@
-//! Runs that an operator, a crash, a changed definition and a snapshot meet at the same time: what was stopped, forgotten
-//! or answered stays so, and no run is held by a process that does not execute it.
+//! Runs under several attacks at once: an operator, a crash, a changed definition and a snapshot. A request that was
+//! granted keeps its effect, and no process holds a run that it does not execute.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

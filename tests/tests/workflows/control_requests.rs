@@ -1,5 +1,5 @@
-//! Control requests that meet a run at an awkward moment: its process ends, another one resumes it, two runtimes have
-//! it, it is one of an agent, a part of it waits. A request that was granted is in the journal.
+//! Control requests at awkward moments: the run's process ends, another one resumes it, two runtimes have it, it is an
+//! agent's, a part of it waits. The journal has every request that was granted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

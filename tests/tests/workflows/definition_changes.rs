@@ -1,5 +1,5 @@
-//! A workflow that was changed while a run of it was open: refused with the names of what would run again, or resumed
-//! with all that is the same.
+//! Resuming a run whose workflow has changed: refused with the names of the nodes that would run again, or resumed with
+//! every unchanged node's output.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Runs that outlive their process: every cut of a journal resumes to the same result.
+//! Runs that outlive their process: every prefix of a journal resumes to the same result.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

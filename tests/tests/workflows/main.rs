@@ -1,4 +1,4 @@
-//! Workflows and their runs: every form, what a crash leaves, and what operators can do to them.
+//! Workflows and their runs: every form, crashes, control requests.
 
 mod attacked;
 mod control_requests;

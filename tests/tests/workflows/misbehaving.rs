@@ -1,5 +1,5 @@
-//! What the program's own code and its store do wrong beside a run: panics where nobody expects one, outputs that are too
-//! large, a clock that goes back. The run has an end all the same.
+//! Faults of the program's own code and of its store during a run: unexpected panics, outputs that are too large, a
+//! clock that goes back. The run ends all the same.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

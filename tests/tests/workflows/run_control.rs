@@ -1,4 +1,4 @@
-//! What an operator can do to a run: through its handle, by its id, after a restart, and while nobody executes it.
+//! Controlling a run: through its handle, by its id, after a restart, and while no process executes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Every feature of the macros in a crate that takes no warning at all. `cargo check` and `cargo clippy` are the test.
+//! Uses every feature of the macros in a crate that allows no warning. `cargo check` and `cargo clippy` are the test.
 
 #![deny(
     warnings,

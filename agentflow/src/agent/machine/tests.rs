@@ -1,4 +1,4 @@
-//! The machine driven by a simulation: every run, crashed after every event and resumed.
+//! The agent's machine in a simulation: every run is crashed after every event and resumed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::tool::Effects;
 
-/// What a model's turn comes to.
+/// The outcome of a model's turn.
 #[derive(Clone, Debug)]
 enum Turn {
     Answer,
@@ -261,7 +261,7 @@ proptest! {
                 events,
                 stop_after: usize::MAX,
             };
-            let Ok(taken_up) = again.run() else { panic!("nothing stops this one") };
+            let Ok(resumed) = again.run() else { panic!("nothing stops this one") };
             let conversation = again.machine.history();
             prop_assert!(conversation.open_calls().is_empty());
             let mut was_interrupted = false;
@@ -274,7 +274,7 @@ proptest! {
                 prop_assert!(*times == 1 || world.call(&call).repeatable(), "{} ran {} times", id, times);
             }
             if !was_interrupted {
-                prop_assert_eq!(described(&taken_up), described(&outcome));
+                prop_assert_eq!(described(&resumed), described(&outcome));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Reading the JSON of answers: bytes that are text are checked once, and a text is read leniently, so that a number or
-//! an object in its place is taken as its JSON. It knows no provider.
+//! Parses the JSON of answers leniently: it checks once that the bytes are text, and takes a number or an object where
+//! text is expected as its JSON. It knows no provider.
 
 use std::borrow::Cow;
 use std::fmt;

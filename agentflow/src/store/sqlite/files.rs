@@ -1,8 +1,8 @@
-//! Whether the files that a store has open are still those at their paths.
+//! Checks that the files that a store has open are still those at their paths.
 //!
-//! Who deletes or replaces a file that is open changes nothing for those who have it open: they would go on in a file
-//! that nobody finds any more. The log and its index beside it count too: without them, others share neither what was
-//! written nor the locks.
+//! A process that has a file open does not notice that somebody deletes or replaces it: it would continue in a file
+//! that nobody finds any more. SQLite's log and its index count too: without them, processes share neither writes nor
+//! locks.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Who has runs open: each process holds a lock on a small file beside the store for its life.
+//! Which process has a run open: each process holds a lock on a small file beside the store as long as it lives.
 //!
 //! The operating system frees the lock when the process ends, however it ends, so nobody waits for a lease to run out.
-//! This only decides whom a run may be taken from; that two never write one run is the work of the epoch.
+//! The lock only decides from whom a run may be taken; the epoch keeps two processes from writing one run.
 
 use std::fs::{self, File};
 use std::io;

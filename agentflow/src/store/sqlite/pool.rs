@@ -1,4 +1,5 @@
-//! The threads that read. They are the store's own, so that nothing else that blocks keeps a run from its journal.
+//! The store's threads for reading. They are its own, so that other blocking work of the program cannot keep a run from
+//! its journal.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,8 +10,8 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
-use super::store_errors::StoreErrors;
-use super::{Settings, join, lock, schema};
+use super::sqlite_error::StoreErrors;
+use super::{Settings, join, lock, upgrade};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Threads that read, each on a connection of its own. They begin when they are needed and end with this.
@@ -154,7 +155,7 @@ impl Reader<'_> {
         }
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => schema::open_reader(settings, errors)?,
+            None => upgrade::open_reader(settings, errors)?,
         };
         let found = read(&connection, errors);
         let is_fine = |error: &StoreError| matches!(error.kind(), StoreErrorKind::NotFound | StoreErrorKind::Fenced);

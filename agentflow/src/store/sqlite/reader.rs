@@ -1,9 +1,9 @@
-//! What is read, on a connection that can write nothing.
+//! The queries of the store, on a connection that can write nothing.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use super::store_errors::StoreErrors;
+use super::sqlite_error::StoreErrors;
 use super::{row, tables};
 use crate::event::{Event, RunId};
 use crate::store::{

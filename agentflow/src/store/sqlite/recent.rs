@@ -1,4 +1,4 @@
-//! What was used lately, in bounded memory.
+//! A bounded map of the most recently used entries.
 
 use std::collections::HashMap;
 use std::hash::Hash;

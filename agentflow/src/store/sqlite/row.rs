@@ -1,4 +1,4 @@
-//! Events and run records as rows, and back. Knows no SQL beyond the columns it names.
+//! Events and run records as table rows, and back. It knows no SQL beyond the columns it names.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use rusqlite::Row;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
-use super::store_errors::StoreErrors;
+use super::sqlite_error::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
 use crate::path::StepPath;
 use crate::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};

@@ -1,5 +1,5 @@
-//! What is written, within a transaction that somebody else begins and ends. Each request checks all it needs before it
-//! writes, so one that is refused leaves nothing behind in the transaction it shares with others.
+//! The writes of the store, within a transaction that `writer.rs` begins and ends. Each request checks its conditions
+//! before it writes, so a refused one leaves nothing in the transaction that it shares with others.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::files::OpenFiles;
 use super::owner::{self, Owner};
 use super::recent::Recent;
 use super::row::{self, EventRow, number};
-use super::schema::Opened;
-use super::store_errors::{Failed, StoreErrors};
+use super::sqlite_error::{Failed, StoreErrors};
+use super::upgrade::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
 

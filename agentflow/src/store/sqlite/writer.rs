@@ -1,8 +1,9 @@
-//! The thread that writes: all requests that wait go into one transaction, and are answered when it is on the disk.
+//! The store's thread for writing: it puts all waiting requests into one transaction and answers them when that is on
+//! the disk.
 //!
-//! It decides nothing about runs, and holds no handle of the store: it ends when the last one is gone and its queue is
-//! empty. While another process has the file locked it waits, since no run has to end for that; only once all handles
-//! are gone it gives up.
+//! It decides nothing about runs and holds no handle of the store: it ends when the last handle is gone and its queue
+//! is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
+//! after all handles are gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
-use super::store_errors::{Failed, StoreErrors, is_locked};
+use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
-use super::{Settings, join, schema};
+use super::{Settings, join, upgrade};
 use crate::event::RunId;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -55,7 +56,7 @@ impl Writer {
         let unwanted = Arc::clone(&ending);
         let thread = thread::Builder::new()
             .name("agentflow-sqlite".to_owned())
-            .spawn(move || match schema::open_writer(&settings, &unwanted) {
+            .spawn(move || match upgrade::open_writer(&settings, &unwanted) {
                 Ok(file) => {
                     let place = (file.errors.clone(), Arc::clone(&file.files));
                     if opened.send(Ok(place)).is_ok() {
@@ -232,7 +233,7 @@ impl Work {
                 );
                 spoken = Some(waited);
             }
-            thread::sleep(schema::PAUSE);
+            thread::sleep(upgrade::PAUSE);
         }
     }
 

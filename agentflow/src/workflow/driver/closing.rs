@@ -1,4 +1,4 @@
-//! The ends that a workflow gives to what it stops: a node, or all of them when the run is cancelled or dropped.
+//! Records the end of steps that a workflow stops: of one node, or of all when the run is cancelled or dropped.
 
 use std::sync::Arc;
 

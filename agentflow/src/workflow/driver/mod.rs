@@ -1,12 +1,12 @@
-//! Does what the machine of a workflow commands and records what happened.
+//! Executes the commands of the workflow's machine and records what happened.
 //!
-//! All steps of a run are polled inside one future: no task is spawned, and dropping the run drops them all. An event is
-//! recorded before its effect begins and before anybody sees its outcome; of a run with a store, it is committed by
-//! then. What comes next is the machine's to say.
+//! All steps of a run are polled inside one future: no task is spawned, and dropping the run drops them all. An event
+//! is recorded before its effect begins and before anybody sees its outcome; in a run with a store it is committed by
+//! then. The machine decides the next command.
 
 mod closing;
-mod control;
 mod replay;
+mod requested;
 mod task;
 
 use std::any::Any;
@@ -23,9 +23,9 @@ use tracing::Instrument;
 use self::replay::is_changed;
 use self::task::{Ended, Task, WithLimit};
 use super::compact::compact;
-use super::failure::StepError;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
+use super::step_error::StepError;
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
@@ -158,7 +158,7 @@ impl WorkflowRun {
         run
     }
 
-    /// A run that its journal, which is in the log, resumes.
+    /// A run that is resumed from its journal, which is in the log.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
@@ -221,7 +221,7 @@ impl WorkflowRun {
     fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
         let body = &self.machine.spec().node(node).body;
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
-            return Err(StepError::new(FailureKind::Value, "a step is no value"));
+            return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
         task::caught(|| pure(&self.machine))
     }

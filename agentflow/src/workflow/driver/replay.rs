@@ -1,4 +1,4 @@
-//! Taking up a run of a workflow from what is recorded of it. Nothing is done again here, only remembered.
+//! Resumes a run of a workflow from its journal: applies the recorded events to the machine and runs no step.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl WorkflowRun {
         }
     }
 
-    /// Works out all values that can be, as they were before the next event of a journal.
+    /// Computes all values that can be computed, as they were before the next event of a journal.
     fn settle(&mut self) {
         while let Some(node) = self.machine.pending_value() {
             match self.evaluate(node) {

@@ -1,4 +1,4 @@
-//! What a run waits for: running steps, and moments.
+//! The futures that a workflow's driver polls: running steps, and timers.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::value::Encoded;
-use crate::workflow::failure::StepError;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
+use crate::workflow::step_error::StepError;
 
-/// A running step, or a moment that is waited for.
+/// A running step, or a timer.
 pub(super) struct Task {
     unit: Unit,
     work: Work,

@@ -1,7 +1,7 @@
 //! The interpreter of a workflow as a pure machine: recorded events go in, the next command comes out.
 //!
 //! It does no I/O, reads no clock, draws no random number and is not async. What is ready runs in the order in which it
-//! was defined; what a failure means, when a node is skipped and when the run ends is decided here and nowhere else.
+//! was defined. It alone decides on failures, skipped nodes and the end of the run.
 //! Its work is linear in nodes and edges.
 
 mod group;
@@ -46,7 +46,7 @@ impl Unit {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
-    /// Work out the output of a node that has no effects.
+    /// Compute the output of a node that has no effects.
     Evaluate(NodeIndex),
     /// Choose the arm of a router.
     Route(NodeIndex),
@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Ask(NodeIndex),
     /// Record that a node will not run.
     Skip { node: NodeIndex, reason: Arc<str> },
-    /// Record that a node has failed, or that it was interrupted.
+    /// Record that a node has failed or was interrupted.
     Fail { unit: Unit, error: Arc<Failure> },
     /// Stop a running attempt, or a wait for one, and record it.
     Cancel { unit: Unit, reason: &'static str },
@@ -84,9 +84,9 @@ pub(crate) struct Machine {
     /// What can be started when there is room, the first defined first: nodes as `(node, 0)`, their items and branches
     /// as `(node, item + 1)`. An entry that no longer holds is passed over.
     ready: BinaryHeap<Reverse<(NodeIndex, u32)>>,
-    /// What is done at once, whatever else runs: values, routers, and nodes that will not run.
+    /// Nodes that are done at once, whatever else runs: values, routers, and nodes that will not run.
     instant: BinaryHeap<Reverse<NodeIndex>>,
-    /// What is put back into `instant` when all values are computed.
+    /// Nodes that go back into `instant` when all values are computed.
     later: Vec<NodeIndex>,
     /// Commands that follow from what has happened.
     due: VecDeque<Command>,
@@ -255,7 +255,7 @@ impl Machine {
         self.announced
     }
 
-    /// The next value to be computed, if there is one.
+    /// The next value to compute, if there is one.
     pub(crate) fn pending_value(&mut self) -> Option<NodeIndex> {
         while let Some(Reverse(node)) = self.instant.peek().copied() {
             match self.instant_command(node) {

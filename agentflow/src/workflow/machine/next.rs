@@ -1,4 +1,4 @@
-//! What comes next: the one place where a machine says what is to be done.
+//! The next command of the machine: the one place that gives it.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Going on after an end: of a process, or of a node that an operator lets run again.
+//! Recovery: makes nodes ready again after the end of a process, or when an operator retries a node.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// What was running when the process ended: what may run again is made ready, the rest ends as interrupted.
+    /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are interrupted.
     pub(crate) fn recover(&mut self) {
         // What they were stopped for is void: the workflow has changed.
         if self.failures.is_empty() && self.nodes.iter().any(|node| node.cancelled) {

@@ -1,5 +1,5 @@
-//! What is recorded of a step that was stopped because of something else, and how that differs from a step's own error of
-//! the class `cancelled`. The texts are stored, so they stay as they are.
+//! The texts that are recorded for a step that was stopped because of something else, as opposed to a step that fails
+//! with the kind `cancelled` itself. The texts are stored, so they never change.
 
 use crate::error::{Failure, FailureKind};
 

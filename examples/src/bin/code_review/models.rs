@@ -1,4 +1,4 @@
-//! What stands in for the models: each agent's answers by a rule, from what the agent tells its model.
+//! Stand-ins for the models: each computes its agent's answers from the instruction by a rule.
 
 use agentflow::message::Role;
 use agentflow::model::ModelRequest;

@@ -1,7 +1,7 @@
-//! A run of an agent as OpenTelemetry sees it: its spans and its metrics, printed.
+//! Runs an agent and prints its OpenTelemetry spans and metrics.
 //!
-//! `otel [CITY]`; the model is named by `AGENTFLOW_MODEL`, without it a stand-in answers. With
-//! `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` the spans hold what was said.
+//! `otel [CITY]`; `AGENTFLOW_MODEL` names the model, without it a stand-in answers. With
+//! `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true` the spans hold the messages.
 
 mod agent;
 mod print;

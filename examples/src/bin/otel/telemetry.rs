@@ -1,5 +1,5 @@
-//! From `tracing` spans and events to OpenTelemetry: all that a program has to set up. Where it goes is the exporters'
-//! business.
+//! Connects `tracing` spans and events to OpenTelemetry: everything that a program has to set up. The exporters decide
+//! where the data goes.
 
 use opentelemetry::metrics::{Meter, MeterProvider};
 use opentelemetry::trace::TracerProvider;

@@ -1,7 +1,7 @@
 //! The documents of a folder, read once, and a search over them.
 //!
-//! Only what was found under the folder is ever looked at: a path that a model makes up is compared with those names and
-//! never reaches the file system. Links are not followed.
+//! It reads only files that it found under the folder: it compares a path that a model makes up with their names and
+//! never opens it. It does not follow links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

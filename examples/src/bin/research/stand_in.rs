@@ -1,7 +1,7 @@
-//! A model by rules, for when no real one is configured: it searches for the question's words, reads the best places and
-//! answers with the sentences that say most about them, each with its file and line.
+//! A model by rules, used when no real one is configured: it searches for the question's words, reads the best places
+//! and answers with the most fitting sentences, each with its file and line.
 //!
-//! It knows what a model knows: the conversation. It never opens a file, and it quotes; it does not conclude.
+//! It sees only the conversation, as a model does. It never opens a file, and it quotes; it draws no conclusions.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Words and sentences: what search and the stand-in model know about text.
+//! Splits text into words, sentences and passages, for the search and for the stand-in model.
 //!
-//! Nothing here reads files; a passage keeps the numbers of the lines it was made of.
+//! It reads no files; a passage keeps the line numbers of its text.
 
 /// A sentence, a heading, a table row or a line of code, and where it stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! What the agent can do with the documents: list them, search them, read them. Every answer is bounded.
+//! The agent's tools: list, search and read the documents. Every answer is bounded.
 
 use agentflow::prelude::*;
 use agentflow::serde::Serialize;
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn lines_are_numbered_and_bounded() {
         let excerpt = read_lines(library(), "tools.rs".to_owned(), 0, usize::MAX).unwrap();
-        assert!(excerpt.text.starts_with("1: //! What the agent can do"));
+        assert!(excerpt.text.starts_with("1: //! The agent's tools"));
         assert_eq!(excerpt.text.lines().count(), super::READ.min(excerpt.total_lines));
         assert!(read_lines(library(), "tools.rs".to_owned(), 9, 3).is_err());
         assert!(read_lines(library(), "tools.rs".to_owned(), 100_000, 100_001).is_err());

@@ -1,6 +1,6 @@
-//! The runs of the kill test: every form of a workflow, agents in tools of agents, gates in nested workflows.
+//! The workflows of the kill test: every form, agents in tools of agents, gates in nested workflows.
 //!
-//! Outputs depend on nothing but the input, however often a process ended. What a body does is a line in a file.
+//! Outputs depend only on the input, however often a process ended. Each effect of a body is a line in a file.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -1,8 +1,9 @@
-//! A process to be killed, which executes runs of all forms over a store file, or is an operator of them.
+//! A process that the kill test kills: it executes runs of all forms over a store file, or controls them as an operator.
 //!
 //! `kill-forms host FOLDER SEED [operate] [twin] [double]` starts the runs, or resumes them, until all have ended:
 //! `operate` with an operator in the process, `twin` with a second runtime over a store of its own, `double` with two
-//! calls of `recover` at once. `kill-forms operator FOLDER SEED fickle|helpful` says its words until it is killed.
+//! calls of `recover` at once. `kill-forms operator FOLDER SEED fickle|helpful` sends control requests until
+//! it is killed.
 
 mod flows;
 mod operator;

@@ -1,5 +1,5 @@
-//! An operator who looks at all runs of a store by turns and says a word where one is due, and now and then where none
-//! is: by the runs' ids, with the functions that everybody has.
+//! An operator for the kill test: it looks at all runs of a store in turn and sends a control request where one is due,
+//! and sometimes where none is. It uses run ids and public functions only.
 
 use std::time::Duration;
 

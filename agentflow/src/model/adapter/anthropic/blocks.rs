@@ -1,7 +1,7 @@
-//! The blocks of one answer, put together from their pieces, and the parts they become.
+//! Assembles the blocks of one answer from their pieces and turns them into message parts.
 //!
-//! Text, thinking and calls of our tools have parts of their own. Every other block (a server's tool call and its
-//! result, redacted thinking, a compaction, whatever comes next) is kept as its unchanged text, in its place.
+//! Text, thinking and calls of our tools become parts of their own kind. Every other block (a server's tool call and
+//! its result, redacted thinking, a compaction, any future kind) is kept as its unchanged text, in its place.
 
 use std::sync::Arc;
 

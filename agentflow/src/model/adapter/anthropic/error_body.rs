@@ -1,4 +1,4 @@
-//! From the body of a server's error to its meaning.
+//! Classifies the body of an Anthropic server's error.
 
 use serde_json::Value;
 

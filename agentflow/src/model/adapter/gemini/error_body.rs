@@ -1,4 +1,4 @@
-//! From the body of a server's error to its meaning, and which ends of an answer are errors.
+//! Classifies the body of a Gemini server's error, and the finish reasons that are errors.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One message as the parts of a turn. It knows nothing of the rest of the request.
+//! Encodes one message as the parts of a turn. It knows nothing of the rest of the request.
 
 use std::borrow::Cow;
 use std::ops::Deref;

@@ -1,6 +1,6 @@
-//! The front of every adapter: a model at a server, its builder, and what a wire format adds.
+//! The front of every adapter: a model at a server, its builder, and the parts that a wire format adds.
 //!
-//! What the models of all providers have in common is here once. It knows no provider and shows no key.
+//! It holds what the models of all providers have in common. It knows no provider and shows no key.
 
 use std::fmt;
 use std::marker::PhantomData;

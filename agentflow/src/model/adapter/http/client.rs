@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::runtime::{Handle, Id};
 
-use super::failure::reason;
+use super::http_error::reason;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// More than the runtimes and connect time-outs of any program but a test run.

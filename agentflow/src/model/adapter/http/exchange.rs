@@ -1,9 +1,9 @@
-//! One call over HTTP as a stream: send, wait, try again, read.
+//! One call over HTTP as a stream: sends it, waits, retries, reads the answer.
 //!
-//! The state lives in the stream, and so does the connection: dropping the stream closes it. A call is retried when
-//! it was refused, when nothing of its answer arrived, or when the provider reports an error in place of an answer.
-//! Once a piece was yielded it is never retried, and neither is one whose answer broke off: that one may have been
-//! paid.
+//! The state and the connection live in the stream: dropping the stream closes the connection. A call is retried when
+//! the server refused it, when nothing of its answer arrived, or when the provider reports an error in place of an
+//! answer. It is never retried once a piece was yielded or when the answer broke off: the provider may have charged for
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::failure::{Refusal, request_id, timed_out, transport};
+use super::http_error::{Refusal, request_id, timed_out, transport};
 use super::sse::SseReader;
-use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, retry};
+use super::{Decode, Deltas, Flow, HttpAdapter, HttpSettings, Outgoing, WireFormat, client, http_retry};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelStream, Secret, TimeoutKind,
 };
@@ -172,7 +172,7 @@ impl<F: WireFormat> Exchange<F> {
         if self.retried_by_caller {
             return Err(error);
         }
-        let Some(wait) = retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
+        let Some(wait) = http_retry::wait(self.adapter.settings(), self.retries, &error) else { return Err(error) };
         let until = Limit::after(wait, TimeoutKind::Total).at;
         if until >= self.deadline.at {
             return Err(error);

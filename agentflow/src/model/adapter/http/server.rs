@@ -1,6 +1,6 @@
-//! A provider's server: its address, its key, the headers of every call. Shared by the adapters.
+//! A provider's server: address, key and headers of every call. Shared by the adapters.
 //!
-//! No key and no header's value is shown by anything here, and nothing here is called.
+//! It shows no key and no header's value, and it makes no call.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! How a step fails: what is recorded, and the error itself for whoever called the workflow directly.
+//! `StepError`: how a step fails, with the recorded failure and the error itself for a direct caller of the workflow.
 
 use std::any::Any;
 use std::fmt;

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-use super::retry::retry_after;
+use super::http_retry::retry_after;
 use crate::model::{ModelError, ModelErrorKind, TimeoutKind};
 use crate::text;
 

@@ -1,4 +1,4 @@
-//! `call`: plain model calls. There is no agent here; a tool call is answered with "ok" and nothing runs.
+//! `agentwf call`: plain model calls. It runs no agent and no tool; it answers a tool call with "ok".
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::args::CallArgs;
-use super::output::{Answer, BOLD, DIM, Problem, Stop, json_line, line, note, short};
+use super::print::{Answer, BOLD, DIM, Problem, Stop, json_line, line, note, short};
 use super::{ctrl_c, model};
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelError, ModelEvent, ModelRequest, ModelResponse, Usage};

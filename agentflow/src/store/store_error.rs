@@ -1,4 +1,4 @@
-//! Why a store could not do what it was asked. It never decides what follows from that.
+//! `StoreError`: why a store could not do a request. It never decides how the caller reacts.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Printing, and how a command ends. Nothing else of the command line writes to a terminal or knows an exit code.
+//! Printing and exit codes of the command line. No other file of it writes to a terminal or knows an exit code.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};

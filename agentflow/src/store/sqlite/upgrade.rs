@@ -1,4 +1,4 @@
-//! The file: how it is opened, and how one of an older release is brought up to date. Knows no run.
+//! Opens the file and brings one of an older release up to date. It knows no run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
-use super::store_errors::{StoreErrors, is_locked};
+use super::sqlite_error::{StoreErrors, is_locked};
 use super::{Settings, Synchronous};
 use crate::store::{StoreError, StoreErrorKind};
 

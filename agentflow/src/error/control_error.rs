@@ -1,4 +1,4 @@
-//! Why a run cannot do what an operator asks. It says so and decides nothing.
+//! `ControlError`: why a control request was refused. It describes and decides nothing.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl ControlError {
         Self::new(ControlErrorKind::WrongState, message)
     }
 
-    /// The run was not paused by an operator, so that it does not continue because one says so.
+    /// The run was not paused by an operator, so an operator cannot unpause it.
     pub(crate) fn not_paused(waits_for: Option<PauseReason>) -> Self {
         let state = match waits_for {
             Some(PauseReason::Approval) => "waiting for an approval; answer it instead",

@@ -1,8 +1,8 @@
-//! From JSON text to a function's parameters, and from the parameters to a JSON Schema.
+//! Reads the JSON text of a call into a function's parameters, and makes the parameters' JSON Schema.
 //!
-//! One description of the parameters serves both, so that schema and deserializer cannot disagree. The straight way
-//! reads the text into the typed values with no value in between; only when that fails is the text read again, argument
-//! by argument, to find the path, the expectation and the value seen.
+//! One description of the parameters serves both, so schema and deserializer cannot disagree. The usual path parses the
+//! text straight into the typed values; only when that fails is the text parsed again, argument by argument, to find
+//! the path, the expected type and the value seen.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -17,8 +17,8 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 
-use super::output::ToolError;
 use super::probe::Filled;
+use super::tool_output::ToolError;
 use crate::context::Context;
 use crate::resource::{Inject, ResourceKey};
 use crate::strict;

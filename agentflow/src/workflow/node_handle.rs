@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::failure::StepError;
 use super::spec::{NodeIndex, Outputs};
+use super::step_error::StepError;
 use crate::error::FailureKind;
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};

@@ -1,4 +1,4 @@
-//! What a run, an agent or a workflow begins with and its outcome.
+//! The contents of the events that begin and end a run, an agent or a workflow.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::value::Encoded;
 
-/// What a run began with: enough to take it up again.
+/// How a run began: enough to resume it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunStarted {
@@ -123,7 +123,7 @@ impl RunTerms {
 pub struct WorkflowStarted {
     /// The workflow's name.
     pub name: Arc<str>,
-    /// The hash of its definition; a run is only resumed by a workflow of the same hash, unless told otherwise.
+    /// The hash of its definition; a run is resumed only by a workflow of the same hash, or with `resume_changed`.
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
@@ -231,7 +231,7 @@ pub enum PauseReason {
     Operator,
     /// Nothing is left to do before a person has answered.
     Approval,
-    /// A step with effects was interrupted by the end of its process; an operator decides whether it runs again.
+    /// The end of its process interrupted a step with effects; an operator decides whether it runs again.
     Interrupted,
 }
 
@@ -255,7 +255,7 @@ pub struct Spending {
     pub provider: Arc<str>,
     /// The model's name.
     pub model: Arc<str>,
-    /// How many calls were begun, failed ones included; an answer that middleware gave is none.
+    /// How many calls were begun, failed ones included, answers of middleware excluded.
     pub calls: u32,
     /// The tokens of all answers.
     pub usage: Usage,

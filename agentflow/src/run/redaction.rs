@@ -1,4 +1,4 @@
-//! Secrets and personal data taken out of events before anybody sees them: stores, sinks and subscribers.
+//! Masks secrets and personal data in events before stores, sinks and subscribers see them.
 //!
 //! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is only
 //! found when it is named.
@@ -13,7 +13,7 @@ use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted};
 use crate::mask;
 use crate::value::Encoded;
 
-/// A shorter text is no secret and would be found everywhere.
+/// A shorter text is not a secret and would be found everywhere.
 const SHORTEST: usize = 6;
 /// How the keys of the makers of models and others begin, and how many letters follow at least.
 const KEYS: &[(&str, usize)] = &[

@@ -1,4 +1,4 @@
-//! When a call is retried, and after how long.
+//! Decides whether a failed HTTP call is retried, and after how long.
 
 use std::time::{Duration, SystemTime};
 

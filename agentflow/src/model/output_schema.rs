@@ -1,4 +1,4 @@
-//! The shape an answer must have, and how a model is brought to give it.
+//! `OutputSchema` and `OutputMode`: the schema that an answer must have, and the way in which a model is asked for it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Errors of SQLite as errors of the store: sentences that say what to do. It never repairs anything.
+//! Turns errors of SQLite into `StoreError`s whose sentence says what to do. It never repairs anything.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What an answer is turned into: text, or a value of a type whose schema the model must keep to.
+//! Typed answers: turns an answer into text, or into a value of a type whose schema the model must keep to.
 
 use std::any::Any;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What an operator can ask of a run, and who waits for the outcome. Nothing is decided here.
+//! Control requests to a run (pause, unpause, cancel, retry, answer) and the channel for their outcomes. It decides
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;

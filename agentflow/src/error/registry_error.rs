@@ -1,4 +1,4 @@
-//! Why a program's tools do not fit together. It says so and decides nothing.
+//! `RegistryError`: why a program's tools do not fit together. It describes and decides nothing.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub enum RegistryError {
     },
     /// A schema that is not one of an object.
     #[error(
-        "the parameters of the tool `{name}` are no JSON Schema of an object, which is all that a model can fill in; \
+        "the parameters of the tool `{name}` are not a JSON Schema of an object, which is all that a model can fill in; \
          take one struct with named fields"
     )]
     NoObjectSchema {

@@ -1,4 +1,4 @@
-//! What an operator asks of a running workflow: checked against where it is, recorded, answered.
+//! Control requests to a live workflow: checks each against the machine's state, records it and answers it.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl WorkflowRun {
             }
         }
         self.record(unit, EventKind::NodeReset { by: by.into() });
-        self.goes_on();
+        self.note_unpaused();
         Ok(())
     }
 
@@ -89,12 +89,12 @@ impl WorkflowRun {
         }
         crate::workflow::check_answer(self.machine.spec().node(unit.node), answer)?;
         self.record(unit, EventKind::ApprovalResolved { answer: answer.clone(), by: by.into() });
-        self.goes_on();
+        self.note_unpaused();
         Ok(())
     }
 
     /// A run that waited for this very thing is no longer paused.
-    fn goes_on(&mut self) {
+    fn note_unpaused(&mut self) {
         if self.machine.pause_reason().is_some() && !self.machine.is_paused() {
             self.record_own(EventKind::resumed());
         }

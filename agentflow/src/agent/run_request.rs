@@ -1,4 +1,4 @@
-//! What a run of an agent is asked.
+//! `RunRequest`: the input and options of an agent's run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,8 @@ impl<T: Into<Conversation>> From<T> for RunRequest {
 }
 
 impl<O> RunHandle<RunResult<O>> {
-    /// The conversation so far, with a result for every tool call: after a failed or cancelled run it is what another
-    /// run can continue from.
+    /// The conversation so far, with a result for every tool call: another run can
+    /// continue from it after this one has failed or was cancelled.
     pub fn conversation(&self) -> Conversation {
         Conversation::from_events(&self.recorded())
     }

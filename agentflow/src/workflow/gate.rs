@@ -1,9 +1,10 @@
-//! What a person is asked before a node runs, and whether an answer fits. It asks nobody itself.
+//! The question that a gate, or a node with an approval, asks a person, and the check that an answer fits. It asks
+//! nobody itself.
 
 use std::collections::HashSet;
 
-use super::failure::StepError;
 use super::spec::{Body, NodeSpec, Outputs, Spec};
+use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
 use crate::run::Approval;

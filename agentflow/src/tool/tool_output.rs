@@ -1,4 +1,4 @@
-//! The outcome of a tool's body: JSON text, or a failure that the model can act on.
+//! `ToolOutput` and `ToolError`: the outcome of a tool's body, as JSON text or as a failure that the model can act on.
 
 use std::fmt;
 

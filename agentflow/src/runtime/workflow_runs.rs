@@ -1,4 +1,4 @@
-//! Runs of workflows: started, resumed after a crash, found by their id.
+//! Runs of workflows: starting one, resuming one after a crash, recovering all, finding one by its id.
 
 use std::collections::HashSet;
 use std::sync::Arc;

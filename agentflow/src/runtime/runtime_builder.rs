@@ -1,4 +1,4 @@
-//! What a runtime is described by, part by part. Nothing is started or opened here.
+//! `RuntimeBuilder`: describes a runtime part by part. It starts and opens nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runtime;
-use super::workflows::{self, Given};
+use super::catalogue::{self, Given};
 use crate::agent::AgentModels;
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
@@ -190,7 +190,7 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         let Self { mut host, sinks, middleware, agents, workflows } = self;
         host.sinks = sinks.into();
-        host.check_answer = workflows::checked;
+        host.check_answer = catalogue::checked;
         host.set_part(middleware::OfRuntime(middleware.into()));
         host.set_part(agents);
         host.set_part(workflows);

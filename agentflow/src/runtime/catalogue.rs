@@ -1,4 +1,4 @@
-//! The workflows that a runtime knows: those it was given, and those linked into the program.
+//! The catalogue: the workflows that a runtime knows, given to it or linked into the program.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
