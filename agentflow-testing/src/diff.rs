@@ -26,8 +26,8 @@ fn pairing(expected: &str, actual: &str) -> Option<usize> {
     (expected.split(' ').next() == actual.split(' ').next()).then_some(1)
 }
 
-/// `None` when the lines are what was expected, otherwise a diff: ` ` for a line that fits, `-` for an expected one that
-/// is missing, `+` for one that was not expected.
+/// `None` when the lines are what was expected, otherwise a diff: ` ` for a line that fits, `-` for an expected one
+/// that is missing, `+` for one that was not expected.
 pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -> Option<String> {
     let (expected, actual): (Vec<&str>, Vec<&str>) =
         (expected.iter().map(AsRef::as_ref).collect(), actual.iter().map(AsRef::as_ref).collect());

@@ -114,7 +114,8 @@ impl Turn {
     }
 
     /// The conversation must be this, one line for each thing said: `system: ..`, `user: ..`, `assistant: ..`,
-    /// `assistant thinks: ..`, `assistant calls TOOL ARGUMENTS`, `tool NAME: OUTPUT`, `tool NAME failed (STATUS): TEXT`.
+    /// `assistant thinks: ..`, `assistant calls TOOL ARGUMENTS`, `tool NAME: OUTPUT`, `tool NAME failed (STATUS):
+    /// TEXT`.
     ///
     /// Lines may end in ` ..` and `..` stands for any number of lines, as in [`assert_trace`](crate::assert_trace()).
     pub fn expect_conversation(self, lines: impl TraceLines) -> Self {

@@ -33,9 +33,9 @@ use crate::turn::{Ending, Turn};
 ///
 /// The first two also end the run, with a model error that is not retryable. All three are remembered:
 /// [`finish`](Self::finish) panics with every one, and so does dropping the last clone, so that no failure is lost when
-/// the code under test swallows errors. The last clone should be dropped on the test's own thread, or `finish` be called:
-/// a panic on another thread is not always seen. When a test returns an error with `?` before the script is at its end,
-/// the panic that is shown is the one of the turns that are left; `unwrap` shows the error itself.
+/// the code under test swallows errors. The last clone should be dropped on the test's own thread, or `finish` be
+/// called: a panic on another thread is not always seen. When a test returns an error with `?` before the script is at
+/// its end, the panic that is shown is the one of the turns that are left; `unwrap` shows the error itself.
 ///
 /// Turns are played in the order of the calls. For agents that run at the same time give each its own model, or one
 /// script in lanes: [`keyed`](Self::keyed).
@@ -105,8 +105,8 @@ impl ScriptedModel {
         Self::from_lanes(vec![Lane { key: None, turns: turns.into_iter().collect(), played: 0 }], None)
     }
 
-    /// A script in lanes, for several agents or runs at the same time. A request belongs to the lane whose key is in its
-    /// instructions or in its first user message; a request that fits none or more than one fails the script.
+    /// A script in lanes, for several agents or runs at the same time. A request belongs to the lane whose key is in
+    /// its instructions or in its first user message; a request that fits none or more than one fails the script.
     ///
     /// ```
     /// use agentflow_testing::{ScriptedModel, Turn};

@@ -1,7 +1,7 @@
 //! Requests in lines that a person reads: one line for each thing that was said.
 //!
-//! The lines are what [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares, so their form is part of
-//! the public promise.
+//! The lines are what [`Turn::expect_conversation`](crate::Turn::expect_conversation) compares, so their form is part
+//! of the public promise.
 
 use agentflow::__private::OneLine;
 use agentflow::Message;

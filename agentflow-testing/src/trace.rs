@@ -54,8 +54,8 @@ impl<S: Into<String>> TraceLines for Vec<S> {
 /// Besides these there are `model#1 failed KIND "why"`, `tool#1.add failed STATUS "what the model is told"`,
 /// `run.failed KIND "why"` and `run.cancelled "why"`. `model.started`, `run.step` and deltas have no line.
 ///
-/// A node of a workflow is `NAME started`, `NAME completed OUTPUT`, `NAME failed KIND "why"`, `NAME retrying ..`,
-/// `NAME skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
+/// A node of a workflow is `NAME started`, `NAME completed OUTPUT`, `NAME failed KIND "why"`, `NAME retrying ..`, `NAME
+/// skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
 /// question to a person is `NAME approval.requested "question" PAYLOAD` and `NAME approval.resolved by WHO: ANSWER`.
 pub fn trace(events: impl AsRef<[Event]>) -> Vec<String> {
     events.as_ref().iter().filter_map(line).map(|line| one_line(&line)).collect()
@@ -132,8 +132,8 @@ fn began(name: &str, agent: &AgentStarted) -> String {
 /// Checks that a run went as told: its events are well-formed (see [`check_events`]) and its [`trace`] is exactly these
 /// lines, given as a list or as one text.
 ///
-/// An expected line may end in ` ..` when the rest of the line does not matter, and a line `..` stands for any number of
-/// lines.
+/// An expected line may end in ` ..` when the rest of the line does not matter, and a line `..` stands for any number
+/// of lines.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

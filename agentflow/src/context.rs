@@ -90,8 +90,8 @@ impl Context {
         &self.run.host
     }
 
-    /// Whether an agent or a workflow that is begun here is part of the run: in a step. Outside of any run, and in a hook
-    /// that runs before the run's own first event, it is a run of its own.
+    /// Whether an agent or a workflow that is begun here is part of the run: in a step. Outside of any run, and in a
+    /// hook that runs before the run's own first event, it is a run of its own.
     pub(crate) fn is_step(&self) -> bool {
         self.in_run && !self.path.is_root()
     }

@@ -253,8 +253,8 @@ impl FailureKind {
         self.again() == Again::Passes
     }
 
-    /// Whether a further attempt ends the same way, or must not be made by itself: a budget that is used up stays used up,
-    /// and who was denied once is not asked again.
+    /// Whether a further attempt ends the same way, or must not be made by itself: a budget that is used up stays used
+    /// up, and who was denied once is not asked again.
     pub fn is_final(&self) -> bool {
         self.again() == Again::Never
     }

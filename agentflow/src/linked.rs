@@ -35,8 +35,8 @@ pub(crate) fn all() -> impl Iterator<Item = (TypeId, Box<dyn Any>)> {
     inventory::iter::<Linked>.into_iter().map(|linked| ((linked.function)(), (linked.item)()))
 }
 
-/// What is linked of one kind, ordered by name and place: link order is not stable, and with an order of ours the same two
-/// places are named every time.
+/// What is linked of one kind, ordered by name and place: link order is not stable, and with an order of ours the same
+/// two places are named every time.
 pub(crate) fn items<T: Any, K: Ord>(key: impl Fn(&T) -> K) -> Vec<T> {
     let mut items: Vec<T> = all().filter_map(|(_, item)| item.downcast().ok()).map(|item| *item).collect();
     items.sort_by_key(key);

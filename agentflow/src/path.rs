@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The path of a step, such as `model#2` or `judge_risk/tool#2.search_incidents`; empty for the run itself.
 ///
-/// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a third `tool#2.search[2]`.
-/// The items of a map and the rounds of a repetition are `node[0]`, `node[1]`. The text form is what is stored and shown;
-/// inside, the path is kept apart so that nothing is formatted before somebody looks.
+/// Turns count from 1. A second call of the same tool in the same turn is `tool#2.search[1]`, a third
+/// `tool#2.search[2]`. The items of a map and the rounds of a repetition are `node[0]`, `node[1]`. The text form is
+/// what is stored and shown; inside, the path is kept apart so that nothing is formatted before somebody looks.
 ///
 /// In its order, what is below a path follows it, then its items with what is below them; nothing else is in between.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]

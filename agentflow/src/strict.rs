@@ -138,8 +138,8 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// The text with every number that is whole written as an integer, digit by digit: what JSON Schema calls an integer and
-/// serde does not, such as `2.0` and `1e3`. `None` when there is none. A number that is not whole stays as it is.
+/// The text with every number that is whole written as an integer, digit by digit: what JSON Schema calls an integer
+/// and serde does not, such as `2.0` and `1e3`. `None` when there is none. A number that is not whole stays as it is.
 pub(crate) fn with_integers(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut out, mut copied, mut at) = (String::new(), 0, 0);

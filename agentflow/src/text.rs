@@ -1,5 +1,5 @@
-//! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote is
-//! shown without letting it draw on the reader's terminal.
+//! Small questions about texts: the nearest of some names, the start of a long text, and how a text that others wrote
+//! is shown without letting it draw on the reader's terminal.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -78,8 +78,8 @@ impl<W: fmt::Write> fmt::Write for Plain<W> {
     }
 }
 
-/// What others wrote, shown in one line: no character of it moves the cursor, ends the line or turns the writing around;
-/// each that would is an escape, such as `\n` or `\u{202e}`. Tabs stay.
+/// What others wrote, shown in one line: no character of it moves the cursor, ends the line or turns the writing
+/// around; each that would is an escape, such as `\n` or `\u{202e}`. Tabs stay.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 

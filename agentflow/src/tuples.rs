@@ -2,7 +2,8 @@
 //! implemented.
 
 /// Calls a macro once for each length from 0 to 12 or 16, with the length and the types and places of the tuple:
-/// `make!(_ 2 A 0 B 1)`. With a list of names in brackets, there is one call for each name, which stands in the place of `_`.
+/// `make!(_ 2 A 0 B 1)`. With a list of names in brackets, there is one call for each name, which stands in the place
+/// of `_`.
 macro_rules! all_the_tuples {
     ($make:ident, 12) => {
         $crate::tuples::all_the_tuples!($make, [_ _ _ _ _ _ _ _ _ _ _ _ _]);

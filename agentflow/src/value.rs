@@ -23,9 +23,9 @@ impl Encoded {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map whose keys are not strings, or a `Serialize` of its own that fails. Also when
-    /// its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back as `None`, and a float
-    /// that is infinite or not a number.
+    /// When the value has no JSON form: a map whose keys are not strings, or a `Serialize` of its own that fails. Also
+    /// when its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back as `None`, and a
+    /// float that is infinite or not a number.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let encoded = Self(serde_json::value::to_raw_value(value)?.into());
         // Whatever is not kept becomes `null`.

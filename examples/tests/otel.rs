@@ -1,4 +1,5 @@
-//! The otel example with exporters that keep what they get: its spans and metrics, and no content unless it is asked for.
+//! The otel example with exporters that keep what they get: its spans and metrics, and no content unless it is asked
+//! for.
 
 #[path = "../src/bin/otel/agent.rs"]
 mod agent;

@@ -20,7 +20,8 @@ pub struct LlamaServer {
 }
 
 impl LlamaServer {
-    /// Starts it on a port of its own. `None`, and said to be skipped, when nobody asked for it or it cannot be installed.
+    /// Starts it on a port of its own. `None`, and said to be skipped, when nobody asked for it or it cannot be
+    /// installed.
     ///
     /// # Panics
     /// When it does not come up.

@@ -54,8 +54,8 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// The recorded conversations whose names begin with `prefix`, by name. `None`, and said to be skipped, when there is no
-/// recorded traffic.
+/// The recorded conversations whose names begin with `prefix`, by name. `None`, and said to be skipped, when there is
+/// no recorded traffic.
 ///
 /// # Panics
 /// When a case cannot be read, or there is none of that name.

@@ -266,8 +266,8 @@ async fn an_endpoint_that_refuses_connections_for_a_while_is_waited_for() {
     assert_eq!((requests.load(Ordering::SeqCst), delays(&handle.recorded()).len()), (1, 1));
 }
 
-/// What agentflow logs at `info`, in all tests of this process: `tracing` remembers for all threads what one of them does
-/// not want.
+/// What agentflow logs at `info`, in all tests of this process: `tracing` remembers for all threads what one of them
+/// does not want.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 

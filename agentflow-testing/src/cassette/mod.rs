@@ -40,8 +40,8 @@ const VARIABLE: &str = "AGENTFLOW_RECORD";
 /// # }
 /// ```
 ///
-/// `AGENTFLOW_RECORD=1 cargo test NAME` records it anew, with the real model and its key. Record one test at a time, and
-/// read the file before it is committed: it is JSON, one entry a call, made to be reviewed.
+/// `AGENTFLOW_RECORD=1 cargo test NAME` records it anew, with the real model and its key. Record one test at a time,
+/// and read the file before it is committed: it is JSON, one entry a call, made to be reviewed.
 ///
 /// # What fails a replay
 /// - A request that is not the next one of the cassette. The failure shows how they differ.
@@ -56,9 +56,10 @@ const VARIABLE: &str = "AGENTFLOW_RECORD";
 /// [`finish`](Self::finish) panics with every one, and so does dropping the last clone. Clones share one cassette.
 ///
 /// # Calls at the same time
-/// When calls overlapped while they were recorded, the file says `"order": "any"`, and a request is answered by the first
-/// entry that is exactly it and was not played yet. Otherwise it says `"order": "recorded"`, and the calls must come in
-/// that order. Agents that run side by side may by chance not have overlapped; then write `"any"` into the file.
+/// When calls overlapped while they were recorded, the file says `"order": "any"`, and a request is answered by the
+/// first entry that is exactly it and was not played yet. Otherwise it says `"order": "recorded"`, and the calls must
+/// come in that order. Agents that run side by side may by chance not have overlapped; then write `"any"` into the
+/// file.
 ///
 /// # Secrets
 /// Headers and keys of the call itself are never in a cassette. What a message, an answer or an error may hold is taken
@@ -78,8 +79,8 @@ impl Cassette {
     /// Replays the file; or records it, when the environment says so. The model is a name, such as
     /// `openai-chat/gpt-5-mini`, or a model; it is not called when the file is replayed, and needs no key then.
     ///
-    /// `AGENTFLOW_RECORD` decides: `1` records anew, `missing` records when there is no such file, and `0`, nothing or no
-    /// such variable never records. A path is relative to the package's folder, where `cargo test` runs its tests.
+    /// `AGENTFLOW_RECORD` decides: `1` records anew, `missing` records when there is no such file, and `0`, nothing or
+    /// no such variable never records. A path is relative to the package's folder, where `cargo test` runs its tests.
     ///
     /// # Errors
     /// When the file is not there and is not to be recorded; when it cannot be read or was recorded with another model;

@@ -13,8 +13,8 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::{Context, Event, RunId};
 use futures_util::FutureExt;
 
-/// Counts the effects of steps: a body, or the stand-in for the service that it calls, says `effects.note(cx)` where its
-/// effect happens.
+/// Counts the effects of steps: a body, or the stand-in for the service that it calls, says `effects.note(cx)` where
+/// its effect happens.
 ///
 /// Given to a [`CrashTest`](crate::CrashTest), each note is held against the journal: the step's start must be kept by
 /// then, its outcome must not be. Clones share what they count.

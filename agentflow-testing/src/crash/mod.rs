@@ -62,8 +62,8 @@ use crate::trace::trace;
 /// # }
 /// ```
 ///
-/// A model must answer a repeated request again: [`ScriptedModel::from_fn`](crate::ScriptedModel::from_fn). Under tokio's
-/// paused clock, `#[tokio::test(start_paused = true)]`, waits cost nothing and every run is the same.
+/// A model must answer a repeated request again: [`ScriptedModel::from_fn`](crate::ScriptedModel::from_fn). Under
+/// tokio's paused clock, `#[tokio::test(start_paused = true)]`, waits cost nothing and every run is the same.
 #[must_use = "a test does nothing until `run`"]
 pub struct CrashTest {
     subject: Box<dyn Subject>,
@@ -112,8 +112,8 @@ impl CrashTest {
     }
 
     /// How a person answers the question of a gate, or of a node that needs approval, by the node's path. A question
-    /// without an answer fails the test, unless its time-out is to pass ([`unanswered`](Self::unanswered)), and so does an
-    /// answer whose question is never asked.
+    /// without an answer fails the test, unless its time-out is to pass ([`unanswered`](Self::unanswered)), and so does
+    /// an answer whose question is never asked.
     ///
     /// # Panics
     /// When the answer has no JSON form.
@@ -145,8 +145,8 @@ impl CrashTest {
         self
     }
 
-    /// Lets a run in which a step was interrupted end otherwise than without a crash: a branch of a fallback that may not
-    /// be repeated, a node whose failure is skipped, a model that sees an interrupted tool. Default: it may not.
+    /// Lets a run in which a step was interrupted end otherwise than without a crash: a branch of a fallback that may
+    /// not be repeated, a node whose failure is skipped, a model that sees an interrupted tool. Default: it may not.
     pub fn may_differ_when_interrupted(mut self) -> Self {
         self.may_differ = true;
         self

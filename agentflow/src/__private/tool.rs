@@ -138,7 +138,8 @@ pub struct Body {
     call: CallFn,
 }
 
-/// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its place.
+/// One trait for each number of parameters, so that a type that cannot be a parameter is reported once and at its
+/// place.
 macro_rules! tool_fn {
     ($ToolFn:ident $length:literal $($T:ident $at:tt)*) => {
         pub trait $ToolFn: Sized + 'static {

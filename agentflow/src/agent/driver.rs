@@ -248,8 +248,8 @@ impl Run {
         ended
     }
 
-    /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit is
-    /// reached before.
+    /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit
+    /// is reached before.
     async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
         let shared = self.shared();
         let left = self.machine.limits().timeout.saturating_sub(self.spent);

@@ -77,8 +77,8 @@ impl Limits {
         self
     }
 
-    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results say so to the
-    /// model. Default 128; 0 counts as 1.
+    /// The most tool calls that a model may ask for in one turn. The others are not made, and their results say so to
+    /// the model. Default 128; 0 counts as 1.
     #[must_use]
     pub fn max_tool_calls_per_turn(mut self, calls: usize) -> Self {
         self.max_tool_calls_per_turn = calls;
@@ -92,8 +92,8 @@ impl Limits {
         self
     }
 
-    /// How often a model is asked again whose answer does not fit the agent's output type. Default 2; then the run fails
-    /// with [`Error::InvalidOutput`](crate::Error::InvalidOutput).
+    /// How often a model is asked again whose answer does not fit the agent's output type. Default 2; then the run
+    /// fails with [`Error::InvalidOutput`](crate::Error::InvalidOutput).
     #[must_use]
     pub fn output_retries(mut self, retries: u32) -> Self {
         self.output_retries = retries;

@@ -43,8 +43,8 @@ use crate::tool::ToolRef;
 
 /// A model with instructions and tools.
 ///
-/// An agent asks its model, calls the tools that the model asks for, gives it their results, and goes round again until the
-/// model answers. Each round is a *turn*. [`Limits`] bound them.
+/// An agent asks its model, calls the tools that the model asks for, gives it their results, and goes round again until
+/// the model answers. Each round is a *turn*. [`Limits`] bound them.
 ///
 /// | to | call |
 /// | --- | --- |
@@ -55,8 +55,9 @@ use crate::tool::ToolRef;
 /// | run it inside a tool or a step, as part of that run | [`run_in`](Self::run_in) |
 /// | continue after its process ended | [`resume`](Self::resume) |
 ///
-/// Nothing is checked or started before [`build`](Self::build) or the first run. Cloning is cheap, and one agent may run
-/// many times at once. Where the prompt is fixed, an [`#[agent]`](macro@crate::agent) function says the same with less.
+/// Nothing is checked or started before [`build`](Self::build) or the first run. Cloning is cheap, and one agent may
+/// run many times at once. Where the prompt is fixed, an [`#[agent]`](macro@crate::agent) function says the same with
+/// less.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -134,8 +135,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.name = name.into())
     }
 
-    /// The instructions that stand first in every request; the conversation that a run gives back is without them. A second
-    /// call replaces the first.
+    /// The instructions that stand first in every request; the conversation that a run gives back is without them. A
+    /// second call replaces the first.
     #[doc(alias = "instruction")]
     #[doc(alias = "system_instruction")]
     pub fn instruct(self, instructions: impl Into<String>) -> Self {
@@ -158,8 +159,8 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.limits = limits)
     }
 
-    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too, so a
-    /// trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
+    /// Gives the agent's tools a resource, found by its type: `Inject<T>` takes it. An `Arc<T>` is found as a `T` too,
+    /// so a trait object is given as an `Arc<dyn Trait>` and taken as `Inject<dyn Trait>`.
     pub fn resource<T: Send + Sync + 'static>(self, resource: T) -> Self {
         self.changed(|agent| agent.resources.insert(resource))
     }
@@ -241,8 +242,8 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
-    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that belongs
-    /// to no run, this is [`run`](Self::run).
+    /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that
+    /// belongs to no run, this is [`run`](Self::run).
     ///
     /// The request's run id is not used. Dropping the future ends the agent.
     ///

@@ -1,8 +1,8 @@
 //! One model call of an agent: its attempts, each recorded before it begins and when it ends, with the hooks of
 //! middleware around it.
 //!
-//! `model_retry.rs` says which failed attempts a run retries by itself; the machine decides whether another one is within
-//! the run's limits.
+//! `model_retry.rs` says which failed attempts a run retries by itself; the machine decides whether another one is
+//! within the run's limits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -162,7 +162,8 @@ impl Run {
         Ok(hooked)
     }
 
-    /// The hooks on the way out, of the layers that the attempt went through. `model` becomes what the next attempt asks.
+    /// The hooks on the way out, of the layers that the attempt went through. `model` becomes what the next attempt
+    /// asks.
     async fn after_model(
         &mut self,
         path: &StepPath,
@@ -266,8 +267,8 @@ impl Run {
         }
     }
 
-    /// Reads an answer to its end. Its stream is dropped before it is recorded, so that the conversation has one owner again
-    /// and pushing to it copies nothing.
+    /// Reads an answer to its end. Its stream is dropped before it is recorded, so that the conversation has one owner
+    /// again and pushing to it copies nothing.
     async fn read_model(
         &self,
         path: &StepPath,

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::print::{INTERRUPTED, Stop, note};
 
-/// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the system gives no such
-/// signal the receiver gets an error.
+/// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the
+/// system gives no such signal the receiver gets an error.
 pub(super) fn watch() -> oneshot::Receiver<()> {
     let (first, told) = oneshot::channel();
     let (listens, ready) = mpsc::channel();

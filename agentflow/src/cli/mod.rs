@@ -18,9 +18,9 @@
 //! # Commands
 //!
 //! - `tools list [--json]`: the linked tools, ordered by name; with `--json` an array of their definitions.
-//! - `models [--json]`: the providers that models can be named by, where each is called and which variable its key comes
-//!   from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable", "key_names",
-//!   "key_from", "problem"}`.
+//! - `models [--json]`: the providers that models can be named by, where each is called and which variable its key
+//!   comes from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable",
+//!   "key_names", "key_from", "problem"}`.
 //! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
 //!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and continues until an
 //!   answer asks for no tool or N answers were given. With `--json` one object a turn:
@@ -31,17 +31,19 @@
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
-//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it can be
-//!   resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no
-//!   time for it, since nobody could answer.
-//! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID`, `cancel ID`,
-//!   `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer JSON]`, `events ID
-//!   [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The
-//!   requests reach a run that another process executes through the store. `resume` needs the run's workflow to be linked into the program; everything else works with any `agentwf`.
+//!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it
+//!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
+//!   for it, since nobody could answer.
+//! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID`,
+//!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `approve ID NODE [--deny] [--comment TEXT] [--answer
+//!   JSON]`, `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests
+//!   reach a run that another process executes through the store. `resume` needs the run's workflow to be linked into
+//!   the program; everything else works with any `agentwf`.
 //!
-//! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the provider's
-//! official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the environment;
-//! `models` says from which variable. A host with providers or keys of its own passes its runtime to [`run_with`].
+//! `--model` is a [`ModelRef`](crate::model::ModelRef), such as `openai-chat/gpt-5-mini`; `--base-url` is what the
+//! provider's official SDK takes (`http://127.0.0.1:8080/v1` for a server on this machine). The key comes from the
+//! environment; `models` says from which variable. A host with providers or keys of its own passes its runtime to
+//! [`run_with`].
 //!
 //! # Exit codes
 //!
@@ -53,9 +55,10 @@
 //! | 130 | stopped by Ctrl-C, also where the parent ignores it (`nohup`, a shell's background job); `run` says what was done until then. A second Ctrl-C does not wait for the end |
 //! | 141 | standard output was closed by its reader; a run is cancelled, one with a store left to be resumed |
 //!
-//! Whatever models, tools, servers and other operators wrote is shown in lines that cannot move the cursor, end early or
-//! turn the writing around: such characters are escapes, `\u{1b}`, and `\u001b` in JSON. The answer of `call` and `run` and
-//! the output of a workflow are as they came when standard output is a pipe; on a terminal their line feeds and tabs stay.
+//! Whatever models, tools, servers and other operators wrote is shown in lines that cannot move the cursor, end early
+//! or turn the writing around: such characters are escapes, `\u{1b}`, and `\u001b` in JSON. The answer of `call` and
+//! `run` and the output of a workflow are as they came when standard output is a pipe; on a terminal their line feeds
+//! and tabs stay.
 //!
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 

@@ -306,8 +306,8 @@ impl EventKind {
 pub struct ApprovalRequest {
     /// The question, for a person to read.
     pub message: String,
-    /// What it is about: the payload of a gate; of a node that needs an approval, an object with the values that it reads,
-    /// by the names of their nodes.
+    /// What it is about: the payload of a gate; of a node that needs an approval, an object with the values that it
+    /// reads, by the names of their nodes.
     pub payload: Encoded,
     /// The JSON Schema of the answer.
     pub answer: Encoded,

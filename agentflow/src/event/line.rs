@@ -5,8 +5,8 @@ use std::fmt;
 use super::{AgentCompleted, AgentStarted, Event, EventKind, ModelDelta, RunBody, RunCompleted};
 use crate::text::{OneLine, head};
 
-/// An event in one line. Paths, names, reasons and errors may hold what models, servers and operators wrote, and none of
-/// it draws.
+/// An event in one line. Paths, names, reasons and errors may hold what models, servers and operators wrote, and none
+/// of it draws.
 pub(crate) struct Line<'a>(pub(crate) &'a Event);
 
 impl fmt::Display for Line<'_> {

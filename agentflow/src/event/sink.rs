@@ -12,8 +12,8 @@ use crate::text::write_json_line;
 
 /// Takes the events of runs.
 ///
-/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread: it must be quick and
-/// must not wait. A sink that has to wait puts the event into a queue of its own.
+/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread: it must be quick
+/// and must not wait. A sink that has to wait puts the event into a queue of its own.
 #[doc(alias = "EventCallback")]
 pub trait EventSink: Send + Sync {
     /// Takes one event.

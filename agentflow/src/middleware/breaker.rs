@@ -32,9 +32,10 @@ pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
 
 /// Refuses calls of a model that keeps failing; made by [`circuit_breaker`].
 ///
-/// A refused call fails with [`ModelErrorKind::Overloaded`] and the time that is left, so that retries wait and fallbacks
-/// take over where they stand outside of this. After the rest one call is let through: its success ends the matter, its
-/// failure begins another rest. Only errors that may pass count. All runs that share it share what it knows.
+/// A refused call fails with [`ModelErrorKind::Overloaded`] and the time that is left, so that retries wait and
+/// fallbacks take over where they stand outside of this. After the rest one call is let through: its success ends the
+/// matter, its failure begins another rest. Only errors that may pass count. All runs that share it share what it
+/// knows.
 #[derive(Debug)]
 pub struct CircuitBreaker {
     failures: u32,

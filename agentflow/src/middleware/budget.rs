@@ -61,15 +61,15 @@ pub enum Scope {
 /// not cut off, so the answer of the last one may go over. Tokens that failed calls cost are not known to anybody.
 ///
 /// Agents that run at the same time share the budget: each call reserves what it is expected to cost before it is made,
-/// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of the
-/// request, and an answer of [`max_tokens`](crate::model::ModelSettings::max_tokens); without that setting, as many tokens as the
-/// longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of others waits for
-/// them to end. Then it is made, or refused because of what was really spent; an estimate alone refuses nothing, and a call
-/// that is the only one never waits. Cancelling the run ends the wait. A call inside of another one, by an agent in a hook,
-/// does not wait either.
+/// and returns the reservation when it has ended, failed or been dropped. Expected are a token for every three bytes of
+/// the request, and an answer of [`max_tokens`](crate::model::ModelSettings::max_tokens); without that setting, as many
+/// tokens as the longest answer of the run had, and at least 4,096. A call that does not fit beside the reservations of
+/// others waits for them to end. Then it is made, or refused because of what was really spent; an estimate alone
+/// refuses nothing, and a call that is the only one never waits. Cancelling the run ends the wait. A call inside of
+/// another one, by an agent in a hook, does not wait either.
 ///
-/// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is called.
-/// An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
+/// Refused, the agent answers `Token budget of N exceeded.` with the stop reason `token_budget`, and no model is
+/// called. An agent with a typed answer, and any agent after [`failing`](Self::failing), fails with
 /// [`Error::BudgetExceeded`] and this text.
 #[derive(Clone, Debug)]
 pub struct TokenBudget {

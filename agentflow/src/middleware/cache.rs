@@ -43,10 +43,10 @@ pub fn cache() -> Cache {
 
 /// Answers requests that were made before; made by [`cache`].
 ///
-/// Two requests are the same when model, conversation, tools, output type and settings are the same. Kept are answers that
-/// are whole: those that stopped at a limit or were withheld are not. An answer from here is recorded like any other, with
-/// `answered_by: "cache"` and without tokens, and counts in no budget. A store that fails is as good as empty; a warning
-/// is logged.
+/// Two requests are the same when model, conversation, tools, output type and settings are the same. Kept are answers
+/// that are whole: those that stopped at a limit or were withheld are not. An answer from here is recorded like any
+/// other, with `answered_by: "cache"` and without tokens, and counts in no budget. A store that fails is as good as
+/// empty; a warning is logged.
 #[derive(Clone)]
 pub struct Cache {
     store: Arc<dyn CacheStore>,

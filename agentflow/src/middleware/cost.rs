@@ -152,10 +152,10 @@ pub fn cost_tracker(prices: Prices) -> CostTracker {
 
 /// Adds up what model calls cost; made by [`cost_tracker`]. Clones share their totals.
 ///
-/// A model without a price is an error before it is called, unless [`allow_unpriced`](Self::allow_unpriced) lets it pass.
-/// With [`max_cost`](Self::max_cost) a run fails with [`Error::BudgetExceeded`] before the call that would cost more: what
-/// is spent counts, and what the call and those that are running cost at least. A call that is expected to cost too much
-/// beside running ones waits until one of them has ended, as for a [`TokenBudget`](super::TokenBudget).
+/// A model without a price is an error before it is called, unless [`allow_unpriced`](Self::allow_unpriced) lets it
+/// pass. With [`max_cost`](Self::max_cost) a run fails with [`Error::BudgetExceeded`] before the call that would cost
+/// more: what is spent counts, and what the call and those that are running cost at least. A call that is expected to
+/// cost too much beside running ones waits until one of them has ended, as for a [`TokenBudget`](super::TokenBudget).
 #[derive(Clone)]
 pub struct CostTracker {
     prices: Prices,

@@ -40,10 +40,10 @@ pub fn fallback_models<M: Into<ModelSource>>(models: impl IntoIterator<Item = M>
 /// Asks other models when one fails; made by [`fallback_models`].
 ///
 /// Each turn begins with the agent's own model. A model that is named is opened when it is first needed, by the runtime
-/// of the run; one that cannot be opened is passed over, and so is one that cannot give a typed answer in the way that the
-/// agent's model does. Settings go to every model as they are, also what is in
-/// [`ModelSettings::extra`](crate::model::ModelSettings). Put retries inside of this, so that a model is asked again before the
-/// next one is.
+/// of the run; one that cannot be opened is passed over, and so is one that cannot give a typed answer in the way that
+/// the agent's model does. Settings go to every model as they are, also what is in
+/// [`ModelSettings::extra`](crate::model::ModelSettings). Put retries inside of this, so that a model is asked again
+/// before the next one is.
 #[derive(Clone)]
 pub struct FallbackModels {
     models: Vec<ModelSource>,
@@ -56,8 +56,8 @@ fn may_pass(error: &ModelError) -> bool {
 }
 
 impl FallbackModels {
-    /// Sets the errors after which the next model is asked. Default: those that may pass, also when the provider says that
-    /// they will not (an account without money), and a model that is not there.
+    /// Sets the errors after which the next model is asked. Default: those that may pass, also when the provider says
+    /// that they will not (an account without money), and a model that is not there.
     #[must_use]
     pub fn on(mut self, errors: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
         self.on = Arc::new(errors);

@@ -1,14 +1,14 @@
 //! Middleware: hooks around agents, model calls and tools. Budgets, costs, caches, retries, limits, redaction, or your
 //! own.
 //!
-//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents, in the order
-//! in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it. Like the
-//! layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside out. A hook
-//! that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the agent's own
-//! callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
+//! Middleware of a runtime ([`RuntimeBuilder::with`](crate::runtime::RuntimeBuilder::with)) stands around all agents,
+//! in the order in which it was added; an agent's own ([`Callbacks`](crate::agent::Callbacks)) stands inside of it.
+//! Like the layers of an onion, the hooks *before* something run from the outside in, those *after* it from the inside
+//! out. A hook that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the
+//! agent's own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
 //!
-//! The journal records every change and every answer of a hook with the middleware's name, so a run that is resumed after
-//! a crash continues from the same state. Middleware never decides the next step of a run, and an agent without
+//! The journal records every change and every answer of a hook with the middleware's name, so a run that is resumed
+//! after a crash continues from the same state. Middleware never decides the next step of a run, and an agent without
 //! middleware pays nothing for it.
 //!
 //! | middleware | does |
@@ -103,9 +103,9 @@ impl From<ModelResponse> for Recovery {
 
 /// Hooks around runs, agents, model calls and tools; each does nothing unless it is written.
 ///
-/// An error of a hook ends the run with it. From the hooks of a model call, [`Error::Model`] counts as a failed call: the
-/// layers outside of the hook see it in [`on_model_error`](Self::on_model_error). A hook is dropped at its next await when
-/// the run is cancelled.
+/// An error of a hook ends the run with it. From the hooks of a model call, [`Error::Model`] counts as a failed call:
+/// the layers outside of the hook see it in [`on_model_error`](Self::on_model_error). A hook is dropped at its next
+/// await when the run is cancelled.
 ///
 /// ```
 /// use agentflow::middleware::{Flow, Middleware, ModelStep};
@@ -149,7 +149,8 @@ pub trait Middleware: Send + Sync {
     /// A run has ended here; its end is recorded. Not called for a run whose future was dropped.
     async fn after_run(&self, run: &RunInfo, ended: Result<(), &Error>) {}
 
-    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives its answer.
+    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives
+    /// its answer.
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         Ok(Flow::Continue)
     }
@@ -189,8 +190,8 @@ pub trait Middleware: Send + Sync {
         Ok(Flow::Continue)
     }
 
-    /// Whether this decides by itself how often a failed model call is retried. Default: no. Where one does, a durable run
-    /// makes no retries of its own; see [`Retry`].
+    /// Whether this decides by itself how often a failed model call is retried. Default: no. Where one does, a durable
+    /// run makes no retries of its own; see [`Retry`].
     fn retries_model_calls(&self) -> bool {
         false
     }

@@ -29,8 +29,8 @@ pub fn rate_limit(requests: u32, interval: Duration) -> RateLimit {
 
 /// Waits before a model call until the model may have it; made by [`rate_limit`].
 ///
-/// All runs that share it share the limit, each model has its own. Cancelling a run ends its wait. Tokens are known when
-/// an answer is there, so those of calls in progress do not count yet.
+/// All runs that share it share the limit, each model has its own. Cancelling a run ends its wait. Tokens are known
+/// when an answer is there, so those of calls in progress do not count yet.
 #[derive(Debug)]
 pub struct RateLimit {
     requests: u32,

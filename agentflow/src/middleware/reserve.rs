@@ -50,8 +50,8 @@ impl Reservations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the budget, with what the other running calls and this one are expected to cost, and again whenever a call has
-    /// ended, until it no longer says to wait. Returns whether the call is let through; then it has a place.
+    /// Asks the budget, with what the other running calls and this one are expected to cost, and again whenever a call
+    /// has ended, until it no longer says to wait. Returns whether the call is let through; then it has a place.
     pub(super) async fn admit(
         self: &Arc<Self>,
         step: &mut ModelStep,
@@ -67,8 +67,8 @@ impl Reservations {
                 let calls = &mut runs.entry(run.clone()).or_default().calls;
                 let others = calls.iter().filter(|call| !path.is_within(&call.path));
                 let others: Vec<Spending> = others.map(|call| call.estimate.clone()).collect();
-                // A call that another one waits for, such as that of an agent in a hook, cannot wait for others: they may
-                // wait for it.
+                // A call that another one waits for, such as that of an agent in a hook, cannot wait for others: they
+                // may wait for it.
                 let nested = others.len() < calls.len();
                 let verdict = match ask(step, &others, &estimate) {
                     Verdict::Wait if nested || others.is_empty() => Verdict::Go,

@@ -32,16 +32,16 @@ pub fn retry(max_retries: u32) -> Retry {
 
 /// Retries failed model calls; made by [`retry`].
 ///
-/// A wait is that of the provider when it says one, else `base`, twice that, and so on to `longest`, less up to a quarter
-/// by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model has its
-/// own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before this sees an
-/// error; [`HttpSettings`](crate::model::HttpSettings) says how many.
+/// A wait is that of the provider when it says one, else `base`, twice that, and so on to `longest`, less up to a
+/// quarter by chance. Each attempt is recorded, counts as a model call, and passes the middleware once more. Each model
+/// has its own attempts, so that a fallback's are not used up. The HTTP adapters make two retries of their own before
+/// this sees an error; [`HttpSettings`](crate::model::HttpSettings) says how many.
 ///
-/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store retries a model
-/// call up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter by
-/// chance, or when the provider says, if that is within two minutes. Each retry is a `model.retrying` event and counts as a
-/// model call; cancelling the run ends the wait. The retries of a call are counted from the journal, so a crash adds none,
-/// and they take the place of the HTTP adapter's own. `retry(0)` switches this off.
+/// **Durable runs retry without it.** Where no such middleware stands around an agent, a run with a store retries a
+/// model call up to five times after an error that may pass: after 1, 2, 4, 8 and 16 seconds, each less up to a quarter
+/// by chance, or when the provider says, if that is within two minutes. Each retry is a `model.retrying` event and
+/// counts as a model call; cancelling the run ends the wait. The retries of a call are counted from the journal, so a
+/// crash adds none, and they take the place of the HTTP adapter's own. `retry(0)` switches this off.
 #[derive(Clone, Debug)]
 pub struct Retry {
     max_retries: u32,

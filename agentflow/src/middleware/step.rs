@@ -156,8 +156,8 @@ impl ModelStep {
         })
     }
 
-    /// What this call is expected to cost: its conversation and tools by their length, and the longest answer that it may
-    /// get by its settings, else the longest that the run has seen, of at least 4,096 tokens.
+    /// What this call is expected to cost: its conversation and tools by their length, and the longest answer that it
+    /// may get by its settings, else the longest that the run has seen, of at least 4,096 tokens.
     pub(super) fn estimate(&self) -> Spending {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
         let (least, seen) = self.cx.run().log.spent(|ledger| (ledger.least(&base), ledger.longest_answer()));

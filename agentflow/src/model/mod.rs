@@ -54,10 +54,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A chat model: it is sent a conversation with tools and settings, and answers with a stream.
 ///
-/// Most programs name one, as in `Agent::new("openai/gpt-5-mini")`, and never meet this trait. Implement it for a proxy, a
-/// model of your own, or a provider that agentflow does not know; give it to an agent itself, or make it known by name
-/// with [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). For tests `agentflow-testing`
-/// has a scripted one.
+/// Most programs name one, as in `Agent::new("openai/gpt-5-mini")`, and never meet this trait. Implement it for a
+/// proxy, a model of your own, or a provider that agentflow does not know; give it to an agent itself, or make it known
+/// by name with [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). For tests
+/// `agentflow-testing` has a scripted one.
 ///
 /// The stream ends with [`ModelEvent::Completed`] or with an error; one that ends without either counts as truncated.
 /// Pieces before it are for those who watch; the completed response is what counts.

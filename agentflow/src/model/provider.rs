@@ -11,7 +11,8 @@ pub struct ModelProvider {
     /// The name before the `/` of a model's name.
     pub name: Arc<str>,
     /// Whether the host registered it, with
-    /// [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). The other fields are then empty.
+    /// [`RuntimeBuilder::model_provider`](crate::runtime::RuntimeBuilder::model_provider). The other fields are then
+    /// empty.
     pub host: bool,
     /// Where it is called, without user, password and query, which may be keys. `None` for a host's own, and when
     /// there is a [`problem`](Self::problem).

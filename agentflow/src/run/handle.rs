@@ -57,8 +57,8 @@ impl<T> RunHandle<T> {
     }
 
     /// Stops the run and waits until its end is kept: the model's connection is closed and running steps are dropped at
-    /// their next await. A tool on a thread of its own runs on; its answer is not used. Dropping the future takes nothing
-    /// back.
+    /// their next await. A tool on a thread of its own runs on; its answer is not used. Dropping the future takes
+    /// nothing back.
     ///
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
@@ -133,7 +133,8 @@ impl<T> RunHandle<T> {
         self.shared.log.events()
     }
 
-    /// Waits for the run's end and returns its result, also when called again. Dropping the future does not stop the run.
+    /// Waits for the run's end and returns its result, also when called again. Dropping the future does not stop the
+    /// run.
     ///
     /// # Errors
     /// See [`Error`].

@@ -83,8 +83,8 @@ impl Host {
     /// The most model calls of a run that says nothing else.
     pub(crate) const MAX_LLM_CALLS: u32 = 500;
 
-    /// The one host of all agents, workflows and contexts of this process that were given none: the defaults, made when it
-    /// is first asked for. It has no store and no sink, so nothing passes through it from one run to another.
+    /// The one host of all agents, workflows and contexts of this process that were given none: the defaults, made when
+    /// it is first asked for. It has no store and no sink, so nothing passes through it from one run to another.
     pub(crate) fn of_process() -> &'static Arc<Self> {
         static HOST: OnceLock<Arc<Host>> = OnceLock::new();
         HOST.get_or_init(Arc::default)

@@ -1,4 +1,4 @@
-//! Where the ids of runs come from. What an id is, is `event::RunId`.
+//! Makes the ids of runs. The type of an id is `event::RunId`.
 
 use super::host::Host;
 use crate::event::RunId;

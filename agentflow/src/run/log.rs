@@ -303,8 +303,8 @@ impl EventLog {
         }
     }
 
-    /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void is
-    /// left out.
+    /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void
+    /// is left out.
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let void = Void::of(state.all().map(|record| &record.kind));

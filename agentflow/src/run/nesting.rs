@@ -2,8 +2,9 @@
 //! overflow.
 //!
 //! Everything that a run does is polled inside one future, and what begins inside of a step is polled inside that step:
-//! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their own
-//! that a step awaits, and to each [`Context`](crate::Context), so it also counts what a step hands to another task.
+//! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their
+//! own that a step awaits, and to each [`Context`](crate::Context), so it also counts what a step hands to another
+//! task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,8 +56,8 @@ impl Around {
 
     /// Polls what is inside of this.
     ///
-    /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes an
-    /// agent or a workflow before, in a function that returns.
+    /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes
+    /// an agent or a workflow before, in a function that returns.
     pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
         AROUND.scope(self, inside)
     }

@@ -1,7 +1,7 @@
 //! Masks secrets and personal data in events before stores, sinks and subscribers see them.
 //!
-//! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is only
-//! found when it is named.
+//! It looks at texts, at JSON text inside of texts, and at the numbers of values. A secret that has no known form is
+//! only found when it is named.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -56,16 +56,17 @@ const WORDS: &[&str] = &[
     "operator",
 ];
 
-/// What is taken out of events; made by [`redact`](crate::middleware::redact). Texts that look like keys of well-known makers always are.
+/// What is taken out of events; made by [`redact`](crate::middleware::redact). Texts that look like keys of well-known
+/// makers always are.
 ///
 /// Every text of every event is looked at, before the event is stored or shown to a sink or a subscriber; what is found
-/// becomes `[redacted]`. JSON inside of a text, such as a tool's arguments, is looked at text by text and number by number,
-/// however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of one becomes
-/// the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
+/// becomes `[redacted]`. JSON inside of a text, such as a tool's arguments, is looked at text by text and number by
+/// number, however deep it is in others, and stays JSON. So do the values of a workflow: a number that is taken out of
+/// one becomes the text `"[redacted]"`. The model, the tools and the caller see everything as it is. So:
 ///
 /// - A run that is resumed after a crash continues from its journal, and there the texts are gone: from then on the
-///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node of
-///   a workflow that reads a number which is gone fails, since it finds a text.
+///   model sees `[redacted]` where they were. What was done is not done again, and every call keeps its result. A node
+///   of a workflow that reads a number which is gone fails, since it finds a text.
 /// - Nobody sees pieces of answers as they come, since a secret may be in two of them; whole answers are seen.
 /// - Spans hold no contents, whatever `trace_content` says.
 ///
@@ -109,8 +110,8 @@ impl Redact {
         self.rule(|text| words(text, |c| c.is_alphanumeric() || "@._%+-".contains(c), is_email))
     }
 
-    /// Takes out numbers of payment cards: 13 to 19 digits, with spaces or dashes between, whose check digit is right. One
-    /// without spaces or dashes that begins with 0 or 1 is left: it is a time or an id, not a card.
+    /// Takes out numbers of payment cards: 13 to 19 digits, with spaces or dashes between, whose check digit is right.
+    /// One without spaces or dashes that begins with 0 or 1 is left: it is a time or an id, not a card.
     #[must_use]
     pub fn cards(self) -> Self {
         self.rule(|text| words(text, |c| c.is_ascii_digit() || c == ' ' || c == '-', is_card))
@@ -128,9 +129,9 @@ impl Redact {
         self.rule(|text| words(text, |c| c.is_ascii_digit() || "+ -()".contains(c), is_phone))
     }
 
-    /// Takes out whatever a function takes out: it gives the text without it, or `None` when there is nothing to change.
-    /// It sees one text at a time, such as a message or the arguments of a tool call; of one that is JSON also each text
-    /// and each number in it.
+    /// Takes out whatever a function takes out: it gives the text without it, or `None` when there is nothing to
+    /// change. It sees one text at a time, such as a message or the arguments of a tool call; of one that is JSON also
+    /// each text and each number in it.
     #[must_use]
     pub fn rule(mut self, rule: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
@@ -227,8 +228,8 @@ impl Redactor {
         }
     }
 
-    /// JSON text with its strings redacted, and its numbers where they are content; `None` when there was nothing to take
-    /// out.
+    /// JSON text with its strings redacted, and its numbers where they are content; `None` when there was nothing to
+    /// take out.
     fn json(&self, json: &str, place: Place) -> Option<String> {
         let mut out = String::new();
         let (mut copied, mut at) = (0, 0);

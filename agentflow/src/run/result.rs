@@ -65,8 +65,8 @@ impl<O> RunResult<O> {
         &self.end.shared.id
     }
 
-    /// The conversation, answer included and without the agent's instructions. To continue it, push the next message and
-    /// run again: the same agent, another one, or the same with other instructions.
+    /// The conversation, answer included and without the agent's instructions. To continue it, push the next message
+    /// and run again: the same agent, another one, or the same with other instructions.
     ///
     /// ```
     /// use agentflow::prelude::*;

@@ -34,8 +34,8 @@ pub(crate) trait SegmentKind {
     fn failed(error: Arc<Failure>) -> EventKind;
 }
 
-/// An agent or a workflow in its run. It is a run of its own, or a step of another one: then it records below that step,
-/// in that run's journal.
+/// An agent or a workflow in its run. It is a run of its own, or a step of another one: then it records below that
+/// step, in that run's journal.
 ///
 /// A run of its own is closed when this is dropped, so an owner has it as its first field.
 pub(crate) struct Segment<K> {

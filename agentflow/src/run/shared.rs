@@ -50,8 +50,8 @@ struct Operations {
     nested: Mutex<HashMap<StepPath, u32>>,
     /// The workflows of the run that take control requests, with where they are.
     listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
-    /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever holds
-    /// the lock of the run's end.
+    /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
+    /// holds the lock of the run's end.
     cancels: Mutex<Vec<Reply>>,
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
@@ -192,8 +192,8 @@ impl RunShared {
         }
     }
 
-    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds that
-    /// in the journal when it begins.
+    /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds
+    /// that in the journal when it begins.
     pub(crate) fn do_by_journal(&self, request: &ControlRequest) -> Result<(), ControlError> {
         for (path, kind) in self.events_by_journal(request)? {
             self.record(path, kind);

@@ -159,8 +159,8 @@ impl RunState {
         }
     }
 
-    /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's own
-    /// end is its workflow's or its agent's to give.
+    /// An end for everything that an earlier process left open below a step, from what is recorded there; the step's
+    /// own end is its workflow's or its agent's to give.
     pub(crate) fn closings_below(
         step: &StepPath,
         recorded: &[(Timestamp, StepPath, EventKind)],

@@ -17,8 +17,8 @@ impl<O: 'static> Agent<O> {
         self.host(runtime.host())
     }
 
-    /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome are
-    /// not retried. The run is found in the store of the agent's runtime.
+    /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome
+    /// are not retried. The run is found in the store of the agent's runtime.
     ///
     /// # Errors
     /// When there is no such run, it has ended, another process executes it, or it is not one of an agent of this name.

@@ -23,8 +23,8 @@ impl Runtime {
     /// model or tool call meanwhile, and their time limits stand still.
     ///
     /// It returns when that is kept in the store; so do all of these. Of a run that another process executes, the
-    /// request is left in the store for that process, which is waited for up to 30 seconds; when it does not respond, the
-    /// request is withdrawn. Dropping the future leaves open whether the request has its effect.
+    /// request is left in the store for that process, which is waited for up to 30 seconds; when it does not respond,
+    /// the request is withdrawn. Dropping the future leaves open whether the request has its effect.
     ///
     /// # Errors
     /// [`Error::Control`] when the run is not running, is one of an agent, or the process that executes it does not

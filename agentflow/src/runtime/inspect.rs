@@ -1,4 +1,5 @@
-//! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes nothing.
+//! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes
+//! nothing.
 
 use serde::Serialize;
 

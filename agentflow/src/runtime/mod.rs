@@ -27,8 +27,8 @@ use crate::store::{Store, StoreError};
 
 /// Starts runs, finds them by their id, and holds what they share: models, resources, middleware, sinks, the store.
 ///
-/// A program makes one with [`builder`](Self::builder) and hands it to its agents and workflows. Cloning is one reference
-/// count.
+/// A program makes one with [`builder`](Self::builder) and hands it to its agents and workflows. Cloning is one
+/// reference count.
 ///
 /// | to | call |
 /// | --- | --- |
@@ -68,8 +68,9 @@ use crate::store::{Store, StoreError};
 /// # }
 /// ```
 ///
-/// `Runtime::default()` is what agents, workflows and contexts have that were given none: one value of the process, with
-/// the defaults of [`RuntimeBuilder`]. It has no store and no sink, so nothing passes through it from one run to another.
+/// `Runtime::default()` is what agents, workflows and contexts have that were given none: one value of the process,
+/// with the defaults of [`RuntimeBuilder`]. It has no store and no sink, so nothing passes through it from one run to
+/// another.
 #[derive(Clone)]
 pub struct Runtime(Arc<Host>);
 

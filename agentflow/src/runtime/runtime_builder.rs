@@ -41,8 +41,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Where chance comes from: 64 random bits each time. The waits before retried model calls and the ids of new runs are
-    /// made of them. Default: a generator that each process seeds anew.
+    /// Where chance comes from: 64 random bits each time. The waits before retried model calls and the ids of new runs
+    /// are made of them. Default: a generator that each process seeds anew.
     pub fn random(mut self, bits: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.host.random_bits = Arc::new(bits);
         self
@@ -117,9 +117,9 @@ impl RuntimeBuilder {
     }
 
     /// Whether `tracing` spans hold what was said, in the attributes that the GenAI conventions have for it:
-    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and the
-    /// arguments and results of tool calls. Default: no, since contents may be private, and every model call then records
-    /// its whole conversation.
+    /// `gen_ai.system_instructions`, `gen_ai.input.messages`, `gen_ai.output.messages`, `gen_ai.tool.definitions`, and
+    /// the arguments and results of tool calls. Default: no, since contents may be private, and every model call then
+    /// records its whole conversation.
     pub fn trace_content(mut self, yes: bool) -> Self {
         self.host.trace_content = yes;
         self
@@ -161,12 +161,13 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How deep agents and workflows may be nested, a run of its own counting as 1: an agent in a tool of an agent is 2,
-    /// a workflow in that agent's tool 3. One that would be deeper fails with [`Error::NestingLimit`](crate::Error), which
-    /// also ends the agents around it. Default 16; 0 counts as 1.
+    /// How deep agents and workflows may be nested, a run of its own counting as 1: an agent in a tool of an agent is
+    /// 2, a workflow in that agent's tool 3. One that would be deeper fails with [`Error::NestingLimit`](crate::Error),
+    /// which also ends the agents around it. Default 16; 0 counts as 1.
     ///
-    /// All levels are polled on one stack. In a build without optimizations a level takes up to 50 KiB of it, beside what
-    /// the bodies of tools and steps take; a much higher limit needs a larger `thread_stack_size` of the tokio runtime.
+    /// All levels are polled on one stack. In a build without optimizations a level takes up to 50 KiB of it, beside
+    /// what the bodies of tools and steps take; a much higher limit needs a larger `thread_stack_size` of the tokio
+    /// runtime.
     pub fn max_nesting(mut self, depth: u32) -> Self {
         self.host.max_nesting = depth.max(1);
         self

@@ -146,8 +146,9 @@ impl Runtime {
     /// The workflow is found by its name among those that the runtime was given or that are linked into the program.
     ///
     /// # Errors
-    /// When there is no such run or workflow, the run has ended, another process executes it, or the workflow's definition
-    /// is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the same).
+    /// When there is no such run or workflow, the run has ended, another process executes it, or the workflow's
+    /// definition is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the
+    /// same).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
         let name = self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?.name;
         let spec = self.workflow_spec(&name)?;
@@ -180,8 +181,8 @@ impl Runtime {
     }
 
     /// Resumes every run of the store that has not ended and that nobody executes; after a restart this is all there is
-    /// to do. Runs of agents are left: [`Agent::resume`](crate::Agent::resume) resumes those. Several are read at the same
-    /// time.
+    /// to do. Runs of agents are left: [`Agent::resume`](crate::Agent::resume) resumes those. Several are read at the
+    /// same time.
     ///
     /// Dropping the future stops between two runs: those that were resumed are executed here.
     ///

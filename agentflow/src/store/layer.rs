@@ -16,8 +16,9 @@ use crate::event::{Event, RunId};
 /// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that plays another process than
 /// its inner store overrides `identity`.
 ///
-/// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the store
-/// below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is ambiguous.
+/// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the
+/// store below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is
+/// ambiguous.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Durable storage of runs: the [`Store`] trait, its data, and two implementations (in memory, SQLite).
 //!
-//! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events that
-//! a run's status follows from ([`RunRecord::apply`]).
+//! A store keeps the events of a run in order and fences its writers by an epoch. It interprets only the few events
+//! that a run's status follows from ([`RunRecord::apply`]).
 
 mod commit;
 mod filter;
@@ -124,8 +124,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `exists` when there is a run of this id.
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError>;
 
-    /// Opens a run that has not ended for writing. The writer before is fenced off, unless it is in another process that
-    /// is known to be alive.
+    /// Opens a run that has not ended for writing. The writer before is fenced off, unless it is in another process
+    /// that is known to be alive.
     ///
     /// # Errors
     /// `not_found`; `ended`; `busy` when another living process has it open.
@@ -224,7 +224,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         Ok(None)
     }
 
-    /// The most bytes that one event may have as JSON; an [`append`](Self::append) of a larger one fails as `too_large`.
+    /// The most bytes that one event may have as JSON; an [`append`](Self::append) of a larger one fails as
+    /// `too_large`.
     fn max_event_bytes(&self) -> Option<u64> {
         None
     }

@@ -45,8 +45,8 @@ const TOKENS: [f64; 14] = [
 /// | `gen_ai.invoke_agent.duration` | each agent, s; its count is the number of runs | operation, agent, `error.type` |
 /// | `gen_ai.workflow.duration` | each workflow, s | operation, workflow, `error.type` |
 ///
-/// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says nothing
-/// about tokens has no usage. A run that was cancelled has the error type `cancelled`.
+/// Durations are those of the events, by the runtime's clock and to a millisecond. An answer whose provider says
+/// nothing about tokens has no usage. A run that was cancelled has the error type `cancelled`.
 ///
 /// ```
 /// use agentflow::{Runtime, opentelemetry};

@@ -1,8 +1,8 @@
 //! `tracing` spans in the words of OpenTelemetry's GenAI conventions.
 //!
-//! The names are those of the repository `semantic-conventions-genai`, status "Development", as of 2026-05-05, when they
-//! moved there. Nothing is formatted unless a subscriber wants the span. Contents of messages and tool calls are recorded
-//! only where the host asked for it, with `RuntimeBuilder::trace_content`.
+//! The names are those of the repository `semantic-conventions-genai`, status "Development", as of 2026-05-05, when
+//! they moved there. Nothing is formatted unless a subscriber wants the span. Contents of messages and tool calls are
+//! recorded only where the host asked for it, with `RuntimeBuilder::trace_content`.
 //!
 //! Whole numbers are recorded as `i64`, since that is the only kind that `tracing-opentelemetry` hands on as a number.
 //! `tracing` has no lists: a list with one value is that value, any other is its JSON text.

@@ -46,8 +46,8 @@ pub struct FnTool {
 }
 
 impl FnTool {
-    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that are
-    /// not a field of the type are refused, unless its schema leaves room for more.
+    /// A tool whose arguments are one typed object, or `()` for none; the type's schema is the tool's. Arguments that
+    /// are not a field of the type are refused, unless its schema leaves room for more.
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -69,9 +69,9 @@ impl FnTool {
         Self::of(ToolDefinition::new(name, description, schema), body)
     }
 
-    /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key is
-    /// there twice; names that the schema does not have are refused when it says `"additionalProperties": false`. Nothing
-    /// else of the schema is checked.
+    /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key
+    /// is there twice; names that the schema does not have are refused when it says `"additionalProperties": false`.
+    /// Nothing else of the schema is checked.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
         O: Serialize,

@@ -158,8 +158,8 @@ impl From<Arc<dyn Tool>> for ToolRef {
 
 /// The tools of these paths, as [`Agent::tools`](crate::Agent::tools) takes them.
 ///
-/// Each path names a function under `#[tool]`; anything else is a compile error at the path. A path is found as `use` finds
-/// it: a tool that is called like a crate of the program is named with its module, `self::time`.
+/// Each path names a function under `#[tool]`; anything else is a compile error at the path. A path is found as `use`
+/// finds it: a tool that is called like a crate of the program is named with its module, `self::time`.
 ///
 /// ```
 /// use agentflow::prelude::*;

@@ -1,8 +1,8 @@
-//! Reads the JSON text of a call into a function's parameters, and makes the parameters' JSON Schema.
+//! Reads the JSON text of a call into a function's parameters; `schema.rs` makes their JSON Schema from the same
+//! description, so the two cannot disagree.
 //!
-//! One description of the parameters serves both, so schema and deserializer cannot disagree. The usual path parses the
-//! text straight into the typed values; only when that fails is the text parsed again, argument by argument, to find
-//! the path, the expected type and the value seen.
+//! The usual path parses the text straight into the typed values; only when that fails is the text parsed again,
+//! argument by argument, to find the path, the expected type and the value seen.
 
 use std::any::Any;
 use std::borrow::Cow;

@@ -16,8 +16,8 @@ use crate::message::{ToolCall, ToolResult};
 /// # Why a tool may be missing
 ///
 /// The linker leaves out a crate that nothing refers to, and the crate's tools with it. A program whose tools live in a
-/// library it never names otherwise writes `use my_tools as _;`. [`expect`](Self::expect) turns such a loss into an error
-/// at start-up.
+/// library it never names otherwise writes `use my_tools as _;`. [`expect`](Self::expect) turns such a loss into an
+/// error at start-up.
 ///
 /// ```standalone_crate
 /// use agentflow::prelude::*;
@@ -110,7 +110,8 @@ impl Registry {
     /// Checks that the program has the tools it counts on.
     ///
     /// # Errors
-    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is explained [above](Self#why-a-tool-may-be-missing).
+    /// [`RegistryError::NotLinked`] with every name that is missing; the usual reason is explained
+    /// [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
             names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();

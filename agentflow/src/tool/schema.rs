@@ -1,5 +1,5 @@
-//! The JSON Schema of a tool's parameters, from their types, their docs and their defaults. What fits it is read in
-//! `parameters.rs`.
+//! Makes the JSON Schema of a tool's parameters from their types, docs and defaults. It reads no call; `parameters.rs`
+//! does.
 
 use serde_json::{Map, Value};
 
@@ -42,8 +42,8 @@ pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
     root
 }
 
-/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"` is
-/// none. What the schema still cannot say is the range of such keys.
+/// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"`
+/// is none. What the schema still cannot say is the range of such keys.
 fn without_leading_zeros(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),

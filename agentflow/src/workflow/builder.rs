@@ -194,8 +194,8 @@ pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
         .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
 }
 
-/// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept, and
-/// whatever the body does before its first await comes after that too.
+/// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept,
+/// and whatever the body does before its first await comes after that too.
 fn encoded<O, E, F>(body: impl FnOnce() -> F + Send + 'static) -> StepFuture
 where
     O: NodeValue,
@@ -530,8 +530,8 @@ impl Builder {
         Handle::new(at, self.id)
     }
 
-    /// A step that is made already: what a workflow's macro puts together itself, so that the compiler has less to do for
-    /// each node.
+    /// A step that is made already: what a workflow's macro puts together itself, so that the compiler has less to do
+    /// for each node.
     pub(super) fn made<O: NodeValue>(
         &mut self,
         node: Node,

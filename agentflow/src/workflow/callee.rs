@@ -1,5 +1,6 @@
-//! Learns which function a step calls. The function's type says whether it is a `#[tool]`, an `#[agent]` or a `#[workflow]`,
-//! also when it was renamed or imported; its name could only be guessed. So a tool's policy holds for the node that calls it.
+//! Learns which function a step calls. The function's type says whether it is a `#[tool]`, an `#[agent]` or a
+//! `#[workflow]`, also when it was renamed or imported; its name could only be guessed. So a tool's policy holds for
+//! the node that calls it.
 //!
 //! `#[workflow]` writes the step `let page = fetch(url).await?;` as
 //!
@@ -11,9 +12,9 @@
 //! })
 //! ```
 //!
-//! [`ask_callee`] polls this body once while the workflow is built; none of the user's code runs then. The type is asked for
-//! within the body, since the type parameters of a generic function follow from the arguments of its call. A call within
-//! another expression is not seen: such a step has the effects of a step without a tool.
+//! [`ask_callee`] polls this body once while the workflow is built; none of the user's code runs then. The type is
+//! asked for within the body, since the type parameters of a generic function follow from the arguments of its call. A
+//! call within another expression is not seen: such a step has the effects of a step without a tool.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -65,8 +66,8 @@ pub(super) fn word(function: TypeId) -> Option<&'static str> {
     })
 }
 
-/// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built the
-/// place for the function that the body is about to call.
+/// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built
+/// the place for the function that the body is about to call.
 #[doc(hidden)]
 pub struct StepArgs<V>(Args<V>);
 

@@ -143,8 +143,8 @@ impl fmt::Debug for LinkedWorkflow {
 type Output<R> = <R as WorkflowReturn>::Ok;
 type Fails<R> = <R as WorkflowReturn>::Error;
 
-/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is reported once and at its
-/// place: the bounds of the associated types are judged where the expansion gives them.
+/// The traits of workflows, one for each number of inputs, so that a type that cannot be recorded is reported once and
+/// at its place: the bounds of the associated types are judged where the expansion gives them.
 macro_rules! workflow_fn {
     ($WorkflowFn:ident $count:literal $($T:ident $at:tt)*) => {
         pub trait $WorkflowFn: Sized + 'static {

@@ -4,8 +4,8 @@
 /// In a `#[workflow]`: asks a person, and waits for the answer, which survives a restart.
 ///
 /// `gate!("merge this?", risk).await?` is an [`Approval`](crate::Approval); with `answer = T` it is a `T`. The question
-/// may hold `{names}` as format strings do, and the second argument is shown with it. `#[node(timeout = "7d")]` limits the
-/// wait.
+/// may hold `{names}` as format strings do, and the second argument is shown with it. `#[node(timeout = "7d")]` limits
+/// the wait.
 #[macro_export]
 macro_rules! gate {
     ($($any:tt)*) => {

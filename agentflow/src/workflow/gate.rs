@@ -17,8 +17,8 @@ pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -
     Ok(ApprovalRequest::new(message, values_read(spec, node, outputs), answer, None))
 }
 
-/// What a node reads, as an object by the names of the nodes that it reads from; `null` when it reads nothing. Of what it
-/// calls, these are the arguments, or what they are made of.
+/// What a node reads, as an object by the names of the nodes that it reads from; `null` when it reads nothing. Of what
+/// it calls, these are the arguments, or what they are made of.
 fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
     let mut seen = HashSet::new();
     let read = node.reads.iter().filter(|read| seen.insert(**read));

@@ -12,7 +12,8 @@ use super::spec::{Body, NodeKind, NodeSpec, Spec};
 
 /// A workflow described: what it consists of, without what its steps do.
 ///
-/// As JSON it carries a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw it.
+/// As JSON it carries a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Graph {
@@ -196,8 +197,8 @@ impl Graph {
         self.node(&self.output).map_or(Value::Null, |node| node.schema.to_value())
     }
 
-    /// The hash of the definition: of what nodes there are, what they call and read, and the schemas of what they yield.
-    /// Policies, lines and descriptions do not count. Two workflows of one hash can resume each other's runs.
+    /// The hash of the definition: of what nodes there are, what they call and read, and the schemas of what they
+    /// yield. Policies, lines and descriptions do not count. Two workflows of one hash can resume each other's runs.
     pub fn hash(&self) -> String {
         let mut hash = Fnv::new();
         hash.text(&self.name);

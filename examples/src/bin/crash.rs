@@ -1,7 +1,8 @@
 //! A workflow whose process is killed in the middle; another process resumes it and says which steps it repeats.
 //!
 //! `crash [FILE]` starts itself as a child, which begins an order in an SQLite file; kills the child with SIGKILL while
-//! two steps are running; and resumes the order. Nothing here waits for a time: the child says when it is in the middle.
+//! two steps are running; and resumes the order. Nothing here waits for a time: the child says when it is in the
+//! middle.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

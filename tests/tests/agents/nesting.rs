@@ -79,7 +79,8 @@ fn runtime(model: &Caller) -> RuntimeBuilder {
     test_runtime().model(model.clone())
 }
 
-/// On a worker thread of tokio, whose stack is of the usual 2 MiB; deeper than the stack allows, the test's process dies.
+/// On a worker thread of tokio, whose stack is of the usual 2 MiB; deeper than the stack allows, the test's process
+/// dies.
 fn on_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> T {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     tokio.block_on(tokio.spawn(body)).unwrap()

@@ -46,8 +46,8 @@ fn a_process_is_killed_two_hundred_times() {
     panic!("only {kills} processes were killed in time: {reports}");
 }
 
-/// `AGENTFLOW_KILLS=5000` kills as many, says how far it is, and continues after a failure; `AGENTFLOW_KILL_KEEP` names the
-/// folder where the files of failed rounds stay.
+/// `AGENTFLOW_KILLS=5000` kills as many, says how far it is, and continues after a failure; `AGENTFLOW_KILL_KEEP` names
+/// the folder where the files of failed rounds stay.
 #[test]
 fn hosts_and_operators_of_all_forms_are_killed() {
     forms::campaign();

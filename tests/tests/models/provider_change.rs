@@ -1,5 +1,5 @@
-//! A conversation that changes its provider in the middle, with reasoning and tool calls before the change and after it,
-//! for each ordered pair of the four wire formats. The answers are recorded traffic.
+//! A conversation that changes its provider in the middle, with reasoning and tool calls before the change and after
+//! it, for each ordered pair of the four wire formats. The answers are recorded traffic.
 //!
 //! What the second provider is sent passes its own SDK's types, holds every call with its result, and nothing of what
 //! the first one thought. The first one, asked again, gets its own reasoning as it came, and nothing of the second's.

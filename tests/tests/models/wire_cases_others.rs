@@ -1,5 +1,5 @@
-//! The recorded traffic of Anthropic Messages and Gemini through `agentwf call`: what is read is what the provider's own
-//! SDK read, and what is sent passes its types.
+//! The recorded traffic of Anthropic Messages and Gemini through `agentwf call`: what is read is what the provider's
+//! own SDK read, and what is sent passes its types.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The rooms of the core and who may import whom: read from its `use crate::` lines, and held against one list.
 //!
-//! A room is a file or a folder directly below `agentflow/src`. It imports only from rooms above it in the list, so there
-//! is no circle of rooms; within a room, files may know each other, up to a limit.
+//! A room is a file or a folder directly below `agentflow/src`. It imports only from rooms above it in the list, so
+//! there is no circle of rooms; within a room, files may know each other, up to a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

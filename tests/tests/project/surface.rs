@@ -85,9 +85,9 @@ fn the_root_has_few_names() {
     assert!(prelude.contains("Agent"));
 }
 
-/// What a newcomer sees after the dot: an agent's own methods, in whatever file they stand, and those of the trait that the
-/// prelude brings. More are a list and no longer a menu; rarer things belong into `Limits`, `ModelSettings`, `RunRequest`
-/// or `Runtime`.
+/// What a newcomer sees after the dot: an agent's own methods, in whatever file they stand, and those of the trait that
+/// the prelude brings. More are a list and no longer a menu; rarer things belong into `Limits`, `ModelSettings`,
+/// `RunRequest` or `Runtime`.
 #[test]
 fn what_stands_after_the_dot_of_an_agent_is_counted() {
     let methods = |begin: &str| {

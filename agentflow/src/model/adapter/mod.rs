@@ -1,6 +1,6 @@
 //! The adapters: each provider's wire format behind the [`Model`] trait, one directory and one cargo feature each.
 //!
-//! `table` says which there are; `http` is what all of them share: the front, the client, the server, time-outs,
+//! `providers` says which there are; `http` is what all of them share: the front, the client, the server, time-outs,
 //! retries, server-sent events. An adapter never does its own HTTP, and nothing outside of this directory knows a
 //! provider.
 

@@ -18,8 +18,8 @@ pub(crate) static PROVIDERS: [&Provider; 4] = [&ANTHROPIC, &GEMINI, &OPENAI_CHAT
 /// One wire format, and the server that it was made for.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only adapters call servers"))]
 pub(crate) struct Provider {
-    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo), and the cargo feature of the
-    /// adapter.
+    /// The name in a [`ModelRef`](crate::model::ModelRef) and in [`ModelInfo`](crate::model::ModelInfo), and the cargo
+    /// feature of the adapter.
     pub(crate) name: &'static str,
     /// Short names of the same.
     pub(crate) aliases: &'static [&'static str],

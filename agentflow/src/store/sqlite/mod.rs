@@ -35,10 +35,10 @@ use crate::event::{Event, RunId};
 
 /// Keeps runs in an SQLite file, which is made when it is not there.
 ///
-/// A write is answered when it is on the disk; writes that come at the same time, of all runs, share one sync. Any number
-/// of processes of one machine may use the file at the same time, and a run is executed by one of them: a run that is
-/// open in a living process is `busy` for the others, and free the moment that process ends, however it ends. Within
-/// one process, opening a run again fences off the writer before.
+/// A write is answered when it is on the disk; writes that come at the same time, of all runs, share one sync. Any
+/// number of processes of one machine may use the file at the same time, and a run is executed by one of them: a run
+/// that is open in a living process is `busy` for the others, and free the moment that process ends, however it ends.
+/// Within one process, opening a run again fences off the writer before.
 ///
 /// While another process has the file locked, as a backup does, runs wait and continue when it is free; see
 /// [`SqliteStoreBuilder::busy_timeout`].
@@ -46,9 +46,9 @@ use crate::event::{Event, RunId};
 /// Beside the file `runs.db` lie `runs.db-wal` and `runs.db-shm`, which belong to it and are to be copied with it, and
 /// one `runs.db-owner-..` for each process that executes runs. Put it on a local disk: over a network file system
 /// SQLite's locks cannot be relied on. To delete, move or restore it, end the programs that use it first, and treat all
-/// of its files as one: SQLite takes a log that another file has left there for its own. A store whose file is no longer
-/// at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an open file
-/// cannot be removed.)
+/// of its files as one: SQLite takes a log that another file has left there for its own. A store whose file is no
+/// longer at its path, or is another one there, writes and reads nothing more and fails as `replaced`. (On Windows an
+/// open file cannot be removed.)
 ///
 /// Clones share the file. Dropping the last one waits until everything that was asked for is written, or, when another
 /// process has the file locked, as long as the busy time-out. A process that is forked, and does not become another
@@ -109,8 +109,8 @@ pub enum Synchronous {
     /// When the disk has it: it survives the end of the process and the loss of power.
     #[default]
     Full,
-    /// When the operating system has it: it survives the end of the process. The loss of power may take the last writes,
-    /// and never leaves half of one. Some ten times the rate of [`Full`](Self::Full) for one run at a time.
+    /// When the operating system has it: it survives the end of the process. The loss of power may take the last
+    /// writes, and never leaves half of one. Some ten times the rate of [`Full`](Self::Full) for one run at a time.
     Normal,
 }
 
@@ -137,11 +137,11 @@ impl SqliteStoreBuilder {
 
     /// How long to wait for a file that another process has locked. The default is 5 seconds.
     ///
-    /// Opening the file and reading then fail as `locked`. A write waits on, for as long as it takes, since a run should
-    /// not end because another program locks its file: a warning names the runs that wait (`tracing`), once after this
-    /// time and then at growing distances, and the end of the wait is logged as information. Dropping the future does
-    /// not take the write back. Once all handles of the store are gone, writes that are still queued wait this long;
-    /// then they are lost, and an error is logged that names their runs.
+    /// Opening the file and reading then fail as `locked`. A write waits on, for as long as it takes, since a run
+    /// should not end because another program locks its file: a warning names the runs that wait (`tracing`), once
+    /// after this time and then at growing distances, and the end of the wait is logged as information. Dropping the
+    /// future does not take the write back. Once all handles of the store are gone, writes that are still queued wait
+    /// this long; then they are lost, and an error is logged that names their runs.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.0.busy_timeout = timeout;
         self
@@ -155,8 +155,9 @@ impl SqliteStoreBuilder {
     }
 
     /// The most bytes that one event may have in its JSON form, such as the output of a step; a larger one fails as
-    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a model,
-    /// and SQLite takes 999 MB at most. A message for a run may be as large, and a snapshot of a run eight times as large.
+    /// `too_large`, and nothing of its commit is written. The default is 256 MiB, room for the largest answer of a
+    /// model, and SQLite takes 999 MB at most. A message for a run may be as large, and a snapshot of a run eight times
+    /// as large.
     pub fn max_event_bytes(mut self, bytes: u64) -> Self {
         self.0.max_event_bytes = bytes;
         self

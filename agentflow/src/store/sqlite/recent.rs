@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 /// Values by key. When it has too many, those go that were not used for longest; each request takes constant time.
 ///
-/// A value is young when it comes or is used. When there are too many young ones, all of them grow old together, and the
-/// old ones of before are forgotten.
+/// A value is young when it comes or is used. When there are too many young ones, all of them grow old together, and
+/// the old ones of before are forgotten.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     young: HashMap<K, V>,

@@ -43,8 +43,8 @@ pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<
     let begun = Instant::now();
     loop {
         match try_open(settings) {
-            // Not every lock is one that SQLite waits for: of two who give a new file its write-ahead log, one is refused
-            // at once.
+            // Not every lock is one that SQLite waits for: of two who give a new file its write-ahead log, one is
+            // refused at once.
             Err(error)
                 if error.kind() == StoreErrorKind::Locked
                     && begun.elapsed() < settings.busy_timeout

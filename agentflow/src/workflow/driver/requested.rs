@@ -100,8 +100,8 @@ impl WorkflowRun {
         }
     }
 
-    /// Whether a node is not this workflow's own and lies below a step of it: it is one of a workflow that has ended, or
-    /// that has not begun again after a restart.
+    /// Whether a node is not this workflow's own and lies below a step of it: it is one of a workflow that has ended,
+    /// or that has not begun again after a restart.
     fn is_of_a_step(&self, name: &str) -> bool {
         let Ok(path) = name.parse::<StepPath>() else { return false };
         if self.node(name).is_ok() || self.whole_of(name).is_some() {

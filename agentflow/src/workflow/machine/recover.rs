@@ -59,7 +59,8 @@ impl Machine {
         }
     }
 
-    /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are interrupted.
+    /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are
+    /// interrupted.
     pub(crate) fn recover(&mut self) {
         // What they were stopped for is void: the workflow has changed.
         if self.failures.is_empty() && self.nodes.iter().any(|node| node.cancelled) {

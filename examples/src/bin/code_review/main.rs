@@ -1,7 +1,7 @@
 //! A review of a change as a workflow: a linter, three agents, a step for each file, and a person's word at the end.
 //!
-//! `code_review [--approve | --deny COMMENT] [--store FILE] [DIFF]`, or `--graph` for its picture. It works offline: the
-//! models are stand-ins, unless `AGENTFLOW_MODEL` names a real one. The verdict goes to standard output.
+//! `code_review [--approve | --deny COMMENT] [--store FILE] [DIFF]`, or `--graph` for its picture. It works offline:
+//! the models are stand-ins, unless `AGENTFLOW_MODEL` names a real one. The verdict goes to standard output.
 
 mod flow;
 mod models;

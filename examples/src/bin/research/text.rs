@@ -95,8 +95,8 @@ pub(crate) fn without_marker(line: &str) -> &str {
     }
 }
 
-/// How much of what a passage is about counts as its own words: a comment is about the line it stands before, a paragraph
-/// only somewhere under its heading.
+/// How much of what a passage is about counts as its own words: a comment is about the line it stands before, a
+/// paragraph only somewhere under its heading.
 pub(crate) fn share_of_about(path: &str) -> f32 {
     if is_code(path) { 0.8 } else { 0.5 }
 }

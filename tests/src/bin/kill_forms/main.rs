@@ -1,4 +1,5 @@
-//! A process that the kill test kills: it executes runs of all forms over a store file, or controls them as an operator.
+//! A process that the kill test kills: it executes runs of all forms over a store file, or controls them as an
+//! operator.
 //!
 //! `kill-forms host FOLDER SEED [operate] [twin] [double]` starts the runs, or resumes them, until all have ended:
 //! `operate` with an operator in the process, `twin` with a second runtime over a store of its own, `double` with two

@@ -7,8 +7,8 @@
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
 //!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
-//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to continue,
-//!   send the conversation with it again. An agent does so by itself, as a further step.
+//! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to
+//!   continue, send the conversation with it again. An agent does so by itself, as a further step.
 
 mod blocks;
 mod decode;
@@ -51,10 +51,11 @@ const WITHOUT_SCHEMA: [&str; 7] = [
 /// - A typed answer is asked for with its schema ([`OutputMode::Native`]) from Claude models that take one (all since
 ///   Opus 4.1 and Sonnet 4.5), and as a tool call from older ones and those of other names.
 /// - An answer has at most 16,384 tokens, and a `thinking` budget beside them, unless
-///   [`ModelSettings::max_tokens`](crate::model::ModelSettings::max_tokens) is set: the format wants a limit in every call.
+///   [`ModelSettings::max_tokens`](crate::model::ModelSettings::max_tokens) is set: the format wants a limit in every
+///   call.
 /// - A seed is not sent, since the format has none.
-/// - [`ToolChoice::Required`](crate::model::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the format
-///   does not allow both.
+/// - [`ToolChoice::Required`](crate::model::ToolChoice::Required) is sent as `auto` while `thinking` is on, since the
+///   format does not allow both.
 ///
 /// Cloning is one reference count. Dropping a call's stream closes its connection.
 ///
