@@ -1,4 +1,4 @@
-//! Reads the JSON text of a call into a function's parameters, and makes the parameters' JSON Schema.
+//! Reads the JSON text of a call into a function's parameters. Their JSON Schema is made in `schema.rs`.
 //!
 //! One description of the parameters serves both, so schema and deserializer cannot disagree. The usual path parses the
 //! text straight into the typed values; only when that fails is the text parsed again, argument by argument, to find
