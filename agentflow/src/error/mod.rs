@@ -24,7 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Every variant is one sentence that says what to do. To decide in a program, match on a variant or ask
 /// [`kind`](Self::kind), the class as it is stored in journals; [`is_retryable`](Self::is_retryable) says whether the
-/// same run may succeed when it is started again. Shown with `{:?}` it is the same sentence with its causes, since
+/// same run may succeed when it is repeated. Shown with `{:?}` it is the same sentence with its causes, since
 /// `fn main() -> agentflow::Result<()>` shows it that way.
 ///
 /// ```
