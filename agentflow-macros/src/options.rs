@@ -271,7 +271,7 @@ const NODE_LET: &[OptionSpec] = &[
         form: Form::Number,
         example: "retry = 3",
         default: "0, or what the tool says",
-        meaning: "how often it is retried after a failure, with growing pauses",
+        meaning: "how often it is retried after a failure that may pass, with growing pauses",
     },
     OptionSpec {
         name: "timeout",

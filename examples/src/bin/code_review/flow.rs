@@ -78,7 +78,7 @@ pub(crate) async fn review(cx: &Context, pr: PullRequest) -> Result<Verdict> {
     let notes = map!(pr.files, |file| annotate(cx, file, issues)).await?; // one node, a step for each file
     let risk = judge_risk(cx, summary).await?;
     #[node(timeout = "7d")]
-    let approval = gate!("merge {summary}?", risk).await?; // a person's word, also after a restart
+    let approval = gate!("merge {summary}?", risk).await?; // a person answers, also after a restart
     let outcome = match approval {
         Approval::Granted { .. } => merge(pr).await,
         Approval::Denied { comment } => comment_on(pr, comment).await,
