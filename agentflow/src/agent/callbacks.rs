@@ -80,7 +80,7 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    /// Before the agent begins: the conversation may be changed. Returned is its answer.
+    /// Before the agent begins: the conversation may be changed. [`Flow::Return`] gives its answer.
     before_agent(&mut AgentStep) -> Flow<Message>, BeforeAgent;
     /// When the agent has its answer, which may be changed.
     after_agent(&AgentStep, completed: &mut AgentCompleted) -> (), AfterAgent;
