@@ -230,8 +230,9 @@ impl<O: 'static> Agent<O> {
             .map_err(Clone::clone)
     }
 
-    /// Runs the agent to its answer, on the caller's own task. Dropping the future cancels the run: the request is
-    /// closed, the tools are dropped, and the sinks see `run.cancelled`.
+    /// Runs the agent to its answer, on the caller's own task. Dropping the future stops it: the request is closed and
+    /// the tools are dropped. A run in memory is cancelled by that, and the sinks see `run.cancelled`; a run with a store
+    /// stays unfinished there, and [`resume`](Self::resume) continues it.
     ///
     /// # Errors
     /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
@@ -261,7 +262,7 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Starts a run on a task of its own and gives its events, deltas included, as they happen. Dropping the stream
-    /// cancels the run.
+    /// cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
     /// When the description cannot be built.
@@ -274,7 +275,7 @@ impl<O: 'static> Agent<O> {
         Ok(RunStream::new(self.spawn(run), events))
     }
 
-    /// Starts a run on a task of its own. Dropping the handle cancels the run.
+    /// Starts a run on a task of its own. Dropping the handle cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
     /// When the description cannot be built.

@@ -149,8 +149,9 @@ pub trait Middleware: Send + Sync {
     /// A run has ended here; its end is recorded. Not called for a run whose future was dropped.
     async fn after_run(&self, run: &RunInfo, ended: Result<(), &Error>) {}
 
-    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives
-    /// its answer.
+    /// An agent is about to begin, as a run or a step of one: its conversation may be changed. [`Flow::Return`] gives its
+    /// answer. An agent that is begun here with the step's context is a step of the same run, but before the agent of a
+    /// run of its own, whose first event comes after this, it is another run.
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         Ok(Flow::Continue)
     }

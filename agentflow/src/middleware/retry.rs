@@ -8,7 +8,7 @@ use super::{Flow, Middleware, ModelStep, Recovery};
 use crate::error::Result;
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Makes a failed model call again, at most so many times; see [`Retry`].
+/// Retries a failed model call, at most so many times; see [`Retry`].
 ///
 /// ```
 /// use std::time::Duration;

@@ -299,15 +299,18 @@ impl RunShared {
     }
 
     /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
-    /// the path for itself, so that an agent that is a node is seen as that node.
+    /// the path for itself, so that an agent that is a node is seen as that node. A path is given once: a hook of the
+    /// agent that has `call#2` begins the next one below it.
     pub(crate) fn claim(&self, path: StepPath) -> StepPath {
         let mut nested = locked(&self.operations().nested);
         let count = nested.entry(path.clone()).or_default();
         *count += 1;
-        match *count {
-            1 => path,
+        let claimed = match *count {
+            1 => return path,
             count => path.child(&format!("call#{count}")),
-        }
+        };
+        nested.insert(claimed.clone(), 1);
+        claimed
     }
 
     /// An attempt at a step begins: what it begins is counted from the first one.

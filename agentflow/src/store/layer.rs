@@ -49,6 +49,13 @@ use crate::event::{Event, RunId};
 /// let runtime = Runtime::builder().store(store).build();
 /// ```
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "runs cannot be kept in this",
+    note = "for a file, give `SqliteStore::open(path).await?` of `agentflow::store`, with the feature `sqlite`; for a test, \
+            `MemoryStore::new()`",
+    note = "a store of your own implements `Store`, one around another store `StoreLayer`"
+)]
 pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     /// The store that does whatever the layer does not override.
     fn inner(&self) -> &dyn Store;

@@ -105,7 +105,8 @@ use crate::event::{Event, RunId};
 /// **Liveness.** The store knows which process has a run open: a lock that ends with the process, or a lease that it
 /// renews. While that process lives, `open` and `amend` in another one fail as `busy`, and `holder` names it; within one
 /// process, opening again fences off the writer before. `close` gives the run up. Without liveness the last process
-/// that opens a run has it, and `recover` in a second process takes the runs of the first, which then stop as `fenced`.
+/// that opens a run has it, and `recover` in a second process takes the runs of the first, which then stop as `fenced` at
+/// their next write.
 ///
 /// **Messages.** A process that is asked to control a run which another one executes leaves a message (`send`) and looks
 /// for its `outcome`. The executing process looks at its `inbox` about ten times a second while it executes runs, one
@@ -117,6 +118,13 @@ use crate::event::{Event, RunId};
 /// **Identity.** All handles of one store in a process return the same text, such as the address of the server and the
 /// name of the database.
 #[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "runs cannot be kept in this",
+    note = "for a file, give `SqliteStore::open(path).await?` of `agentflow::store`, with the feature `sqlite`; for a test, \
+            `MemoryStore::new()`",
+    note = "a store of your own implements `Store`, one around another store `StoreLayer`"
+)]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Creates a run with its first events and opens it.
     ///

@@ -36,9 +36,9 @@ pub struct Node {
 impl Node {
     /// A node of a name, which is its identity: a run is resumed by it after a crash.
     ///
-    /// A name is a part of paths such as `notes[3]` or `judge/model#2`: it must not be empty, contain `[`, `]`, `%`,
-    /// quotes or `\\`, or begin with `model#`, `tool#`, `call#` or `attempt#`. What a node runs is recorded below its
-    /// name, so `a/b` cannot stand beside a node `a`.
+    /// A name is a part of paths such as `notes[3]` or `judge/model#2`: no part between slashes may be empty, contain
+    /// `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#` or `attempt#`. What a node runs is
+    /// recorded below its name, so `a/b` cannot stand beside a node `a`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }

@@ -11,8 +11,8 @@ use crate::path::StepPath;
 /// What a run writes into paths by itself, each followed by a number.
 const RESERVED: [&str; 4] = ["model#", "tool#", "call#", "attempt#"];
 
-const RULE: &str = "it must not be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, \
-                    `call#` or `attempt#`, which are parts of a run's paths";
+const RULE: &str = "no part between slashes may be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with \
+                    `model#`, `tool#`, `call#` or `attempt#`, which are parts of a run's paths";
 
 fn is_wrong(part: &str) -> bool {
     part.is_empty()

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use agentflow::agent::Limits;
 use agentflow::event::{EventKind, EventSink};
 use agentflow::message::{Part, ToolCall};
-use agentflow::middleware::Middleware;
+use agentflow::middleware::{AgentStep, Flow, Middleware};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, StopReason};
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::{Error, Event, Model, Result};
-use agentflow_testing::{check_events, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 use serde_json::{Value, json};
 
 /// The default limit.
@@ -292,4 +292,47 @@ fn the_limit_is_the_runtimes() {
     let error = on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
     assert!(matches!(error, Error::NestingLimit { depth: 2, .. }), "{error}");
     assert_eq!(model.asked(), 2);
+}
+
+/// Asks two colleagues, one after another.
+#[tool(effects = "read")]
+async fn ask_twice(cx: &Context) -> Result<String> {
+    let colleague = Agent::new(ScriptedModel::from_fn(|_| Turn::text("Yes."))).name("colleague");
+    colleague.run_in(cx, "First?").await?;
+    Ok(colleague.run_in(cx, "Second?").await?.to_string())
+}
+
+/// Asks an agent of its own before each agent.
+struct Prepares;
+
+#[agentflow::async_trait]
+impl Middleware for Prepares {
+    fn name(&self) -> &str {
+        "prepares"
+    }
+
+    async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
+        if step.agent() == "colleague" {
+            let helper = Agent::new(ScriptedModel::from_fn(|_| Turn::text("Ready."))).name("helper");
+            helper.run_in(step.context(), "Ready?").await?;
+        }
+        Ok(Flow::Continue)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_begun_in_a_hook_of_a_later_agent_has_a_path_of_its_own() {
+    let model = ScriptedModel::from_fn(|request| match request.messages.len() {
+        1 => Turn::call("ask_twice", json!({})),
+        _ => Turn::text("Both said yes."),
+    });
+    let agent = Agent::new(model).tools(tools![ask_twice]);
+    CrashTest::agent(&agent, || "Do they agree?").runtime(|runtime| runtime.with(Prepares)).run().await;
+
+    let runtime = test_runtime().with(Prepares).build();
+    let events = agent.runtime(&runtime).run("Do they agree?").await.unwrap().events();
+    let begun = events.iter().filter(|event| matches!(event.kind, EventKind::AgentStarted(_)));
+    let paths: Vec<String> = begun.map(|event| event.path.to_string()).collect();
+    let base = "tool#1.ask_twice";
+    assert_eq!(paths, ["/call#2", "", "/call#3/call#2", "/call#3"].map(|place| format!("{base}{place}")));
 }
