@@ -146,7 +146,7 @@ kinds! {
     /// The provider refused the request as malformed.
     BadRequest "bad_request" Validation May,
     /// The conversation is longer than the model takes.
-    ContextOverflow "context_overflow" ModelError May,
+    ContextOverflow "context_overflow" ModelError Never,
     /// The provider's filter stopped the answer.
     ContentFilter "content_filter" ModelError May,
     /// The provider's answer could not be read.

@@ -172,14 +172,18 @@ impl StepPath {
 
     /// The parts of the path, from the outermost.
     pub(crate) fn segments(&self) -> impl Iterator<Item = PathSegment<'_>> {
-        let step = match &self.step {
+        read_segments(self.names()).chain(self.own_step())
+    }
+
+    /// The last segment, when it is a model or a tool call.
+    fn own_step(&self) -> Option<PathSegment<'_>> {
+        match &self.step {
             Step::None => None,
             Step::Model { turn } => Some(PathSegment::Model { turn: *turn }),
             Step::Tool { turn, name, repeat } => {
                 Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat })
             }
-        };
-        self.prefix.as_deref().into_iter().flat_map(|prefix| prefix.split('/')).map(PathSegment::read).chain(step)
+        }
     }
 
     /// How many segments there are, an item counted as one more.
@@ -301,9 +305,43 @@ impl StepPath {
 
 impl Ord for StepPath {
     fn cmp(&self, other: &Self) -> Ordering {
-        // An end comes before a further segment, and a node before its items: so what is below a path follows it.
-        self.segments().cmp(other.segments())
+        // An end comes before a further segment, and a node before its items: so what is below a path follows it. What two
+        // paths have in common is not read: a journal's fold compares paths many times.
+        let (a, b) = (self.names(), other.names());
+        let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        if common == a.len() && common == b.len() {
+            return self.own_step().cmp(&other.own_step());
+        }
+        // A byte that differs may be in the middle of a character; a slash never is.
+        let from = a.as_bytes()[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let (a, b) = (&a[from..], &b[from..]);
+        if let (Some(first_a), Some(first_b)) = (plain_name(a), plain_name(b))
+            && first_a != first_b
+        {
+            return first_a.cmp(first_b);
+        }
+        read_segments(a).chain(self.own_step()).cmp(read_segments(b).chain(other.own_step()))
     }
+}
+
+/// The segments of a text, none of an empty one.
+fn read_segments(text: &str) -> impl Iterator<Item = PathSegment<'_>> {
+    let segments = (!text.is_empty()).then(|| text.split('/'));
+    segments.into_iter().flatten().map(PathSegment::read)
+}
+
+/// The first segment of a text, when it is a name without an item.
+fn plain_name(text: &str) -> Option<&[u8]> {
+    let bytes = text.as_bytes();
+    let mut end = 0;
+    while let Some(byte) = bytes.get(end).filter(|byte| **byte != b'/') {
+        if *byte == b'[' {
+            return None;
+        }
+        end += 1;
+    }
+    let is_step = || text.starts_with(MODEL) || text.starts_with(TOOL);
+    (end > 0 && !is_step()).then(|| &bytes[..end])
 }
 
 impl PartialOrd for StepPath {
@@ -521,6 +559,7 @@ mod tests {
         fn what_is_below_a_path_follows_it(all in prop::collection::vec(paths(), 0..40), base in paths()) {
             for (a, b) in all.iter().zip(all.iter().skip(1)) {
                 prop_assert_eq!(a == b, a.cmp(b).is_eq());
+                prop_assert_eq!(a.cmp(b), a.segments().cmp(b.segments()));
             }
             let all: BTreeSet<StepPath> = all.into_iter().collect();
             let below = |path: &&StepPath| path.is_within(&base);

@@ -86,8 +86,12 @@ impl<K: SegmentKind> Segment<K> {
     /// Sees to it that everything recorded is kept; a run of its own is then free for others.
     pub(crate) async fn keep(&self) -> Result<(), StoreError> {
         self.shared.log.commit().await?;
-        if self.is_run() {
-            self.shared.log.release().await?;
+        if self.is_run()
+            && let Err(error) = self.shared.log.release().await
+        {
+            // What happened is kept, and the end with it. A store that did not learn that its run is free finds out when
+            // this process ends.
+            tracing::warn!(run = %self.shared.id, %error, "a run that has ended could not be closed in its store");
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
-use super::state::RunState;
+use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error};
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;
@@ -89,11 +89,11 @@ impl RunShared {
 
     /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
-        let mut state = RunState::new();
-        kept.iter().chain(&events).for_each(|event| state.apply(&event.path, &event.kind));
+        let mut open = OpenSteps::default();
+        kept.iter().chain(&events).for_each(|event| open.apply(&event.path, &event.kind));
         self.log.restore(offset, kept, events);
         // The run is restored once.
-        let _ = self.operations().left_open.set(state.open_paths());
+        let _ = self.operations().left_open.set(open.paths());
     }
 
     /// Gives an end to what an earlier process left open in nodes that a change of the definition forgets.

@@ -19,8 +19,7 @@ pub(crate) struct RunState {
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
     pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
-    /// What has begun and has no end, by the event that opened it, in the order of their beginning.
-    open: Vec<(StepPath, EventKind)>,
+    open: OpenSteps,
     /// Where workflows are that are steps, and whether they have ended.
     nested: BTreeMap<StepPath, bool>,
 }
@@ -50,6 +49,34 @@ pub(crate) enum NodeState {
     Reset,
 }
 
+/// What has begun and has no end, by the event that opened it, in the order of their beginning.
+#[derive(Default)]
+pub(crate) struct OpenSteps(Vec<(StepPath, EventKind)>);
+
+impl OpenSteps {
+    /// Takes in the next event. A step that begins once more, after its process ended in the middle of it, is open once.
+    pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
+        let Shape { subject, edge, .. } = kind.shape();
+        let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
+        match edge {
+            Edge::Opens if subject.runs() => {
+                self.0.retain(|one| !same(one));
+                self.0.push((path.clone(), kind.clone()));
+            }
+            Edge::Closes | Edge::Retries if subject.runs() => {
+                if let Some(at) = self.0.iter().rposition(same) {
+                    self.0.remove(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn paths(self) -> Vec<StepPath> {
+        self.0.into_iter().map(|(path, _)| path).collect()
+    }
+}
+
 impl RunState {
     pub(crate) fn new() -> Self {
         Self {
@@ -57,7 +84,7 @@ impl RunState {
             status: RunStatus::Running,
             waits: Waits::default(),
             nodes: BTreeMap::new(),
-            open: Vec::new(),
+            open: OpenSteps::default(),
             nested: BTreeMap::new(),
         }
     }
@@ -122,18 +149,7 @@ impl RunState {
         if matches!(subject, Subject::Workflow | Subject::Node) && edge.ends_attempt() {
             self.stop_below(path);
         }
-        match edge {
-            Edge::Opens if subject.runs() => self.begin(path, kind),
-            Edge::Closes | Edge::Retries if subject.runs() => self.close(path, subject),
-            _ => {}
-        }
-    }
-
-    /// A step begins, perhaps once more after its process ended in the middle of it.
-    fn begin(&mut self, path: &StepPath, kind: &EventKind) {
-        let subject = kind.shape().subject;
-        self.open.retain(|(open, of)| open != path || of.shape().subject != subject);
-        self.open.push((path.clone(), kind.clone()));
+        self.open.apply(path, kind);
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
@@ -150,12 +166,6 @@ impl RunState {
             if let NodeState::Running { .. } | NodeState::Waiting | NodeState::Asking(_) = node.state {
                 node.state = NodeState::Stopped;
             }
-        }
-    }
-
-    fn close(&mut self, path: &StepPath, subject: Subject) {
-        if let Some(at) = self.open.iter().rposition(|(open, of)| open == path && of.shape().subject == subject) {
-            self.open.remove(at);
         }
     }
 
@@ -180,7 +190,7 @@ impl RunState {
 
     fn ends(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
-        let ends = self.open.iter().rev().flat_map(|(path, open)| {
+        let ends = self.open.0.iter().rev().flat_map(|(path, open)| {
             // A workflow that ends waits for nobody.
             let waits = open.shape().subject == Subject::Workflow && self.waits.are_of(path);
             let resumed = waits.then(EventKind::resumed);
@@ -230,11 +240,6 @@ impl RunState {
         let failed =
             |above: &StepPath| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
         node.parents().filter(failed).last()
-    }
-
-    /// Where something has begun and has no end.
-    pub(crate) fn open_paths(&self) -> Vec<StepPath> {
-        self.open.iter().map(|(path, _)| path.clone()).collect()
     }
 
     /// Whether anybody is asked for anything.

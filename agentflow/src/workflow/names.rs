@@ -11,8 +11,8 @@ use crate::path::StepPath;
 /// What a run writes into paths by itself, each followed by a number.
 const RESERVED: [&str; 4] = ["model#", "tool#", "call#", "attempt#"];
 
-const RULE: &str = "no part between slashes may be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with \
-                    `model#`, `tool#`, `call#` or `attempt#`, which are parts of a run's paths";
+const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#` or \
+                    `attempt#`, which are parts of a run's paths";
 
 fn is_wrong(part: &str) -> bool {
     part.is_empty()
@@ -22,7 +22,9 @@ fn is_wrong(part: &str) -> bool {
 
 /// What is wrong with a node's path, taken alone.
 pub(super) fn problem_of_node(path: &str) -> Option<String> {
-    path.split('/').any(is_wrong).then(|| format!("`{path}` cannot be the name of a node: {RULE}"))
+    path.split('/')
+        .any(is_wrong)
+        .then(|| format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}"))
 }
 
 /// What is wrong with the name of a branch of a node.
@@ -30,7 +32,7 @@ pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
     if branch.contains('/') {
         return Some(format!("`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"));
     }
-    is_wrong(branch).then(|| format!("`{branch}` cannot be the name of a branch of `{node}`: {RULE}"))
+    is_wrong(branch).then(|| format!("`{branch}` cannot be the name of a branch of `{node}`: it must not {RULE}"))
 }
 
 /// Every node whose path is below another's that may run something there itself.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use agentflow::event::EventSink;
 use agentflow::serde_json::json;
-use agentflow::store::{MemoryStore, RunStatus, Store};
+use agentflow::store::{Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreErrorKind};
 use agentflow::time::{Clock, Timestamp};
 use agentflow::tool::{FnTool, ToolPolicy};
 use agentflow::workflow::{Handle, Node, NodePolicy, RetryPolicy};
-use agentflow::{Agent, Error, Event, RunHandle, RunId, Runtime, Workflow};
+use agentflow::{Agent, Error, Event, RunHandle, RunId, Runtime, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
 
@@ -285,4 +285,30 @@ async fn what_a_tool_says_of_its_failure_is_bounded() {
         .collect();
     assert_eq!(told.len(), 2);
     assert!(told.iter().all(|length| *length < 2000), "{told:?}");
+}
+
+/// A store that never learns that a run is free again.
+#[derive(Debug)]
+struct NeverClosed(MemoryStore);
+
+#[async_trait]
+impl agentflow::store::StoreLayer for NeverClosed {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn close(&self, _: &RunId, _: Epoch) -> Result<(), StoreError> {
+        Err(StoreError::new(StoreErrorKind::Io, "the network is gone"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_end_is_kept_has_its_result_also_when_it_cannot_be_closed() {
+    let store = MemoryStore::new();
+    let runtime = test_runtime().store(NeverClosed(store.clone())).build();
+    let flow =
+        Workflow::<(), u32>::build("kept", [], |b, ()| b.node("one", (), |_, ()| async { Step::Ok(1) })).unwrap();
+    assert_eq!(runtime.start(flow, ()).await.unwrap().result().await.unwrap(), 1);
+    let status = store.list(RunFilter::new()).await.unwrap()[0].status;
+    assert_eq!(status, RunStatus::Success);
 }
