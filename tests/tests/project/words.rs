@@ -205,10 +205,10 @@ fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
                     twice.push(format!("`{}`: {} and {}", &found[1], other.display(), path.display()));
                 }
             }
-            if !STAGES.contains(&&*name) {
-                if let Some(other) = names.insert(name, path.clone()) {
-                    twice.push(format!("{} and {}", other.display(), path.display()));
-                }
+            if !STAGES.contains(&&*name)
+                && let Some(other) = names.insert(name, path.clone())
+            {
+                twice.push(format!("{} and {}", other.display(), path.display()));
             }
         }
     }
