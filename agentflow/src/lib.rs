@@ -6,6 +6,7 @@ mod context;
 pub mod error;
 pub mod event;
 mod failure;
+mod future;
 mod linked;
 mod mask;
 pub mod message;

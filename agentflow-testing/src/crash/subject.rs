@@ -1,11 +1,11 @@
 //! The subject of a crash test, a workflow or an agent, behind one trait that starts and resumes it.
 
 use agentflow::agent::RunRequest;
-use agentflow::model::BoxFuture;
 use agentflow::run::Events;
 use agentflow::value::NodeValue;
 use agentflow::workflow::{Inputs, IntoInputs};
 use agentflow::{Agent, Error, Result, RunHandle, RunId, Runtime, Workflow};
+use futures_util::future::BoxFuture;
 
 /// Something that can be run, stopped, and resumed.
 pub(super) trait Subject: Send + Sync {

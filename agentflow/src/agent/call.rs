@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::definition::AgentDefinition;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::tool::ToolRef;
 
 /// What the model is told when everything it is to know is in its instruction: a provider takes no conversation that

@@ -49,9 +49,6 @@ pub use self::source::ModelSource;
 /// The items that a [`Model`] yields, in order. The stream drops its connection when it is dropped.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// A boxed future.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
 /// A chat model: it is sent a conversation with tools and settings, and answers with a stream.
 ///
 /// Most programs name one, as in `Agent::new("openai/gpt-5-mini")`, and never meet this trait. Implement it for a

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::event::RunId;
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::store::{Answered, Append, Epoch, Store, StoreError};
 
 /// Where the records of a run are kept beyond its process.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, FailureKind, Result};
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 
 /// The default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;

@@ -120,6 +120,7 @@ impl<T: Into<String>> From<T> for Node {
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
     node: NodeIndex,
+    builder: u32,
 }
 
 /// A branch of a race or a fallback.
@@ -336,11 +337,14 @@ impl Builder {
         }
         let handle =
             self.push::<serde_json::Value>(node, NodeKind::Router, reads.handles(), Body::Router { pick, arms });
-        Router { node: handle.node }
+        Router { node: handle.node, builder: handle.builder }
     }
 
     /// Adds what an arm of a router consists of: its nodes run only when the arm is taken.
     pub fn arm<O>(&mut self, router: Router, arm: usize, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
+        if self.is_foreign(router) {
+            return nodes(self);
+        }
         let of = &self.nodes[router.node as usize];
         let Body::Router { arms, .. } = &of.body else { unreachable!("a `Router` is made by `route`") };
         let name = match arms.get(arm) {
@@ -358,9 +362,23 @@ impl Builder {
         end
     }
 
+    /// Whether a router was made by another builder, which is a mistake and noted as one.
+    fn is_foreign(&mut self, router: Router) -> bool {
+        let foreign = router.builder != self.id;
+        if foreign {
+            let problem = "a router of another workflow is given arms; call `route` of the same builder first";
+            self.problems.push(problem.to_owned());
+        }
+        foreign
+    }
+
     /// The output of whichever arm is taken.
     pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
-        let name = format!("{}/{}", self.nodes[router.node as usize].path, names::END);
+        let of = match self.is_foreign(router) {
+            true => "?".to_owned(),
+            false => self.nodes[router.node as usize].path.to_string(),
+        };
+        let name = format!("{of}/{}", names::END);
         let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
         let outer = std::mem::take(&mut self.prefix);
         let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);

@@ -40,7 +40,7 @@ use self::spec::Spec;
 pub use self::step_error::StepFailure;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::run::{Around, RunShared};
 use crate::value::{Encoded, NodeValue};
 

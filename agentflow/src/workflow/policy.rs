@@ -39,6 +39,28 @@ impl RetryPolicy {
         Self { max_attempts: retries.saturating_add(1), ..Self::default() }
     }
 
+    /// The pause before the second attempt, in whole milliseconds.
+    #[must_use]
+    pub fn backoff(mut self, pause: Duration) -> Self {
+        self.backoff_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// What each further pause is multiplied by, and the longest pause. A factor below 1 counts as 1.
+    #[must_use]
+    pub fn growing(mut self, factor: f64, longest: Duration) -> Self {
+        self.backoff_multiplier = factor;
+        self.max_backoff_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Which failures are worth another attempt.
+    #[must_use]
+    pub fn retry_on(mut self, classes: impl IntoIterator<Item = FailureClass>) -> Self {
+        self.retry_on = classes.into_iter().collect();
+        self
+    }
+
     /// How long to wait after a failed attempt; `None` when it was the last one or is not worth another.
     pub(super) fn delay(&self, failures: u32, failure: &Failure) -> Option<Duration> {
         if failures >= self.max_attempts.max(1) || !self.is_worth_another(failure) {

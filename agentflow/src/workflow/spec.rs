@@ -15,7 +15,7 @@ use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
 use crate::event::ApprovalRequest;
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::value::Encoded;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 28] = [
+const ROOMS: [&str; 29] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -19,6 +19,7 @@ const ROOMS: [&str; 28] = [
     "path",
     "resource",
     "failure",
+    "future",
     "message",
     "tool_definition",
     "linked",

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
-use agentflow::model::BoxFuture;
 use agentflow::runtime::NodeReport;
 use agentflow::store::{
     Append, Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
@@ -18,6 +17,7 @@ use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, StopPolicy}
 use agentflow::{Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow, async_trait};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
+use futures_util::future::BoxFuture;
 
 type Step<T> = Result<T, String>;
 

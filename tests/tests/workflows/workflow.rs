@@ -327,6 +327,25 @@ fn no_node_is_named_like_a_step_within_another() {
 }
 
 #[test]
+fn a_router_of_another_workflow_is_refused() {
+    let mut stolen = None;
+    let first = Workflow::<(), u32>::build("first", [], |b, ()| {
+        let router = b.route("which", ["a"], (), |()| Ok::<_, String>(0));
+        stolen = Some(router);
+        let end = b.arm(router, 0, |b| b.node("one", (), |_, ()| async { Ok::<_, String>(1) }));
+        b.join(router, [end])
+    });
+    assert!(first.is_ok());
+    let second = Workflow::<(), u32>::build("second", [], |b, ()| {
+        let router = stolen.expect("the first was built");
+        let end = b.arm(router, 0, |b| b.node("one", (), |_, ()| async { Ok::<_, String>(1) }));
+        b.join(router, [end])
+    });
+    let problem = second.unwrap_err().to_string();
+    assert!(problem.contains("a router of another workflow is given arms"), "{problem}");
+}
+
+#[test]
 fn no_node_or_branch_is_named_like_a_part_of_a_path() {
     for name in ["model#1", "tool#1.x", "call#2", "attempt#2", "a/call#2", "a[1]", "a//b", "", "50%", "a\"b", "a\\b"] {
         let problem = problem(|b| one(b, name));
