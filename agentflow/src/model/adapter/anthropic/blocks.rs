@@ -148,6 +148,15 @@ impl Block {
         }
     }
 
+    /// Gives a tool call an id when the server gave it none: two calls without one could not be distinguished.
+    pub(super) fn name_call(&mut self, turn: usize) {
+        if let Self::Call { call, number, .. } = self
+            && call.id.is_empty()
+        {
+            call.id = format!("call_{turn}_{number}");
+        }
+    }
+
     /// The parts of a message that the block becomes. `model` is the one that was asked.
     pub(super) fn into_parts(self, model: &str) -> Vec<Part> {
         let kept = |text: String, opaque: Option<Value>| {

@@ -22,6 +22,8 @@ const MAX_USAGE_FIELDS: usize = 64;
 pub(crate) struct MessagesDecoder {
     /// The model that was asked for: what its thinking goes back to.
     asked: Arc<str>,
+    /// How many messages were sent: what makes the ids unique that the server leaves out.
+    turn: usize,
     blocks: Vec<Block>,
     /// The block that each index of the wire stands for.
     slots: Vec<(u64, usize)>,
@@ -117,7 +119,8 @@ impl Decode for MessagesDecoder {
         if !std::mem::take(&mut self.ended) {
             return None;
         }
-        let blocks = std::mem::take(&mut self.blocks);
+        let mut blocks = std::mem::take(&mut self.blocks);
+        blocks.iter_mut().for_each(|block| block.name_call(self.turn));
         let parts: Vec<_> = blocks.into_iter().flat_map(|block| block.into_parts(&self.asked)).collect();
         let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
         response.stop_reason = stop_reason(&self.stop_reason, self.calls > 0);
@@ -129,9 +132,10 @@ impl Decode for MessagesDecoder {
 }
 
 impl MessagesDecoder {
-    pub(super) fn new(asked: Arc<str>) -> Self {
+    pub(super) fn new(asked: Arc<str>, turn: usize) -> Self {
         Self {
             asked,
+            turn,
             blocks: Vec::new(),
             slots: Vec::new(),
             calls: 0,

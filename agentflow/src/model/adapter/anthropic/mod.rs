@@ -108,8 +108,8 @@ impl WireFormat for Messages {
         Ok((self.url.clone(), encode::body(&self.model, &self.name, request)?))
     }
 
-    fn decoder(&self, _: usize) -> MessagesDecoder {
-        MessagesDecoder::new(Arc::clone(&self.model))
+    fn decoder(&self, messages: usize) -> MessagesDecoder {
+        MessagesDecoder::new(Arc::clone(&self.model), messages)
     }
 
     fn refused(refusal: &Refusal<'_>) -> ModelError {

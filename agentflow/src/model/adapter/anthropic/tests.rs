@@ -31,7 +31,7 @@ fn sent(messages: impl IntoIterator<Item = Message>) -> Value {
 }
 
 fn read(events: &[Value]) -> (Vec<ModelEvent>, Option<ModelResponse>) {
-    let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into()), Deltas::new(true));
+    let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into(), 3), Deltas::new(true));
     for event in events {
         let data = event.to_string();
         let flow = decoder.event(SseEvent { name: b"", data: data.as_bytes() }, &mut deltas).expect("readable");
@@ -41,7 +41,7 @@ fn read(events: &[Value]) -> (Vec<ModelEvent>, Option<ModelResponse>) {
 }
 
 fn document(body: &str) -> ModelResponse {
-    let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into()), Deltas::new(false));
+    let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into(), 3), Deltas::new(false));
     decoder.document(body.as_bytes(), &mut deltas).expect("readable");
     decoder.complete().expect("whole")
 }
@@ -185,7 +185,7 @@ fn only_message_stop_is_an_end() {
 #[test]
 fn what_cannot_be_read_is_an_error() {
     let event = |name: &[u8], data: &[u8]| {
-        let (mut decoder, mut deltas) = (MessagesDecoder::new("m".into()), Deltas::new(true));
+        let (mut decoder, mut deltas) = (MessagesDecoder::new("m".into(), 1), Deltas::new(true));
         decoder.event(SseEvent { name, data }, &mut deltas).expect_err("an error").kind()
     };
     assert_eq!(event(b"", b"{not json"), ModelErrorKind::InvalidResponse);
@@ -196,7 +196,7 @@ fn what_cannot_be_read_is_an_error() {
     assert_eq!(event(b"error", busy), ModelErrorKind::Overloaded);
     assert_eq!(event(b"", busy), ModelErrorKind::Overloaded);
     let document = |body: &str| {
-        let (mut decoder, mut deltas) = (MessagesDecoder::new("m".into()), Deltas::new(true));
+        let (mut decoder, mut deltas) = (MessagesDecoder::new("m".into(), 1), Deltas::new(true));
         decoder.document(body.as_bytes(), &mut deltas).expect_err("an error").kind()
     };
     assert_eq!(document(r#"{"choices":[]}"#), ModelErrorKind::InvalidResponse);
@@ -353,4 +353,13 @@ fn the_schema_of_an_answer_goes_with_the_request_where_the_model_takes_one() {
     assert!(native.output_mode(&map, false).expect_err("a map").starts_with("the answer is a map"));
     let by_tool = Anthropic::builder("claude-sonnet-4-5").output_mode(OutputMode::Tool).build().expect("usable");
     assert_eq!(by_tool.output_mode(&map, false), Ok(OutputMode::Tool));
+}
+
+#[test]
+fn a_call_without_an_id_gets_one_of_its_own() {
+    let call = |input: u32| json!({"type": "tool_use", "name": "add", "input": {"a": input}});
+    let response =
+        whole(&json!([call(1), call(2), {"type": "tool_use", "id": "theirs", "name": "add", "input": {}}]), "tool_use");
+    let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids, ["call_3_0", "call_3_1", "theirs"]);
 }
