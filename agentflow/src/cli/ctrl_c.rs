@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::print::{INTERRUPTED, Stop, note};
 
-/// From now on, when this returns, the first Ctrl-C is told to the receiver, and the second ends the process. Where the
+/// From now on, when this returns, the receiver gets the first Ctrl-C, and the second ends the process. Where the
 /// system gives no such signal the receiver gets an error.
 pub(super) fn watch() -> oneshot::Receiver<()> {
     let (first, told) = oneshot::channel();

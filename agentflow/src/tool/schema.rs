@@ -43,7 +43,7 @@ pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
 }
 
 /// A map whose keys are integers has them as strings; the deserializer takes them as JSON writes integers, so `"007"`
-/// is none. What the schema still cannot say is the range of such keys.
+/// is not one. What the schema still cannot say is the range of such keys.
 fn without_leading_zeros(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),
