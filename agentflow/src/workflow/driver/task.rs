@@ -96,7 +96,7 @@ impl Future for Task {
                     let result = match polled {
                         Ok(Poll::Pending) => return Poll::Pending,
                         Ok(Poll::Ready(result)) => result,
-                        Err(panic) => Err(panicked(&*panic)),
+                        Err(panic) => Err(StepError::panicked(&*panic)),
                     };
                     let began = *began;
                     this.drop_work();
@@ -157,13 +157,4 @@ impl Future for WithLimit {
             format!("the step took longer than its time limit of {limit:?}"),
         )))
     }
-}
-
-/// Does something of the user's; a panic is a failure of the step.
-pub(super) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
-    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> StepError {
-    StepError::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
 }
