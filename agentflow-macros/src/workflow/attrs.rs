@@ -88,6 +88,9 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
             node(&attr, &mut given.policy, errors);
         } else if attr.path().is_ident("after") {
             after(&attr, &mut given.policy, errors);
+        } else if attr.path().is_ident("cfg_attr") && is_ours(attr.to_token_stream()) {
+            errors.at(attr, "a node's options cannot be conditional; write a `let` for each case, under `#[cfg(..)]`");
+            continue;
         } else {
             given.others.push(outer(attr));
             continue;
@@ -95,6 +98,15 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
         given.ours.get_or_insert(attr);
     }
     given
+}
+
+/// Whether one of our attributes is within another.
+fn is_ours(attr: TokenStream) -> bool {
+    attr.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Group(group) => is_ours(group.stream()),
+        proc_macro2::TokenTree::Ident(ident) => ident == "node" || ident == "after",
+        _ => false,
+    })
 }
 
 /// Removes the attributes of an expression that becomes a node: those before all of it, and those before what it awaits.

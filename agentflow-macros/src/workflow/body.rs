@@ -87,11 +87,11 @@ impl Reader<'_> {
 
     fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span, value: Value) -> Option<Expr> {
         match statements.pop() {
-            Some(Stmt::Expr(expr, None)) if value.is_wrapped() || !is_unit(&expr) => Some(expr),
             // At the end of the workflow, `return x;` is `x`.
             Some(Stmt::Expr(Expr::Return(returned), _)) if value.is_wrapped() && returned.expr.is_some() => {
                 returned.expr.map(|expr| *expr)
             }
+            Some(Stmt::Expr(expr, None)) if value.is_wrapped() || !is_unit(&expr) => Some(expr),
             Some(Stmt::Macro(mac)) if mac.semi_token.is_none() => {
                 Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
             }
@@ -242,7 +242,7 @@ impl Reader<'_> {
     }
 
     /// An expression without a step that binds nothing.
-    fn check(&mut self, expr: Expr, given: attrs::StatementAttrs, names: &mut NodeNames, out: &mut Vec<Statement>) {
+    pub(super) fn check(&mut self, expr: Expr, given: attrs::StatementAttrs, names: &mut NodeNames, out: &mut Vec<Statement>) {
         let span = expr.span();
         let calls = calls(&expr);
         self.push_statement(Work::Check(expr), calls, given, span, names, out);
@@ -287,6 +287,11 @@ impl Reader<'_> {
         let given = attrs::read(before, self.errors);
         self.check_after(&given.policy);
         let attrs::StatementAttrs { mut policy, ours, others } = given;
+        if let Some(attribute) = others.iter().find(|attr| attrs::is_cfg(attr)) {
+            let message = "the end of a workflow cannot be conditional; bind it to a `let` under `#[cfg(..)]`, once for \
+                           each case";
+            self.errors.at(attribute, message);
+        }
         if !self.is_node(&expr) {
             if let Some(attribute) = ours {
                 self.errors.at(attribute, "these options are for a node, and nothing is awaited here; remove them");

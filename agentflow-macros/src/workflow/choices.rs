@@ -203,8 +203,23 @@ impl Reader<'_> {
         names: &mut NodeNames,
         out: &mut Vec<Statement>,
     ) {
-        let bound = binds(&pat);
         refuse::mutable(&pat, self.errors);
+        if is_stable(&expr) {
+            // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
+            // looks at it again.
+            let whole: Expr = match has_nodes(&diverge) {
+                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #pat => {} _ => #diverge }),
+                false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
+            };
+            match has_nodes(&diverge) {
+                true => self.node((syn::parse_quote!(_), None), whole, given, names, out),
+                false => self.check(whole, given, names, out),
+            }
+            self.scope.extend(binds(&pat).iter().map(|name| (syn::ext::IdentExt::unraw(name).to_string(), false)));
+            let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else { return };
+            return out.push(Statement::View(view));
+        }
+        let bound = binds(&pat);
         let value: Expr = match &bound[..] {
             [one] => syn::parse_quote!(#one),
             all => syn::parse_quote!((#(#all),*)),

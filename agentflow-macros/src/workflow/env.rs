@@ -83,9 +83,18 @@ impl Env {
     }
 
     /// A `let` that is another view of values, which every reader repeats.
-    pub(super) fn view(&mut self, local: &Local) {
-        let needs = self.resolve(&scope::of_let(local));
-        let meaning = code::normal(&local.init.as_ref().map(|init| &init.expr), self);
+    pub(super) fn view(&mut self, local: &Local, private: &TokenStream) {
+        let mut local = local.clone();
+        let mut meaning = String::new();
+        if let Some(init) = &mut local.init {
+            meaning = code::normal(&init.expr, self);
+            // A check before it has seen to it that the pattern matches.
+            if let Some((_, diverge)) = &mut init.diverge {
+                *diverge = syn::parse_quote!({ #private::not_this_arm() });
+                meaning.push_str(&code::normal(&local.pat, self));
+            }
+        }
+        let needs = self.resolve(&scope::of_let(&local));
         self.push(Kind::View { binds: binds(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
     }
 

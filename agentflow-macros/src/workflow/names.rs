@@ -45,7 +45,8 @@ impl NodeNames {
             self.taken.insert(wanted.clone());
             return wanted;
         }
-        let last = calls.rsplit("::").next().unwrap_or_default();
+        let call = calls.split(' ').next().unwrap_or_default();
+        let last = call.rsplit("::").next().unwrap_or_default();
         let with_call = if last.is_empty() { format!("{wanted}_again") } else { format!("{wanted}_{}", as_name(last)) };
         self.free(&with_call)
     }
@@ -118,9 +119,10 @@ fn cut(name: &str) -> String {
 fn short(node: &Node) -> String {
     as_name(&match &node.work {
         Work::Step(expr) | Work::Future(expr) => called(expr),
-        Work::Value(expr) | Work::Check(expr) => match called(expr).as_str() {
-            "step" => "value".to_owned(),
-            name => name.to_owned(),
+        Work::Value(expr) | Work::Check(expr) => match (called(expr).as_str(), &node.work) {
+            ("step", Work::Check(_)) => "check".to_owned(),
+            ("step", _) => "value".to_owned(),
+            (name, _) => name.to_owned(),
         },
         Work::Never(_) => "yield".to_owned(),
         Work::Route(route) => match route.head {

@@ -72,7 +72,7 @@ impl<'a> Writer<'a> {
         let mut written = TokenStream::new();
         for (at, statement) in statements.iter().enumerate() {
             match statement {
-                Statement::View(local) => env.view(local),
+                Statement::View(local) => env.view(local, self.private),
                 Statement::Node(node) => {
                     written.extend(self.bound(node, env));
                     if node.leaves {
@@ -375,7 +375,10 @@ impl<'a> Writer<'a> {
             _ => quote!(let _ = #statement;),
         };
         let end = quote_spanned! {span=>
-            #[allow(clippy::let_unit_value, clippy::let_underscore_must_use, clippy::let_underscore_untyped)]
+            #[allow(
+                unused_variables, unused_mut, clippy::let_unit_value, clippy::let_underscore_must_use,
+                clippy::let_underscore_untyped
+            )]
             { #statement }
             #private::Ok::<(), __AgentflowError>(())
         };

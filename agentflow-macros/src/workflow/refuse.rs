@@ -207,10 +207,6 @@ fn changes(expr: &Expr, errors: &mut Errors) {
 /// Reports a value that cannot be recorded, where its code shows it.
 pub(super) fn value(expr: &Expr, errors: &mut Errors) {
     match plain(expr) {
-        Expr::Closure(closure) => errors.at(
-            closure,
-            "a closure cannot be recorded as a value; write it where it is used, or make it a function",
-        ),
         Expr::Async(block) => {
             errors.at(block.async_token, "this block is not awaited, and a future cannot be recorded; add `.await` after it");
         }

@@ -70,10 +70,10 @@ fn is_stable_method(call: &ExprMethodCall) -> bool {
     (is_one_of(call, &BORROWING) || is_one_of(call, &COMPUTING)) && call.args.iter().all(is_stable)
 }
 
-/// Whether a stable expression gives a reference, or something that holds one, which cannot be recorded and need not be: it
-/// is repeated where it is read.
+/// Whether an expression gives a reference to what is recorded, or something that holds one, which cannot be recorded and
+/// need not be: it is repeated where it is read. So is a closure, whose code runs when it is called.
 pub(super) fn is_view(expr: &Expr) -> bool {
-    is_stable(expr) && borrows(expr)
+    matches!(plain(expr), Expr::Closure(_)) || is_stable(expr) && borrows(expr)
 }
 
 fn borrows(expr: &Expr) -> bool {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn views_hold_references() {
-        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)"] {
+        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a"] {
             assert!(is_view(&expr(text)), "{text}");
         }
         for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b"] {
