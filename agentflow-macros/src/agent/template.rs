@@ -124,14 +124,7 @@ impl Template {
         }
     }
 
-    fn line(
-        &mut self,
-        paragraph: &mut Paragraph,
-        line: &str,
-        span: Span,
-        names: &ParamNames<'_>,
-        errors: &mut Errors,
-    ) {
+    fn line(&mut self, paragraph: &mut Paragraph, line: &str, span: Span, names: &ParamNames<'_>, errors: &mut Errors) {
         if !paragraph.pieces.is_empty() {
             push_text(&mut paragraph.pieces, "\n");
         }
@@ -283,8 +276,17 @@ mod tests {
 
     #[test]
     fn a_paragraph_that_shows_data_is_a_part_of_the_message() {
-        let (instruction, message) =
-            divided(&[" You judge for {app:company}.", "", " Text:", " {text}", "", "", "  - Be brief.", " ", " {type}"]);
+        let (instruction, message) = divided(&[
+            " You judge for {app:company}.",
+            "",
+            " Text:",
+            " {text}",
+            "",
+            "",
+            "  - Be brief.",
+            " ",
+            " {type}",
+        ]);
         assert_eq!(instruction, "You judge for <app company false>.\n\n - Be brief.");
         assert_eq!(message, "Text:\n<text>\n\n<type>");
         assert_eq!(divided(&[" {{text}} is a brace."]), ("{text} is a brace.".to_owned(), String::new()));

@@ -88,12 +88,10 @@ async fn judge(
 
 #[tokio::test]
 async fn placeholders_show_strings_as_they_are_and_all_else_as_json() {
-    let turn = Turn::text(r#"{"level": 3}"#)
-        .expect_system("Answer like {\"level\": 3}.")
-        .expect_last(
-            "Judge the risk of `Less memory` by Ada (bug_fix), files [\"a.rs\"]:\n\n  \
+    let turn = Turn::text(r#"{"level": 3}"#).expect_system("Answer like {\"level\": 3}.").expect_last(
+        "Judge the risk of `Less memory` by Ada (bug_fix), files [\"a.rs\"]:\n\n  \
              two \"words\" {note} 7 1.5 null bug_fix {\"a\":true}, again two \"words\" {note}.",
-        );
+    );
     let (runtime, model) = scripted([turn]);
     let map = BTreeMap::from([("a", true)]);
     let answer =

@@ -1,6 +1,5 @@
 //! The workflow, its agents and its tools. It knows no model and no terminal.
 
-use agentflow::Result;
 use agentflow::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -36,7 +36,8 @@ fn summary(request: &ModelRequest) -> Turn {
 
 fn note(request: &ModelRequest) -> Turn {
     let message = shown(request);
-    let file = message.strip_prefix("The file is ").and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
+    let file =
+        message.strip_prefix("The file is ").and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
     let look =
         if file.contains("test") { "is the zero among the cases?" } else { "what becomes of a negative amount?" };
     Turn::text(format!("{file}: {look}"))
