@@ -27,7 +27,7 @@ const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in i
 ///
 /// /// Translate into {language}: {text}
 /// #[agent(model = "openai/gpt-5-mini")]
-/// async fn translate(language: String, text: String) -> agentflow::Result<String>;
+/// async fn translate(language: String, text: String) -> Result<String>;
 ///
 /// let definition = translate::definition();
 /// assert_eq!(definition.name(), "translate");
