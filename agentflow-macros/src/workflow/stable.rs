@@ -3,7 +3,7 @@
 //! those of the standard library's types.
 
 use proc_macro2::Ident;
-use syn::{Expr, ExprMethodCall, Lit, UnOp};
+use syn::{Block, Expr, ExprMethodCall, Lit, Pat, Stmt, UnOp};
 
 use super::syntax::plain;
 
@@ -41,7 +41,26 @@ pub(super) fn is_stable(expr: &Expr) -> bool {
         }
         Expr::Binary(both) => !is_assigning(&both.op) && is_stable(&both.left) && is_stable(&both.right),
         Expr::MethodCall(call) => is_stable_method(call) && is_stable(&call.receiver),
+        Expr::Let(test) => is_stable(&test.expr),
+        Expr::Block(block) => block.label.is_none() && only(&block.block).is_some_and(is_stable),
+        Expr::If(test) => {
+            is_stable(&test.cond)
+                && only(&test.then_branch).is_some_and(is_stable)
+                && test.else_branch.as_ref().is_some_and(|(_, other)| is_stable(other))
+        }
+        Expr::Match(cases) => {
+            let guard = |pat: &Pat| !matches!(pat, Pat::Guard(guard) if !is_stable(&guard.guard));
+            is_stable(&cases.expr) && cases.arms.iter().all(|arm| guard(&arm.pat) && is_stable(&arm.body))
+        }
         _ => false,
+    }
+}
+
+/// The only expression of a block.
+fn only(block: &Block) -> Option<&Expr> {
+    match &block.stmts[..] {
+        [Stmt::Expr(expr, None)] => Some(expr),
+        _ => None,
     }
 }
 
@@ -82,11 +101,22 @@ fn borrows(expr: &Expr) -> bool {
         // A literal text is one; another name for a value is a view of it.
         Expr::Lit(literal) => matches!(literal.lit, Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_)),
         Expr::Path(_) => true,
-        Expr::Tuple(tuple) => tuple.elems.iter().any(|one| borrows(one) && !matches!(plain(one), Expr::Path(_))),
+        Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
         Expr::MethodCall(call) => is_one_of(call, &BORROWING),
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)) && borrows(&unary.expr),
+        Expr::Block(block) => only(&block.block).is_some_and(is_reference),
+        Expr::If(test) => {
+            only(&test.then_branch).is_some_and(is_reference)
+                || test.else_branch.as_ref().is_some_and(|(_, other)| is_reference(other))
+        }
+        Expr::Match(cases) => cases.arms.iter().any(|arm| is_reference(&arm.body)),
         _ => false,
     }
+}
+
+/// The same of a part of an expression, where a name alone says nothing.
+fn is_reference(expr: &Expr) -> bool {
+    borrows(expr) && !matches!(plain(expr), Expr::Path(_))
 }
 
 /// Whether matching the expression again needs a temporary that lives as long as what is bound.
@@ -159,7 +189,7 @@ mod tests {
 
     #[test]
     fn views_hold_references() {
-        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a"] {
+        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a", "if a > 1 { \"b\" } else { \"c\" }"] {
             assert!(is_view(&expr(text)), "{text}");
         }
         for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b"] {
