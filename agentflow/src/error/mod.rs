@@ -205,6 +205,19 @@ pub enum Error {
         /// The nodes that are not the same, or depend on one that is not.
         nodes: Vec<String>,
     },
+    /// A run began with another definition of its workflow, in which a step that is now another one, or gone, may have
+    /// changed something outside of the run.
+    #[error(
+        "the workflow `{workflow}` has changed since the run began: {} may have had an effect already, which would be \
+         repeated or left out; keep what has begun as it was and under its name, or cancel the run",
+        names(nodes)
+    )]
+    WriteForgotten {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// The steps that began.
+        nodes: Vec<String>,
+    },
     /// A value does not survive its way through JSON where it crosses a boundary.
     #[error("a value of `{workflow}` does not survive its way through JSON: {problem}")]
     Value {
@@ -258,7 +271,9 @@ impl Error {
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
             Self::AgentRun { .. } => FailureKind::AgentRun,
             Self::Input { .. } => FailureKind::Input,
-            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } => FailureKind::DefinitionChanged,
+            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
+                FailureKind::DefinitionChanged
+            }
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } => FailureKind::MissingResource,
             Self::Control(error) => error.kind().as_str().into(),

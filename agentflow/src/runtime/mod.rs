@@ -6,6 +6,7 @@
 
 mod agents;
 mod catalogue;
+mod changes;
 mod control;
 mod inspect;
 mod opened;

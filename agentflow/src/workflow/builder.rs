@@ -26,6 +26,9 @@ use crate::path::StepPath;
 use crate::tool::{Effects, ToolPolicy};
 use crate::value::{Encoded, NodeValue};
 
+/// The name of an output's Rust type, and its schema.
+type TypeOf = (&'static str, fn() -> Value);
+
 /// A choice of one arm; made by [`Builder::route`].
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
@@ -429,7 +432,7 @@ impl Builder {
         kind: NodeKind,
         reads: Vec<RawHandle>,
         body: Body,
-        (type_name, schema): (&'static str, fn() -> Value),
+        (type_name, schema): TypeOf,
     ) -> RawHandle {
         let name = format!("{}{}", self.prefix, node.name);
         self.problems.extend(names::problem_of_node(&name));
@@ -504,7 +507,7 @@ impl Builder {
     pub(super) fn inner<R: Reads, O>(
         &mut self,
         node: &str,
-        item: Option<(&'static str, &'static str, fn() -> Value)>,
+        item: Option<(&'static str, TypeOf)>,
         reads: R,
         nodes: impl FnOnce(&mut Self, Option<RawHandle>, R) -> Handle<O>,
     ) -> Option<Arc<Spec>> {
@@ -514,7 +517,7 @@ impl Builder {
         if self.order.is_some() {
             inner.keep_order();
         }
-        let item = item.map(|(name, type_name, schema)| inner.inner_input(name, (type_name, schema)));
+        let item = item.map(|(name, of)| inner.inner_input(name, of));
         let read = reads.moved(&mut |outer| {
             let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
             match of {
@@ -535,7 +538,7 @@ impl Builder {
     }
 
     /// An input of a workflow below a node. It is named when all other names are known.
-    fn inner_input(&mut self, name: &str, described: (&'static str, fn() -> Value)) -> RawHandle {
+    fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
         let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: |_| Ok(()) }, described);
         self.names.remove(name);
         at

@@ -185,7 +185,12 @@ impl Graph {
             name: node.path.to_string(),
             kind: node.kind,
             calls: node.call.to_owned(),
-            callee: node.callees.iter().find_map(|callee| super::callee::word(*callee)).map(ToOwned::to_owned),
+            callee: node
+                .callee
+                .iter()
+                .chain(&node.callees)
+                .find_map(|callee| super::callee::word(*callee))
+                .map(ToOwned::to_owned),
             reads: node.reads.iter().map(|read| name(*read)).collect(),
             after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
             order: after(node)

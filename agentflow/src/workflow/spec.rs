@@ -311,16 +311,6 @@ impl NodeSpec {
         let named = branches.iter().filter_map(|branch| Some((Some(&*branch.name), branch.inner.as_ref()?)));
         self.inner.iter().map(|inner| (None, inner)).chain(named)
     }
-
-    /// What a unit of it consists of, when that is more than one step.
-    pub(crate) fn inner_of(&self, child: Option<u32>) -> Option<&Arc<Spec>> {
-        match (&self.body, child) {
-            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
-                branches.get(child as usize)?.inner.as_ref()
-            }
-            _ => self.inner.as_ref(),
-        }
-    }
 }
 
 impl Body {

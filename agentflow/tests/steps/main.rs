@@ -2,8 +2,11 @@
 //! steps, written order. The workflows are written as the attribute expands them.
 
 mod bodies;
+mod definitions;
+mod drawing;
 mod expanded;
 mod order;
+mod problems;
 mod returns;
 mod values;
 

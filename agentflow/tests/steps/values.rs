@@ -99,7 +99,7 @@ async fn a_check_that_fails_fails_the_run() {
 
 // let half = half(n)?; Ok(half)
 fn half(n: u64) -> Result<u64> {
-    if n % 2 == 0 { Ok(n / 2) } else { Err(Error::Lost { reason: "odd".to_owned() }) }
+    if n.is_multiple_of(2) { Ok(n / 2) } else { Err(Error::Lost { reason: "odd".to_owned() }) }
 }
 
 expanded!(halved, u64 => u64, |steps, n| {
