@@ -255,6 +255,8 @@ fn problem_of_id(id: &str) -> Option<&'static str> {
             "a node's name cannot begin with `model#`, `tool#`, `call#` or `attempt#`, which are used in paths; write \
              another one",
         )
+    } else if id.ends_with(".items") {
+        Some("a node's name cannot end in `.items`, which is the list of a `map!`; write another one")
     } else {
         None
     }
