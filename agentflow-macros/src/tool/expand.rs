@@ -1,18 +1,19 @@
-//! Writes the tool: the function as it was, a struct of its name, one trait impl and one static. Every path is absolute, and
-//! the expansion holds no logic: it calls functions of the library. `tests/expansion/tool` shows examples.
+//! Writes the tool: the function, which looks for the step of a workflow that it is called in and is otherwise as it was, a
+//! struct of its name, one trait impl and one static. Every path is absolute, and the expansion holds no logic: it calls
+//! functions of the library. `tests/expansion/tool` shows examples.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
-use syn::ReturnType;
+use syn::{FnArg, Pat, PatIdent, ReturnType};
 
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
-use crate::function::{Function, ends};
+use crate::function::{Function, borrows, ends};
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
     let private = quote!(#krate::__private);
-    let vis = &function.vis;
+    let Function { attrs, vis, signature, .. } = function;
     let ident = &function.signature.ident;
     let trait_of_arity = format_ident!("ToolFn{}", tool.params.len());
     let types = tool.params.iter().zip('A'..).map(|(param, letter)| {
@@ -20,13 +21,14 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         let ty = &param.ty;
         quote!(type #letter = #ty;)
     });
+    let body = announced_body(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
     let options = options(&tool.options, &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
-        #[allow(clippy::needless_pass_by_value)]
-        #function
+        #[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+        #(#attrs)* #vis #signature #body
 
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
@@ -63,6 +65,119 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     }
 }
 
+/// The function's body behind a look at the place: in a step of a workflow the call is recorded, and what is recorded
+/// calls the function once more, as the tool of that record, which runs its body.
+fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
+    let signature = &function.signature;
+    let ident = &signature.ident;
+    let mut body = function.body.clone().into_iter();
+    let (block, rest) = (body.next(), body);
+    // What is constant has no effect to record.
+    if signature.constness.is_some() {
+        return quote!(#block #(#rest)*);
+    }
+    let (cx, call, made, form) = (local("cx"), local("call"), local("made"), local("form"));
+    let (context, given) = match (&tool.context, signature.inputs.first()) {
+        (Some(ty), Some(FnArg::Typed(input))) => {
+            let span = ends(ty).0;
+            let of = |cx: &TokenStream| quote_spanned!(span=> <#ty as #private::ContextParam>::of(#cx),);
+            match &*input.pat {
+                Pat::Ident(PatIdent { ident: given, .. }) => {
+                    let handed = quote_spanned!(span=> <#ty as #private::ContextParam>::given(#given));
+                    // An answer that borrows from the context borrows from the caller's.
+                    let borrows = matches!(&signature.output, ReturnType::Type(_, ty) if borrows(quote!(#ty)));
+                    let context = if borrows { quote!(#given,) } else { of(&quote!(&#cx)) };
+                    (Some(context), quote!(#private::Some(#handed)))
+                }
+                _ => (Some(of(&quote!(&#cx))), quote!(#private::None)),
+            }
+        }
+        _ => (None, quote!(#private::None)),
+    };
+    let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
+    let types = tool.params.iter().map(|param| &param.ty);
+    let names = tool.params.iter().map(|param| &param.name);
+    let given_params: Vec<&Ident> = tool.params.iter().map(|param| &param.written).collect();
+    // A parameter of the function's own name hides the function.
+    let hidden = given_params.contains(&ident);
+    let (function_of, called) = match hidden {
+        false => (quote!(|| #private::function_id(&#ident)), quote!(#ident)),
+        true => (quote!(__agentflow_function), quote!(__agentflow_call)),
+    };
+    let unhidden = hidden.then(|| {
+        let context = tool.context.as_ref().map(|ty| quote!(#cx: &#ty,));
+        let passed = tool.context.as_ref().map(|_| quote!(#cx,));
+        let (asyncness, output) = (&signature.asyncness, &signature.output);
+        let awaited = asyncness.map(|_| quote!(.await));
+        let types = types.clone();
+        quote! {
+            fn __agentflow_function() -> #private::TypeId {
+                #private::function_id(&#ident)
+            }
+            #asyncness fn __agentflow_call(#context #(#params: #types),*) #output {
+                #ident(#passed #(#params),*) #awaited
+            }
+        }
+    });
+    let called = quote!(#called(#context #(#params),*));
+    let (start, called, of, run) = match signature.asyncness {
+        Some(_) => (Some(quote!(async move)), quote!(#called.await), quote!(of_async), None),
+        None => (None, called, quote!(of_sync), Some(quote!(run_now))),
+    };
+    let answer = answer(&called, &signature.output, ident, private);
+    let body = quote!(|#cx: #private::Context, (#(#params,)*): (#(#types,)*)| #start { #answer });
+    let forms = match &signature.output {
+        // Method resolution does not look at lifetimes, and a reference cannot be read back.
+        ReturnType::Type(_, ty) if has_reference(quote!(#ty)) => {
+            quote!((#private::OpaqueAnswer::agentflow_answer(&#form), #private::OpaqueError::agentflow_error(&#form)))
+        }
+        _ => quote!(((&&&#form).agentflow_answer(), (&&&#form).agentflow_error())),
+    };
+    let arguments = quote!((#(#given_params,)*));
+    let outcome = match run {
+        Some(run) => quote!(#call.#run(#given, #arguments, #made, #forms)),
+        None => {
+            let again = quote!(|(#(#params,)*)| {
+                #private::Some((#((&#private::GivenArgument(#params)).agentflow_again()?,)*))
+            });
+            quote!(#private::Box::pin(#call.run(#given, #arguments, #again, #made, #forms)).await)
+        }
+    };
+    quote! {
+        {
+            #unhidden
+            if let #private::Some(#call) = #private::announced::<#ident>(#function_of) {
+                #[allow(unused_imports)]
+                use #private::{
+                    CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
+                    OpaqueError as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _,
+                    ValueAnswer as _,
+                };
+                let #call = #call.given([#((#names, (&#private::GivenArgument(&#given_params)).agentflow_form())),*]);
+                let #made = #body;
+                let #form = #private::ReturnForm::#of(&#made);
+                return #outcome;
+            }
+            #block
+        }
+        #(#rest)*
+    }
+}
+
+/// Whether a type has a reference in it, or a lifetime, as far as it is written.
+fn has_reference(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => has_reference(group.stream()),
+        TokenTree::Punct(punct) => matches!(punct.as_char(), '&' | '\''),
+        _ => false,
+    })
+}
+
+/// A variable that the user's code cannot name.
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
 /// The method that calls the function with its decoded arguments.
 fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
@@ -84,6 +199,7 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
         (None, Some(_)) => (called, quote!(blocking)),
     };
     let answer = answer(&called, &signature.output, ident, private);
+    let answer = quote!((#answer).1);
     let body = match (start, tool.options.blocking) {
         (Some(start), _) => quote_spanned!(ident.span()=> #start { #answer }),
         (None, None) => answer,
@@ -102,21 +218,22 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     }
 }
 
-/// The function's value as a tool's answer; a type that cannot be an answer is reported at the return type.
+/// The function's value, and the tool's answer made of it; a type that cannot be an answer is reported at the return type.
 fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
         ReturnType::Type(_, ty) => ends(ty),
     };
     let site = Span::mixed_site();
-    let value = Ident::new("value", site);
+    let (value, answer) = (Ident::new("value", site), local("answer"));
     let value_at_type = Ident::new("value", last.resolved_at(site));
     let borrow = quote_spanned!(first.resolved_at(site)=> &);
     quote! {
         {
             use #private::{ResultKind as _, ValueKind as _};
             let #value = #called;
-            (&#value).agentflow_kind().finish(#borrow #value_at_type)
+            let #answer = (&#value).agentflow_kind().finish(#borrow #value_at_type);
+            (#value, #answer)
         }
     }
 }

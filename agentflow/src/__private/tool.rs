@@ -1,12 +1,18 @@
 //! The names in the expansion of `#[tool]` and of `tools![..]`: the static behind a tool, the traits of its parameters
 //! and of its return type. It calls nothing by itself.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::context::Context;
 use crate::resource::ResourceKey;
+use crate::run::Around;
+pub use crate::tool::call_forms::{
+    ArgumentForm, CloneArgument, ErrorForm, FailureError, GivenArgument, OnceArgument, OpaqueAnswer, OpaqueArgument,
+    OpaqueError, ReadAnswer, RecordableArgument, RecordableError, ResultAnswer, ReturnForm, ValueAnswer,
+};
+pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
     ToolParam, ToolParams, ToolPolicy, ToolRef, parameters_schema,
@@ -112,6 +118,16 @@ pub trait PathTool: Send + Sync + Sized + 'static {
     fn tool() -> &'static LinkedTool;
 }
 
+/// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside
+/// of a step this is one look at the task.
+#[inline]
+pub fn announced<T: PathTool>(function: fn() -> TypeId) -> Option<CallInStep> {
+    match Around::has_place() {
+        true => CallInStep::announced(function(), || Arc::clone(T::tool().definition())),
+        false => None,
+    }
+}
+
 /// What a path names that names no type: see the expansion of `tools![..]`.
 pub mod plain {
     pub struct PlainFunction;
@@ -177,11 +193,16 @@ pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {
 )]
 pub trait ContextParam {
     fn of(cx: &Context) -> &Self;
+    fn given(&self) -> Context;
 }
 
 impl ContextParam for Context {
     fn of(cx: &Context) -> &Self {
         cx
+    }
+
+    fn given(&self) -> Context {
+        self.clone()
     }
 }
 
