@@ -4,11 +4,11 @@
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
-use syn::{FnArg, Pat, PatIdent, ReturnType};
+use syn::{FnArg, Pat, ReturnType, Type};
 
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
-use crate::function::{Function, borrows, ends};
+use crate::function::{Function, ends};
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
@@ -22,6 +22,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         quote!(type #letter = #ty;)
     });
     let body = announced_body(tool, function, &private);
+    let in_step = in_step(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
     let options = options(&tool.options, &private);
@@ -54,7 +55,12 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 fn tool() -> &'static #private::LinkedTool {
                     &__AGENTFLOW_TOOL
                 }
+
+                fn function() -> #private::TypeId {
+                    #private::function_id(&#ident)
+                }
             }
+            #in_step
             #private::inventory::submit! {
                 #private::Linked {
                     function: || #private::function_id(&#ident),
@@ -65,103 +71,114 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     }
 }
 
-/// The function's body behind a look at the place: in a step of a workflow the call is recorded, and what is recorded
-/// calls the function once more, as the tool of that record, which runs its body.
+/// The function's body behind a look at the place. What is constant has no effect, so it looks at nothing.
 fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
     let signature = &function.signature;
     let ident = &signature.ident;
     let mut body = function.body.clone().into_iter();
     let (block, rest) = (body.next(), body);
-    // What is constant has no effect to record.
     if signature.constness.is_some() {
         return quote!(#block #(#rest)*);
     }
-    let (cx, call, made, form) = (local("cx"), local("call"), local("made"), local("form"));
-    let (context, given) = match (&tool.context, signature.inputs.first()) {
-        (Some(ty), Some(FnArg::Typed(input))) => {
-            let span = ends(ty).0;
-            let of = |cx: &TokenStream| quote_spanned!(span=> <#ty as #private::ContextParam>::of(#cx),);
-            match &*input.pat {
-                Pat::Ident(PatIdent { ident: given, .. }) => {
-                    let handed = quote_spanned!(span=> <#ty as #private::ContextParam>::given(#given));
-                    // An answer that borrows from the context borrows from the caller's.
-                    let borrows = matches!(&signature.output, ReturnType::Type(_, ty) if borrows(quote!(#ty)));
-                    let context = if borrows { quote!(#given,) } else { of(&quote!(&#cx)) };
-                    (Some(context), quote!(#private::Some(#handed)))
-                }
-                _ => (Some(of(&quote!(&#cx))), quote!(#private::None)),
-            }
-        }
-        _ => (None, quote!(#private::None)),
-    };
-    let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
-    let types = tool.params.iter().map(|param| &param.ty);
-    let names = tool.params.iter().map(|param| &param.name);
-    let given_params: Vec<&Ident> = tool.params.iter().map(|param| &param.written).collect();
-    // A parameter of the function's own name hides the function.
-    let hidden = given_params.contains(&ident);
-    let (function_of, called) = match hidden {
-        false => (quote!(|| #private::function_id(&#ident)), quote!(#ident)),
-        true => (quote!(__agentflow_function), quote!(__agentflow_call)),
-    };
-    let unhidden = hidden.then(|| {
-        let context = tool.context.as_ref().map(|ty| quote!(#cx: &#ty,));
-        let passed = tool.context.as_ref().map(|_| quote!(#cx,));
-        let (asyncness, output) = (&signature.asyncness, &signature.output);
-        let awaited = asyncness.map(|_| quote!(.await));
-        let types = types.clone();
-        quote! {
-            fn __agentflow_function() -> #private::TypeId {
-                #private::function_id(&#ident)
-            }
-            #asyncness fn __agentflow_call(#context #(#params: #types),*) #output {
-                #ident(#passed #(#params),*) #awaited
-            }
-        }
-    });
-    let called = quote!(#called(#context #(#params),*));
-    let (start, called, of, run) = match signature.asyncness {
-        Some(_) => (Some(quote!(async move)), quote!(#called.await), quote!(of_async), None),
-        None => (None, called, quote!(of_sync), Some(quote!(run_now))),
-    };
-    let answer = answer(&called, &signature.output, ident, private);
-    let body = quote!(|#cx: #private::Context, (#(#params,)*): (#(#types,)*)| #start { #answer });
-    let forms = match &signature.output {
-        // Method resolution does not look at lifetimes, and a reference cannot be read back.
-        ReturnType::Type(_, ty) if has_reference(quote!(#ty)) => {
-            quote!((#private::OpaqueAnswer::agentflow_answer(&#form), #private::OpaqueError::agentflow_error(&#form)))
-        }
-        _ => quote!(((&&&#form).agentflow_answer(), (&&&#form).agentflow_error())),
-    };
-    let arguments = quote!((#(#given_params,)*));
-    let outcome = match run {
-        Some(run) => quote!(#call.#run(#given, #arguments, #made, #forms)),
-        None => {
-            let again = quote!(|(#(#params,)*)| {
-                #private::Some((#((&#private::GivenArgument(#params)).agentflow_again()?,)*))
-            });
-            quote!(#private::Box::pin(#call.run(#given, #arguments, #again, #made, #forms)).await)
-        }
+    let call = local("call");
+    let context = given_context(tool, function).map(|given| quote!(#given,));
+    let arguments = tool.params.iter().map(|param| &param.written);
+    let called = quote!(<#ident>::__agentflow_in_step(#call, #context (#(#arguments,)*)));
+    let called = match signature.asyncness {
+        Some(_) => quote!(#private::Box::pin(#called).await),
+        None => called,
     };
     quote! {
         {
-            #unhidden
-            if let #private::Some(#call) = #private::announced::<#ident>(#function_of) {
-                #[allow(unused_imports)]
-                use #private::{
-                    CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
-                    OpaqueError as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _,
-                    ValueAnswer as _,
-                };
-                let #call = #call.given([#((#names, (&#private::GivenArgument(&#given_params)).agentflow_form())),*]);
-                let #made = #body;
-                let #form = #private::ReturnForm::#of(&#made);
-                return #outcome;
+            if let #private::Some(#call) = #private::announced::<#ident>() {
+                return #called;
             }
             #block
         }
         #(#rest)*
     }
+}
+
+/// The parameter of the context, when it has a name.
+fn given_context<'f>(tool: &Tool, function: &'f Function) -> Option<&'f Ident> {
+    match (&tool.context, function.signature.inputs.first()?) {
+        (Some(_), FnArg::Typed(input)) => match &*input.pat {
+            Pat::Ident(pat) => Some(&pat.ident),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The call in a step of a workflow: what is recorded calls the function once more, as the tool of that record, which
+/// runs its body.
+fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
+    let signature = &function.signature;
+    let (ident, asyncness, output) = (&signature.ident, &signature.asyncness, &signature.output);
+    if signature.constness.is_some() {
+        return None;
+    }
+    let (call, given, made, form) = (local("call"), local("given"), local("made"), local("form"));
+    let cx = local("cx");
+    let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
+    let types: Vec<&Type> = tool.params.iter().map(|param| &param.ty).collect();
+    let names = tool.params.iter().map(|param| &param.name);
+    let is_given = given_context(tool, function).is_some();
+    let has_reference = matches!(output, ReturnType::Type(_, ty) if has_reference(quote!(#ty)));
+    let context = tool.context.as_ref().map(|ty| {
+        let span = ends(ty).0;
+        // An answer that borrows from the context borrows from the caller's.
+        match has_reference && is_given {
+            true => quote!(#given,),
+            false => quote_spanned!(span=> <#ty as #private::ContextParam>::of(&#cx),),
+        }
+    });
+    let (given_param, given) = match &tool.context {
+        Some(ty) if is_given => {
+            let handed = quote_spanned!(ends(ty).0=> <#ty as #private::ContextParam>::given(#given));
+            (Some(quote!(#given: &#ty,)), quote!(#private::Some(#handed)))
+        }
+        _ => (None, quote!(#private::None)),
+    };
+    let called = quote!(#ident(#context #(#params),*));
+    let (start, called, of) = match asyncness {
+        Some(_) => (Some(quote!(async move)), quote!(#called.await), quote!(of_async)),
+        None => (None, called, quote!(of_sync)),
+    };
+    let answer = answer(&called, output, ident, private);
+    let forms = match has_reference {
+        // Method resolution does not look at lifetimes, and a reference cannot be read back.
+        true => {
+            quote!((#private::OpaqueAnswer::agentflow_answer(&#form), #private::OpaqueError::agentflow_error(&#form)))
+        }
+        false => quote!(((&&&#form).agentflow_answer(), (&&&#form).agentflow_error())),
+    };
+    let arguments = quote!((#(#params,)*));
+    let outcome = match asyncness {
+        Some(_) => {
+            let again = params.iter().map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
+            let again = quote!(|(#(#params,)*)| #private::Some((#(#again,)*)));
+            quote!(#call.run(#given, #arguments, #again, #made, #forms).await)
+        }
+        None => quote!(#call.run_now(#given, #arguments, #made, #forms)),
+    };
+    Some(quote! {
+        impl #ident {
+            #[doc(hidden)]
+            #asyncness fn __agentflow_in_step(
+                #call: #private::CallInStep,
+                #given_param
+                (#(#params,)*): (#(#types,)*),
+            ) #output {
+                #[allow(unused_imports)]
+                use #private::call_forms::*;
+                let #call = #call.given([#((#names, (&#private::GivenArgument(&#params)).agentflow_form())),*]);
+                let #made = |#cx: #private::Context, (#(#params,)*): (#(#types,)*)| #start { #answer };
+                let #form = #private::ReturnForm::#of(&#made);
+                #outcome
+            }
+        }
+    })
 }
 
 /// Whether a type has a reference in it, or a lifetime, as far as it is written.

@@ -9,8 +9,7 @@ use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;
 pub use crate::tool::call_forms::{
-    ArgumentForm, CloneArgument, ErrorForm, FailureError, GivenArgument, OnceArgument, OpaqueAnswer, OpaqueArgument,
-    OpaqueError, ReadAnswer, RecordableArgument, RecordableError, ResultAnswer, ReturnForm, ValueAnswer,
+    ArgumentForm, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm,
 };
 pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
@@ -116,16 +115,27 @@ pub fn linked<T: PathTool>() -> ToolRef {
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
     fn tool() -> &'static LinkedTool;
+
+    /// The identity of the function.
+    fn function() -> TypeId;
 }
 
 /// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside
 /// of a step this is one look at the task.
 #[inline]
-pub fn announced<T: PathTool>(function: fn() -> TypeId) -> Option<CallInStep> {
+pub fn announced<T: PathTool>() -> Option<CallInStep> {
     match Around::has_place() {
-        true => CallInStep::announced(function(), || Arc::clone(T::tool().definition())),
+        true => CallInStep::announced(T::function(), || Arc::clone(T::tool().definition())),
         false => None,
     }
+}
+
+/// The methods by which the types of a call are asked, without a name that could be one of the user's.
+pub mod call_forms {
+    pub use crate::tool::call_forms::{
+        CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
+        OpaqueError as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _, ValueAnswer as _,
+    };
 }
 
 /// What a path names that names no type: see the expansion of `tools![..]`.
