@@ -353,10 +353,6 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
-                let shared = Arc::clone(&self.segment.shared);
-                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
-            }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
                 Happened::Asked(request) => self.requested(request),
@@ -394,6 +390,11 @@ impl WorkflowRun {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
                 return Poll::Ready(Happened::Task(ended));
+            }
+            // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
+            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
+                let shared = Arc::clone(&self.segment.shared);
+                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
             }
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
