@@ -148,7 +148,6 @@ impl Context {
     ///
     /// ```
     /// use agentflow::prelude::*;
-    /// use agentflow::Result;
     ///
     /// struct Stock(u32);
     ///

@@ -1,6 +1,7 @@
 //! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
 mod control_error;
+mod recorded;
 mod registry_error;
 
 use std::fmt;
@@ -26,6 +27,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// [`kind`](Self::kind), the class as it is stored in journals; [`is_retryable`](Self::is_retryable) says whether the
 /// same run may succeed when it is repeated. Shown with `{:?}` it is the same sentence with its causes, since
 /// `fn main() -> agentflow::Result<()>` shows it that way.
+///
+/// An error is also a value: encoded it is its [`Failure`], and decoded it is [`Error::Recorded`] with the same kind and
+/// the same sentence. So a step of a workflow can give a `Result<T, Error>` to other steps.
 ///
 /// ```
 /// use agentflow::agent::Limits;
@@ -343,6 +347,7 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
+            Error::Node { failure, .. } => Self { message: error.to_string(), ..Self::clone(failure) },
             other => {
                 Self { kind: other.kind(), message: other.to_string(), retryable: other.is_retryable(), status: None }
             }
