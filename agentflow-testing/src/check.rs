@@ -54,6 +54,13 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
 }
 
+/// Whether a path ends in `attempt#N` or `call#N`.
+fn is_counted(path: &StepPath) -> bool {
+    let text = path.to_string();
+    let last = text.rsplit('/').next().unwrap_or_default();
+    last.starts_with("attempt#") || last.starts_with("call#")
+}
+
 fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     let mut problem = |text: String| problems.push(format!("{run}: {text}"));
     let (mut seq, mut part, mut time) = (0, 0, None);
@@ -96,6 +103,13 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         let mut ancestor = event.path.parent();
         let known = |path: &StepPath| path.is_root() || paths.contains(&path.to_string());
         let is_call = matches!(event.kind.shape().subject, Subject::Model | Subject::Tool);
+        // A further attempt at a step, and what it calls beside an agent, have no event of their own.
+        while let Some(path) = &ancestor
+            && !known(path)
+            && is_counted(path)
+        {
+            ancestor = path.parent();
+        }
         while let Some(path) = &ancestor
             && !known(path)
         {

@@ -11,7 +11,7 @@ use super::definition::AgentDefinition;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
-use crate::tool::ToolRef;
+use crate::tool::{StepPlace, ToolRef};
 
 /// The user's message of an agent that is shown no data: a provider takes no conversation that nobody has begun.
 const BEGIN: &str = "Begin.";
@@ -54,7 +54,7 @@ pub struct AgentCall {
 
 impl AgentCall {
     pub fn new(definition: &'static AgentDefinition, cx: Option<&Context>) -> Self {
-        let cx = cx.cloned().unwrap_or_else(Context::detached);
+        let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
         Self { definition, cx, instruction: String::new(), message: None, arguments: String::new(), problem: None }
     }
 

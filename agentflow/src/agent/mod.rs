@@ -33,13 +33,13 @@ use self::plan::Plan;
 pub use self::run_request::RunRequest;
 use self::typed_output::Output;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Failure, Result};
 
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, RunHandle, RunResult, RunShared, RunStream};
-use crate::tool::ToolRef;
+use crate::tool::{StepPlace, ToolRef};
 
 /// A model with instructions and tools.
 ///
@@ -254,7 +254,8 @@ impl<O: 'static> Agent<O> {
         let plan = self.plan()?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        self.result(around.poll(driver::Run::start(plan, request.into(), step)).await?)
+        let ended = around.poll(driver::Run::start(plan, request.into(), step)).await;
+        ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {

@@ -17,7 +17,8 @@ use super::step_error::{StepError, StepFailure};
 pub use super::steps::{Returned, Returns, Steps, returns};
 use super::{Workflow, own_error};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Failure};
+use crate::tool::StepPlace;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
@@ -180,15 +181,10 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     cx: Option<&Context>,
     inputs: In,
 ) -> Result<Out, E> {
-    let detached;
-    let cx = match cx {
-        Some(cx) => cx,
-        None => {
-            detached = Context::detached();
-            &detached
-        }
-    };
-    workflow?.run_to_end(cx, inputs).await.map_err(|failed| match own_error::<E>(failed.original) {
+    let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+    let ended = workflow?.run_to_end(&cx, inputs).await;
+    let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
+    ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
         None => E::from(failed.error),
     })

@@ -1,6 +1,7 @@
 //! Workflows and their runs: every form, crashes, control requests.
 
 mod attacked;
+mod calls;
 mod control_requests;
 mod crash;
 mod definition_changes;

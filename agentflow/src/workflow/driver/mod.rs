@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use self::replay::is_changed;
-use self::task::{Ended, Task, WithLimit};
+use self::task::{Ended, Step, Task};
 use super::compact::compact;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
@@ -38,6 +38,7 @@ use crate::run::{Asked, InSegment, Ledger, RunShared, Segment, SegmentKind, unle
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
+use crate::tool::StepPlace;
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -357,10 +358,6 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
-            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
-                let shared = Arc::clone(&self.segment.shared);
-                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
-            }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
                 Happened::Asked(request) => self.requested(request),
@@ -398,6 +395,11 @@ impl WorkflowRun {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
                 return Poll::Ready(Happened::Task(ended));
+            }
+            // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
+            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
+                let shared = Arc::clone(&self.segment.shared);
+                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
             }
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
@@ -453,7 +455,9 @@ impl WorkflowRun {
         let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
             .with_attempt(attempt, scope);
         cx.forget_claims();
-        let made = caught(|| match (&node.body, unit.child) {
+        // An attempt before this one may have recorded calls.
+        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1);
+        let step = Step::new(place, || match (&node.body, unit.child) {
             (Body::Step(step), None) => step(cx, &self.machine),
             (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
                 (branches[child as usize].step)(cx, &self.machine)
@@ -464,13 +468,9 @@ impl WorkflowRun {
             },
             _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
         });
-        let future = match (made, node.policy.timeout_of()) {
-            (Ok(future), None) => future,
-            (Ok(future), Some(limit)) => Box::pin(WithLimit::new(limit, future)),
-            (Err(error), _) => Box::pin(std::future::ready(Err(error))),
-        };
+        let step = step.with_limit(node.policy.timeout_of());
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
-        self.tasks.push(Task::step(unit, self.segment.shared.now(), future, durable));
+        self.tasks.push(Task::step(unit, self.segment.shared.now(), step, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
