@@ -168,12 +168,6 @@ impl Graph {
     /// The version of the form that this release makes.
     pub const VERSION: u32 = 1;
 
-    /// The hash of a definition without those of the workflows that it calls.
-    pub(super) fn own_hash(spec: &Spec) -> String {
-        // Nothing of the others is looked at, which may call this one.
-        Self::described(spec, false).hash_with(Counts { workflows: false, rules: true })
-    }
-
     pub(crate) fn of(spec: &Spec) -> Self {
         Self::described(spec, true)
     }
@@ -353,6 +347,18 @@ struct Counts {
     workflows: bool,
     /// When nodes begin, and their policies.
     rules: bool,
+}
+
+impl Spec {
+    /// The hash of its definition; computed when it is first asked for.
+    pub(crate) fn hash(&self) -> &Arc<str> {
+        self.hash.get_or_init(|| Graph::of(self).hash().into())
+    }
+
+    /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
+    fn own_hash(&self) -> &Arc<str> {
+        self.own_hash.get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
+    }
 }
 
 impl GraphNode {
