@@ -165,7 +165,6 @@ impl Context {
     ///
     /// ```
     /// use agentflow::prelude::*;
-    /// use agentflow::Result;
     ///
     /// struct Stock(u32);
     ///

@@ -70,7 +70,7 @@ use crate::tool::{StepPlace, ToolRef};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// // In a program: "openai/gpt-5-mini".
 /// let model = ScriptedModel::new([Turn::call("add", serde_json::json!({"a": 2, "b": 3})), Turn::text("It is 5.")]);
 /// let agent = Agent::new(model).instruct("Use the tools to calculate.").tools(tools![add]);
@@ -202,7 +202,7 @@ impl<O: 'static> Agent<O> {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> agentflow::Result<()> {
+    /// # async fn main() -> Result<()> {
     /// let model = ScriptedModel::new([Turn::text(r#"{"level": "high"}"#), Turn::text(r#"{"level": 3}"#)]);
     /// let agent = Agent::new(model).output::<Risk>();
     /// assert_eq!(*agent.run("How risky is it?").await?.output(), Risk { level: 3 });

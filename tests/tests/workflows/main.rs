@@ -8,6 +8,7 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod recorded_errors;
 mod run_control;
 mod workflow;
 mod workflow_macro;

@@ -25,7 +25,7 @@ use self::task::{Ended, Step, Task};
 use super::compact::compact;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
-use super::step_error::StepError;
+use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
@@ -56,6 +56,8 @@ pub(crate) struct WorkflowRun {
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
+    /// It is what an item, a round or a branch of a node consists of.
+    is_body: bool,
 }
 
 /// The records in which a workflow begins and ends.
@@ -159,6 +161,13 @@ impl WorkflowRun {
         run
     }
 
+    /// What an item, a round or a branch of a node consists of, as a step of the run.
+    pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        let mut run = Self::within(spec, inputs, cx);
+        run.is_body = true;
+        run
+    }
+
     /// A run that is resumed from its journal, which is in the log.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
@@ -189,6 +198,7 @@ impl WorkflowRun {
             original: None,
             ended: None,
             refused: None,
+            is_body: false,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
@@ -224,7 +234,8 @@ impl WorkflowRun {
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
-        task::caught(|| pure(&self.machine))
+        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
+        caught(|| pure(&self.machine, &cx))
     }
 
     fn path(&self, unit: Unit) -> StepPath {
@@ -323,7 +334,12 @@ impl WorkflowRun {
                 Ok(output)
             }
             Outcome::Failed { node, error } => {
-                let error = Error::Node { node: self.path(Unit::node(node)), failure: error };
+                // A body names the step that failed once, however many bodies are around it.
+                let is_named = self.is_body && self.machine.spec().node(node).inner.is_some();
+                let error = match is_named {
+                    true => Error::Recorded(error),
+                    false => Error::Node { node: self.path(Unit::node(node)), failure: error },
+                };
                 self.record_failed(&error);
                 let original = self.original.take().filter(|(of, _)| *of == node).map(|(_, original)| original);
                 Err(Failed { error, original })
@@ -417,7 +433,10 @@ impl WorkflowRun {
     /// Does one command; the outcome, if it was the last.
     fn act(&mut self, command: Command) -> Option<Outcome> {
         match command {
-            Command::Evaluate(node) => match self.evaluate(node) {
+            Command::Evaluate(node) => match self.evaluate(node).and_then(|output| self.within_size(output)) {
+                Ok(output) if self.is_recorded(node) => {
+                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
+                }
                 Ok(output) => self.machine.evaluated(node, output),
                 Err(error) => self.fail(Unit::node(node), error),
             },
@@ -451,6 +470,13 @@ impl WorkflowRun {
         None
     }
 
+    /// Whether a value has a record of its own. The record of the workflow's end has the output.
+    fn is_recorded(&self, node: NodeIndex) -> bool {
+        let spec = self.machine.spec();
+        let is_output = node == spec.output && spec.followers(node).is_empty();
+        !is_output && self.segment.shared.log.is_durable()
+    }
+
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let spec = Arc::clone(self.machine.spec());
         let node = spec.node(unit.node);
@@ -481,7 +507,7 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => task::caught(|| question(&self.machine)),
+            Body::Gate { question, .. } => caught(|| question(&self.machine)),
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {

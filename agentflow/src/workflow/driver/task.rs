@@ -15,11 +15,11 @@ use crate::run::{Around, RunShared};
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::{EndsStep, StepPlace};
+use crate::tool::StepPlace;
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
-use crate::workflow::step_error::StepError;
+use crate::workflow::step_error::{StepError, caught};
 
 /// A running step, or a timer.
 pub(super) struct Task {
@@ -80,7 +80,7 @@ impl Step {
         if let Some(failure) = self.place.ended() {
             return Poll::Ready(Err(StepError { failure, original: None }));
         }
-        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))));
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked(&*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
         {
@@ -195,16 +195,4 @@ impl Future for WithLimit {
             format!("the step took longer than its time limit of {limit:?}"),
         )))
     }
-}
-
-/// Does something of the user's; a panic is a failure of the step.
-pub(super) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
-    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> StepError {
-    if let Some(failure) = EndsStep::of(panic) {
-        return StepError { failure: failure.clone(), original: None };
-    }
-    StepError::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
 }

@@ -1,0 +1,605 @@
+//! Chooses a random program. It always chooses one that is Rust: what a variable is called, moved or shadowed is decided
+//! here. It writes no text.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+
+use super::syntax::{
+    Arm, Block, Call, End, Expr, Form, Function, Id, Mode, Pattern, Program, Statement, Type, Value, Variable, Wrap,
+};
+use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, OPERATIONS, ROUNDS, STEPS, Step, WITH_CONTEXT};
+
+/// What stands around a place in a program.
+#[derive(Clone)]
+struct Around {
+    /// The variables that can be read.
+    visible: Vec<Id>,
+    /// How many blocks may still be nested.
+    depth: u32,
+    /// What the function returns; not where a `return` is not chosen.
+    returns: Option<Type>,
+    has_context: bool,
+    /// How many functions can be called: those that are chosen already.
+    callable: usize,
+}
+
+/// A program of a name.
+pub(crate) fn program(rng: &mut Rng, name: &str, without: &BTreeSet<String>) -> Program {
+    let mut chooser = Chooser { rng, without, variables: Vec::new(), nested: Vec::new(), sites: 0, size: 0 };
+    let nested = if chooser.allows("nested") && chooser.one_in(4) { 1 + chooser.rng.usize(..2) } else { 0 };
+    for at in 0..nested {
+        let letter = ['a', 'b'][at];
+        let gives = [Type::Int, Type::Text, Type::Maybe, Type::Item][chooser.rng.usize(..4)];
+        let function = chooser.function(format!("{name}_{letter}"), gives, 3);
+        chooser.nested.push(function);
+    }
+    let gives = [Type::Text, Type::Text, Type::Text, Type::Int, Type::Item, Type::Pair][chooser.rng.usize(..6)];
+    let size = 2 + chooser.rng.usize(..6);
+    let main = chooser.function(name.to_owned(), gives, size);
+    let kinds: Vec<Type> = main.parameters.iter().map(|id| chooser.variables[*id].kind).collect();
+    let cases = if chooser.allows("cases") { 3 } else { 1 };
+    let cases = (0..cases).map(|_| kinds.iter().map(|kind| chooser.literal(*kind)).collect()).collect();
+    let Chooser { variables, nested, .. } = chooser;
+    Program { name: name.to_owned(), variables, nested, main, cases }
+}
+
+struct Chooser<'a> {
+    rng: &'a mut Rng,
+    without: &'a BTreeSet<String>,
+    variables: Vec<Variable>,
+    nested: Vec<Function>,
+    sites: u64,
+    /// How many statements there are.
+    size: usize,
+}
+
+impl Chooser<'_> {
+    fn allows(&self, feature: &str) -> bool {
+        !self.without.contains(feature)
+    }
+
+    fn one_in(&mut self, number: u32) -> bool {
+        self.rng.u32(..number) == 0
+    }
+
+    /// One in so many, if the feature is not taken away.
+    fn sometimes(&mut self, feature: &str, number: u32) -> bool {
+        self.allows(feature) && self.one_in(number)
+    }
+
+    fn site(&mut self) -> u64 {
+        self.sites += 1;
+        self.sites
+    }
+
+    fn function(&mut self, name: String, gives: Type, size: usize) -> Function {
+        let kinds = [Type::Int, Type::Int, Type::Text, Type::Ints, Type::Item, Type::Maybe, Type::Flag, Type::Kind];
+        let parameters: Vec<Id> = (0..1 + self.rng.usize(..3))
+            .map(|_| {
+                let kind = kinds[self.rng.usize(..kinds.len())];
+                self.new_variable(kind)
+            })
+            .collect();
+        let takes_context = self.sometimes("cx", 4);
+        let mut around = Around {
+            visible: parameters.clone(),
+            depth: 2,
+            returns: Some(gives),
+            has_context: takes_context,
+            callable: self.nested.len(),
+        };
+        let mut statements = Vec::new();
+        for _ in 0..size {
+            self.statement(&mut statements, &mut around);
+        }
+        let body = Block { statements, end: self.function_end(gives, &around) };
+        let options = ["", "", "", "", "(concurrency = 1)", "(concurrency = 2)", "(stop = best_effort)"];
+        let option = if self.allows("option") { options[self.rng.usize(..5)] } else { "" };
+        Function { name, takes_context, parameters, gives, body, option }
+    }
+
+    fn function_end(&mut self, gives: Type, around: &Around) -> End {
+        if around.depth > 0 && self.sometimes("branch-tail", 8) {
+            let inner = Around { depth: around.depth - 1, ..around.clone() };
+            let condition = self.expr(Type::Flag, 2, around);
+            let [then, other] = [0, 1].map(|_| {
+                let (mut inner, mut statements) = (inner.clone(), Vec::new());
+                if self.rng.bool() {
+                    self.statement(&mut statements, &mut inner);
+                }
+                Box::new(Block { statements, end: self.function_end(gives, &inner) })
+            });
+            return End::Branch { condition, then, other };
+        }
+        if self.sometimes("tail", 8) {
+            // The error of the last step is the function's.
+            let tails = |step: &&Step| {
+                step.gives == gives
+                    && step.is_async
+                    && step.can_fail
+                    && step.feature.is_none()
+                    && !step.text.starts_with("fetch")
+                    && !step.text.starts_with("charge")
+            };
+            if let Some(call) = self.call_of(tails, around) {
+                return End::Tail(call);
+            }
+        }
+        if gives != Type::Text {
+            return End::Done(self.expr(gives, 2, around));
+        }
+        // Everything that can be seen is in the result.
+        let shown = |kind: Type| !matches!(kind, Type::Unit);
+        let all: Vec<Id> = around.visible.iter().copied().filter(|id| shown(self.variables[*id].kind)).collect();
+        let text: Vec<String> = (0..all.len()).map(|at| format!("{{{{{at}}}:?}}")).collect();
+        let arguments = all.into_iter().map(|id| (Mode::Name, Expr::Variable(id))).collect();
+        End::Done(Expr::Form(Form { text: format!("format!(\"{}\")", text.join(" ")), site: 0, arguments }))
+    }
+
+    // Variables.
+
+    fn new_variable(&mut self, kind: Type) -> Id {
+        let names = ["order", "total", "label", "note", "count", "found", "reply", "part", "text", "item"];
+        let name = format!("{}{}", names[self.rng.usize(..names.len())], self.variables.len());
+        self.variables.push(Variable { name, kind });
+        self.variables.len() - 1
+    }
+
+    /// A new variable in a place: perhaps with the name of another one, which is then no longer visible.
+    fn bind(&mut self, kind: Type, around: &mut Around) -> Id {
+        let id = self.new_variable(kind);
+        if !around.visible.is_empty() && self.sometimes("shadow", 6) {
+            let old = around.visible[self.rng.usize(..around.visible.len())];
+            self.variables[id].name = self.variables[old].name.clone();
+        }
+        let name = self.variables[id].name.clone();
+        around.visible.retain(|other| self.variables[*other].name != name);
+        around.visible.push(id);
+        id
+    }
+
+    /// A visible variable of a type, mostly one of the last.
+    fn variable(&mut self, kind: Type, around: &Around) -> Option<Id> {
+        let fits = |id: &Id| self.variables[*id].kind == kind;
+        let all: Vec<Id> = around.visible.iter().copied().filter(fits).collect();
+        let last = all.len().checked_sub(1)?;
+        Some(if self.rng.bool() { all[last] } else { all[self.rng.usize(..all.len())] })
+    }
+
+    // Expressions.
+
+    fn literal(&mut self, kind: Type) -> String {
+        let number = self.rng.i64(0..40);
+        let word = ["a", "bc", "def", "x y", "long text"][self.rng.usize(..5)];
+        match kind {
+            Type::Int => number.to_string(),
+            Type::Text => format!("\"{word}\".to_owned()"),
+            Type::Flag => self.rng.bool().to_string(),
+            Type::Ints => {
+                let numbers: Vec<String> = (0..self.rng.usize(..4)).map(|_| self.rng.i64(0..40).to_string()).collect();
+                if numbers.is_empty() {
+                    "Vec::<i64>::new()".to_owned()
+                } else {
+                    format!("vec![{}]", numbers.join(", "))
+                }
+            }
+            Type::Texts => format!("vec![\"{word}\".to_owned(), \"{number}\".to_owned()]"),
+            Type::Maybe if self.rng.bool() => "None::<i64>".to_owned(),
+            Type::Maybe => format!("Some({number})"),
+            Type::Item => format!("Item {{ number: {number}, label: \"{word}\".to_owned(), tags: Vec::new() }}"),
+            Type::Kind => format!("Kind::of({number})"),
+            Type::Pair => format!("({number}, \"{word}\".to_owned())"),
+            Type::Unit => "()".to_owned(),
+            Type::Fault => format!("Fault::new(\"{word}\")"),
+            Type::Approval => "Approval::granted()".to_owned(),
+        }
+    }
+
+    fn expr(&mut self, kind: Type, depth: u32, around: &Around) -> Expr {
+        let variable = self.variable(kind, around);
+        if let Some(id) = variable
+            && !self.one_in(3)
+        {
+            return Expr::Variable(id);
+        }
+        let fits: Vec<_> = OPERATIONS
+            .iter()
+            .filter(|operation| operation.gives == kind && depth > 0 && self.can_be_taken(operation.takes, around))
+            .map(|operation| (operation.weight, *operation))
+            .collect();
+        if !fits.is_empty() && (variable.is_some() || !self.one_in(3)) {
+            let operation = self.weighted(&fits);
+            return Expr::Form(self.form(operation.text, operation.takes, depth - 1, around));
+        }
+        match variable {
+            Some(id) => Expr::Variable(id),
+            None => Expr::Literal(self.literal(kind)),
+        }
+    }
+
+    /// Whether there is a variable wherever only one can stand, and a value of a type that has no literal.
+    fn can_be_taken(&self, takes: &[(Mode, Type)], around: &Around) -> bool {
+        takes.iter().all(|(mode, kind)| {
+            let needed = *mode == Mode::Name || matches!(kind, Type::Fault | Type::Approval);
+            !needed || around.visible.iter().any(|id| self.variables[*id].kind == *kind)
+        })
+    }
+
+    fn form(&mut self, text: &str, takes: &[(Mode, Type)], depth: u32, around: &Around) -> Form {
+        let arguments = takes
+            .iter()
+            .map(|(mode, kind)| {
+                let variable =
+                    if *mode == Mode::Name { self.variable(*kind, around).map(Expr::Variable) } else { None };
+                (*mode, variable.unwrap_or_else(|| self.expr(*kind, depth, around)))
+            })
+            .collect();
+        Form { text: text.to_owned(), site: self.site(), arguments }
+    }
+
+    fn weighted<T: Copy>(&mut self, choices: &[(u32, T)]) -> T {
+        let sum: u32 = choices.iter().map(|(weight, _)| *weight).sum();
+        let mut at = self.rng.u32(..sum);
+        for (weight, choice) in choices {
+            match at.checked_sub(*weight) {
+                Some(rest) => at = rest,
+                None => return *choice,
+            }
+        }
+        unreachable!("the number is smaller than the sum of the weights")
+    }
+
+    // Calls.
+
+    fn call_of(&mut self, fits: impl Fn(&&Step) -> bool, around: &Around) -> Option<Call> {
+        let more: &[Step] = if around.has_context { WITH_CONTEXT } else { &[] };
+        let fits: Vec<_> = STEPS
+            .iter()
+            .chain(more)
+            .filter(|step| step.feature.is_none_or(|feature| self.allows(feature)) && fits(step))
+            .map(|step| (step.weight, *step))
+            .collect();
+        if fits.is_empty() {
+            return None;
+        }
+        let step = self.weighted(&fits);
+        Some(self.call(&step, around))
+    }
+
+    fn call(&mut self, step: &Step, around: &Around) -> Call {
+        let form = self.form(step.text, step.takes, 1, around);
+        Call { form, is_async: step.is_async, can_fail: step.can_fail }
+    }
+
+    /// A call of another generated function.
+    fn nested_call(&mut self, gives: Type, around: &Around) -> Option<Call> {
+        let fits = |function: &&Function| function.gives == gives && (!function.takes_context || around.has_context);
+        let fits: Vec<Function> = self.nested[..around.callable].iter().filter(fits).cloned().collect();
+        let function = fits.get(self.rng.usize(..fits.len().max(1)))?;
+        let takes: Vec<_> = function.parameters.iter().map(|id| (Mode::Own, self.variables[*id].kind)).collect();
+        let mut words: Vec<String> = (0..takes.len()).map(|at| format!("{{{at}}}")).collect();
+        if function.takes_context {
+            words.insert(0, "cx".to_owned());
+        }
+        let form = self.form(&format!("{}({})", function.name, words.join(", ")), &takes, 1, around);
+        Some(Call { form, is_async: true, can_fail: true })
+    }
+
+    fn wrapped(&mut self, call: Call, around: &Around) -> Value {
+        if !call.is_async || !self.sometimes("wrap", 3) {
+            return Value::Call { call, wrap: Wrap::Bare };
+        }
+        let wrap = match self.rng.u32(..2) {
+            0 if call.can_fail => Wrap::MapErr,
+            _ => Wrap::Block,
+        };
+        let _ = around;
+        Value::Call { call, wrap }
+    }
+
+    // Values.
+
+    /// The value of a `let`, which mostly awaits something.
+    fn value(&mut self, kind: Type, around: &Around) -> Value {
+        if around.depth > 0 {
+            let inner = Around { depth: around.depth - 1, ..around.clone() };
+            if self.sometimes("if", 9) {
+                let condition = self.expr(Type::Flag, 2, around);
+                let then = self.block(kind, &inner);
+                return Value::If { condition, then, other: Some(self.block(kind, &inner)) };
+            }
+            if self.sometimes("if-let", 14) {
+                let (name, maybe, then) = self.if_let(kind, around, &inner);
+                return Value::IfLet { name, maybe, then, other: Some(self.block(kind, &inner)) };
+            }
+            if self.sometimes("match", 9) {
+                return self.matched(kind, around, &inner);
+            }
+        }
+        match kind {
+            Type::Maybe if self.sometimes("wrap", 3) => {
+                if let Some(call) = self.call_of(|step| step.gives == Type::Int && step.is_async, around) {
+                    return Value::Call { call, wrap: Wrap::Some };
+                }
+            }
+            Type::Pair if self.sometimes("wrap", 2) => {
+                let first = self.call_of(|step| step.gives == Type::Int && step.is_async, around);
+                let second = self.call_of(|step| step.gives == Type::Text && step.is_async, around);
+                if let (Some(call), Some(second)) = (first, second) {
+                    // A temporary value does not live as long as `join!`.
+                    let borrows = |call: &Call| {
+                        let of = |(mode, expr): &(Mode, Expr)| *mode == Mode::Ref && !matches!(expr, Expr::Variable(_));
+                        call.form.arguments.iter().any(of)
+                    };
+                    let joined = !borrows(&call) && !borrows(&second) && self.sometimes("join", 2);
+                    let wrap = match joined {
+                        true => Wrap::Join(Box::new(second)),
+                        false => Wrap::Pair(Box::new(second)),
+                    };
+                    return Value::Call { call, wrap };
+                }
+            }
+            Type::Int if self.sometimes("repeat", 10) => return self.repeat(around),
+            Type::Int | Type::Text | Type::Item if self.sometimes("fallback", 14) => {
+                let fits = |step: &&Step| step.gives == kind && step.is_async && step.can_fail;
+                let both = (self.call_of(fits, around), self.call_of(fits, around));
+                if let (Some(first), Some(second)) = both {
+                    return Value::Fallback { first, second };
+                }
+            }
+            Type::Ints | Type::Texts if self.sometimes("map", 2) => return self.map(kind, around),
+            Type::Approval if self.allows("gate") => {
+                let about = self.variable(Type::Int, around);
+                return Value::Gate { site: self.site(), about };
+            }
+            _ => {}
+        }
+        if let Some(call) = self.one_in(2).then(|| self.nested_call(kind, around)).flatten() {
+            return Value::Call { call, wrap: Wrap::Bare };
+        }
+        if self.one_in(5) {
+            return Value::Pure(self.pure(kind, around));
+        }
+        match self.call_of(|step| step.gives == kind, around) {
+            Some(call) if call.is_async && call.can_fail && self.sometimes("timeout", 20) => Value::Timeout(call),
+            Some(call) => self.wrapped(call, around),
+            None => Value::Pure(self.pure(kind, around)),
+        }
+    }
+
+    fn pure(&mut self, kind: Type, around: &Around) -> Expr {
+        if kind == Type::Text && self.sometimes("chance", 2) {
+            let choices: Vec<_> = CHANCES.iter().map(|operation| (operation.weight, *operation)).collect();
+            let operation = self.weighted(&choices);
+            return Expr::Form(self.form(operation.text, operation.takes, 0, around));
+        }
+        self.expr(kind, 2, around)
+    }
+
+    fn if_let(&mut self, kind: Type, around: &Around, inner: &Around) -> (Id, Box<Value>, Block) {
+        let maybe = self.scrutinee(Type::Maybe, around);
+        let mut inner = inner.clone();
+        let name = self.bind(Type::Int, &mut inner);
+        (name, Box::new(maybe), self.block(kind, &inner))
+    }
+
+    fn scrutinee(&mut self, kind: Type, around: &Around) -> Value {
+        if self.sometimes("match-await", 3)
+            && let Some(call) = self.call_of(|step| step.gives == kind && step.is_async, around)
+        {
+            return Value::Call { call, wrap: Wrap::Bare };
+        }
+        Value::Pure(self.expr(kind, 1, around))
+    }
+
+    fn matched(&mut self, kind: Type, around: &Around, inner: &Around) -> Value {
+        let approval = self.variable(Type::Approval, around);
+        let (scrutinee, patterns): (Value, &[(&'static str, Option<Type>, bool)]) = match self.rng.u32(..5) {
+            _ if approval.is_some() && self.rng.bool() => (
+                Value::Pure(Expr::Variable(approval.expect("there is one"))),
+                &[("Approval::Granted { .. }", None, false), ("Approval::Denied { .. }", None, false)],
+            ),
+            0 | 1 => (
+                self.scrutinee(Type::Kind, around),
+                match self.rng.u32(..2) {
+                    0 => &[
+                        ("Kind::Small({0})", Some(Type::Int), true),
+                        ("Kind::Small({0})", Some(Type::Int), false),
+                        ("Kind::Named { label: {0} }", Some(Type::Text), false),
+                        ("Kind::Empty", None, false),
+                    ],
+                    _ => &[("Kind::Named { label: {0} }", Some(Type::Text), true), ("_", None, false)],
+                },
+            ),
+            2 if self.allows("match-result") => (
+                Value::Tried(self.call(&ATTEMPT, around)),
+                &[("Ok({0})", Some(Type::Int), false), ("Err({0})", Some(Type::Fault), false)],
+            ),
+            3 => (
+                self.scrutinee(Type::Maybe, around),
+                &[("Some({0})", Some(Type::Int), true), ("Some(_)", None, false), ("None", None, false)],
+            ),
+            _ => (
+                self.scrutinee(Type::Int, around),
+                &[("0 | 1", None, false), ("2..=20", None, true), ("{0}", Some(Type::Int), false)],
+            ),
+        };
+        let arms = patterns
+            .iter()
+            .map(|(pattern, binds, guarded)| {
+                let mut inner = inner.clone();
+                let name = binds.map(|kind| self.bind(kind, &mut inner));
+                let guard = guarded.then(|| self.expr(Type::Flag, 1, &inner));
+                Arm { pattern, name, guard, body: self.block(kind, &inner) }
+            })
+            .collect();
+        Value::Match { scrutinee: Box::new(scrutinee), arms }
+    }
+
+    fn repeat(&mut self, around: &Around) -> Value {
+        let first = self.expr(Type::Int, 1, around);
+        let name = self.new_variable(Type::Int);
+        let steps: Vec<_> = ROUNDS.iter().map(|step| (step.weight, *step)).collect();
+        let step = self.weighted(&steps);
+        let arguments = vec![(Mode::Own, Expr::Variable(name))];
+        let form = Form { text: step.text.to_owned(), site: self.site(), arguments };
+        let call = Call { form, is_async: true, can_fail: true };
+        let until = format!("*last % {} == 0", 2 + self.rng.u32(..4));
+        Value::Repeat { first, name, call, until, max: 1 + self.rng.u32(..4) }
+    }
+
+    fn map(&mut self, kind: Type, around: &Around) -> Value {
+        let over = self.expr(Type::Ints, 1, around);
+        let each = if kind == Type::Ints { Type::Int } else { Type::Text };
+        let depth = if self.allows("map-body") { around.depth.saturating_sub(1) } else { 0 };
+        let mut inner = Around { depth, returns: None, ..around.clone() };
+        let name = self.bind(Type::Int, &mut inner);
+        let mut body = Block::default();
+        if self.sometimes("map-body", 2) {
+            for _ in 0..1 + self.rng.usize(..2) {
+                self.statement(&mut body.statements, &mut inner);
+            }
+        }
+        let step = |step: &&Step| step.gives == each && step.is_async && step.can_fail;
+        let value = match self.call_of(step, &inner) {
+            Some(call) => Value::Call { call, wrap: Wrap::Bare },
+            None => Value::Pure(self.expr(each, 1, &inner)),
+        };
+        body.end = End::Value(Box::new(value));
+        Value::Map { name, over, body, serial: self.one_in(2) }
+    }
+
+    /// A block within a function, of a type.
+    fn block(&mut self, kind: Type, around: &Around) -> Block {
+        let (mut inner, mut statements) = (around.clone(), Vec::new());
+        for _ in 0..self.rng.usize(..3) {
+            self.statement(&mut statements, &mut inner);
+        }
+        if inner.returns.is_some() && self.sometimes("return", 8) {
+            return Block { statements, end: self.early_end(&inner) };
+        }
+        let end = match kind {
+            Type::Unit => End::Unit,
+            _ => End::Value(Box::new(self.value(kind, &inner))),
+        };
+        if statements.is_empty() && matches!(end, End::Unit) {
+            self.write_statement(&mut statements, &inner);
+        }
+        Block { statements, end }
+    }
+
+    fn early_end(&mut self, around: &Around) -> End {
+        match around.returns {
+            Some(kind) if !self.one_in(3) => End::Return(self.expr(kind, 2, around)),
+            _ => End::Fail(self.site()),
+        }
+    }
+
+    // Statements.
+
+    fn statement(&mut self, into: &mut Vec<Statement>, around: &mut Around) {
+        self.size += 1;
+        let statement = match self.rng.u32(..100) {
+            0..=19 if self.allows("bare") => return self.write_statement(into, around),
+            20..=23 if self.allows("assert") => {
+                Statement::Assert { site: self.site(), condition: self.expr(Type::Flag, 1, around) }
+            }
+            24..=27 if self.allows("check") => {
+                let value = Value::Call { call: self.call(&CHECK, around), wrap: Wrap::Bare };
+                Statement::Bare { value, attribute: None }
+            }
+            28..=35 if around.depth > 0 && self.allows("unit-if") => {
+                let inner = Around { depth: around.depth - 1, ..around.clone() };
+                self.unit_statement(around, &inner)
+            }
+            36..=39 if around.returns.is_some() && self.allows("let-else") => {
+                let maybe = self.scrutinee(Type::Maybe, around);
+                let other = Block { statements: Vec::new(), end: self.early_end(around) };
+                Statement::LetElse { name: self.bind(Type::Int, around), maybe, other }
+            }
+            40..=45 if around.depth > 0 && self.allows("for") => {
+                let over = self.expr(Type::Ints, 1, around);
+                let mut inner = Around { depth: around.depth - 1, returns: None, ..around.clone() };
+                let name = self.bind(Type::Int, &mut inner);
+                Statement::For { name, over, body: self.block(Type::Unit, &inner) }
+            }
+            46..=49 if self.allows("gate") && self.rng.bool() => self.let_statement(Type::Approval, around),
+            50..=51 => {
+                let value = self.value(Type::Int, around);
+                Statement::Let { pattern: Pattern::Ignored, kind: Type::Int, annotated: false, attribute: None, value }
+            }
+            _ => {
+                use Type::{Flag, Int, Ints, Item, Kind, Maybe, Pair, Text, Texts};
+                let kinds = [Int, Int, Int, Text, Text, Text, Item, Item, Ints, Ints, Texts, Maybe, Kind, Pair, Flag];
+                let kind = kinds[self.rng.usize(..kinds.len())];
+                self.let_statement(kind, around)
+            }
+        };
+        into.push(statement);
+    }
+
+    fn let_statement(&mut self, kind: Type, around: &mut Around) -> Statement {
+        let value = self.value(kind, around);
+        let attribute = match &value {
+            Value::Map { serial: true, .. } => Some("#[node(concurrency = 1)]"),
+            _ => None,
+        };
+        let destructured = matches!(kind, Type::Pair | Type::Item) && self.sometimes("destructure", 3);
+        let pattern = match kind {
+            Type::Pair | Type::Item if destructured => {
+                let first = self.bind(Type::Int, around);
+                // One pattern has no name twice.
+                around.visible.retain(|id| *id != first);
+                let second = self.bind(Type::Text, around);
+                around.visible.push(first);
+                if kind == Type::Pair { Pattern::Pair(first, second) } else { Pattern::Item(first, second) }
+            }
+            _ => Pattern::Name(self.bind(kind, around)),
+        };
+        let annotated = self.sometimes("annotated", 4);
+        Statement::Let { pattern, kind, annotated, attribute, value }
+    }
+
+    fn unit_statement(&mut self, around: &Around, inner: &Around) -> Statement {
+        let value = match self.rng.u32(..6) {
+            // `if .. { return ..; }`
+            0 | 1 if around.returns.is_some() && self.allows("return") => {
+                let (mut inner, mut statements) = (inner.clone(), Vec::new());
+                if self.one_in(3) {
+                    self.statement(&mut statements, &mut inner);
+                }
+                let condition = self.expr(Type::Flag, 2, around);
+                Value::If { condition, then: Block { statements, end: self.early_end(&inner) }, other: None }
+            }
+            2 if self.allows("match") => self.matched(Type::Unit, around, inner),
+            3 if self.allows("if-let") => {
+                let (name, maybe, then) = self.if_let(Type::Unit, around, inner);
+                Value::IfLet { name, maybe, then, other: None }
+            }
+            _ => {
+                let condition = self.expr(Type::Flag, 2, around);
+                let then = self.block(Type::Unit, inner);
+                let other = self.rng.bool().then(|| self.block(Type::Unit, inner));
+                Value::If { condition, then, other }
+            }
+        };
+        Statement::Bare { value, attribute: None }
+    }
+
+    /// A statement that changes something.
+    fn write_statement(&mut self, into: &mut Vec<Statement>, around: &Around) {
+        let attributed: Vec<_> =
+            ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
+        if !attributed.is_empty() && self.one_in(5) {
+            let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
+            let value = Value::Call { call: self.call(step, around), wrap: Wrap::Bare };
+            into.push(Statement::Bare { value, attribute: Some(attribute) });
+            return;
+        }
+        let names = ["mail(", "charge(", "upsert(", "book("];
+        if let Some(call) = self.call_of(|step| names.iter().any(|name| step.text.starts_with(name)), around) {
+            into.push(Statement::Bare { value: Value::Call { call, wrap: Wrap::Bare }, attribute: None });
+        }
+    }
+}

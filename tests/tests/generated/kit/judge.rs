@@ -1,0 +1,317 @@
+//! Compares a run of a workflow with the run of the plain function: the result, each effect, the order of the effects.
+//!
+//! The rules: what changes something happens in the written order, where the function's own text has an order; nothing
+//! happens before a check or an answer that is written above it; what is only looked at may be looked at earlier. After a
+//! crash a read, a check, a question and an idempotent write may be repeated, a write only when an operator said so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::tokens::strip;
+use super::world::{Act, Entry, Noted};
+
+/// What is different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Both have a result, and not the same.
+    Result,
+    /// Both fail, with different errors.
+    Error,
+    /// The function has a result, the workflow fails.
+    Fails,
+    /// The function fails, the workflow has a result.
+    Succeeds,
+    /// Something happened that does not happen in the function.
+    Extra,
+    /// The function fails before something that happened in the workflow.
+    ExtraAfterFailure,
+    /// Something happened more often than it may.
+    Twice,
+    /// Something did not happen.
+    Missing,
+    /// Both fail, and the workflow has not done what the function does before.
+    MissingBeforeFailure,
+    /// Something happened too early.
+    Order,
+    /// Readers of one value saw different ones, or the other way round.
+    Values,
+    /// The journal is not well-formed.
+    Journal,
+    /// The run does not end, cannot be resumed, or panics.
+    Machine,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Its class.
+    pub class: Class,
+    /// What it is, in a sentence.
+    pub text: String,
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The result as JSON, or the error's text.
+    pub outcome: Result<String, String>,
+    /// What happened.
+    pub log: Vec<Noted>,
+}
+
+/// What is allowed beyond the function.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowance {
+    /// How many processes ended during the run.
+    pub crashes: usize,
+    /// How often an operator let an interrupted step run again.
+    pub retries: usize,
+    /// The error's text may stand within another one.
+    pub wrapped: bool,
+}
+
+/// The order in which something in the log may happen.
+struct Leaf {
+    key: Entry,
+    /// The marks around it: which group, and which item of it.
+    within: Vec<(usize, usize)>,
+}
+
+impl Act {
+    /// It keeps its written order among those like it.
+    fn is_ordered(self) -> bool {
+        !matches!(self, Self::Read | Self::Unordered)
+    }
+
+    /// What is written below waits for it.
+    fn is_barrier(self) -> bool {
+        matches!(self, Self::Check | Self::Gate)
+    }
+
+    /// How often it may happen beyond the function.
+    fn more(self, allowance: Allowance) -> usize {
+        match self {
+            Self::Write | Self::Unordered => allowance.retries,
+            _ => allowance.crashes + allowance.retries,
+        }
+    }
+}
+
+type Values = BTreeMap<String, BTreeSet<String>>;
+
+/// All differences.
+pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut differs = |class, text: String| found.push(Difference { class, text });
+    let (mut expected_values, mut seen_values) = (Values::new(), Values::new());
+    let leaves = leaves(&function.log, &mut expected_values);
+    let seen: Vec<Entry> = entries(&workflow.log, &mut seen_values).collect();
+    let fails = function.outcome.is_err();
+
+    match (outcome(&function.outcome, &mut expected_values), outcome(&workflow.outcome, &mut seen_values)) {
+        (Ok(expected), Ok(seen)) if expected != seen => {
+            differs(Class::Result, format!("the result is {seen} and should be {expected}"));
+        }
+        (Err(expected), Err(seen)) if expected != seen && !(allowance.wrapped && seen.contains(&expected)) => {
+            differs(Class::Error, format!("it fails with `{seen}` and should fail with `{expected}`"));
+        }
+        (Ok(_), Err(seen)) => differs(Class::Fails, format!("it fails with `{seen}` and should not fail")),
+        (Err(expected), Ok(_)) => differs(Class::Succeeds, format!("it does not fail and should: `{expected}`")),
+        _ => {}
+    }
+
+    let mut expected: BTreeMap<&Entry, usize> = BTreeMap::new();
+    leaves.iter().for_each(|leaf| *expected.entry(&leaf.key).or_default() += 1);
+    let mut counts: BTreeMap<&Entry, usize> = BTreeMap::new();
+    seen.iter().for_each(|entry| *counts.entry(entry).or_default() += 1);
+    let after_check = fails && leaves.last().is_some_and(|leaf| leaf.key.act.is_barrier());
+    for (entry, count) in &counts {
+        match expected.get(entry) {
+            Some(expected) if *count > expected + entry.act.more(allowance) => {
+                differs(Class::Twice, format!("{entry} happens {count} times and should {expected} times"));
+            }
+            Some(_) => {}
+            None if !fails => differs(Class::Extra, format!("{entry} happens and should not")),
+            None if entry.act != Act::Read || after_check => {
+                differs(Class::ExtraAfterFailure, format!("{entry} happens although the function fails before"));
+            }
+            None => {}
+        }
+    }
+    for (entry, expected) in &expected {
+        let count = counts.get(entry).copied().unwrap_or(0);
+        match fails {
+            _ if count >= *expected => {}
+            false => differs(Class::Missing, format!("{entry} happens {count} times and should {expected} times")),
+            true if entry.act == Act::Read => {}
+            true => differs(Class::MissingBeforeFailure, format!("{entry} happens before the failure and did not")),
+        }
+    }
+    if let Some(text) = disorder(&leaves, &expected, &seen) {
+        differs(Class::Order, text);
+    }
+    if !fails && workflow.outcome.is_ok() {
+        for (token, values) in &seen_values {
+            let expected = expected_values.get(token).map_or(0, BTreeSet::len);
+            if values.len() != expected {
+                differs(
+                    Class::Values,
+                    format!("`{token}` is {} values ({values:?}) and should be {expected}", values.len()),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// The first thing that happened too early.
+fn disorder(leaves: &[Leaf], expected: &BTreeMap<&Entry, usize>, seen: &[Entry]) -> Option<String> {
+    let mut happened = vec![false; leaves.len()];
+    let mut counts: BTreeMap<&Entry, usize> = BTreeMap::new();
+    for entry in seen {
+        let count = counts.entry(entry).or_default();
+        *count += 1;
+        if *count > expected.get(entry).copied().unwrap_or(0) {
+            continue;
+        }
+        let mut missing = None;
+        let next = leaves.iter().enumerate().position(|(at, leaf)| {
+            leaf.key == *entry && !happened[at] && {
+                let before = (0..at).find(|before| !happened[*before] && comes_before(&leaves[*before], leaf));
+                missing = missing.or(before);
+                before.is_none()
+            }
+        });
+        match next {
+            Some(at) => happened[at] = true,
+            None => {
+                let before = missing.map(|at| leaves[at].key.to_string()).unwrap_or_default();
+                return Some(format!("{entry} happens before {before}, which is written above it"));
+            }
+        }
+    }
+    None
+}
+
+/// Whether the first, which is above the second, must have happened.
+fn comes_before(first: &Leaf, second: &Leaf) -> bool {
+    let act = |leaf: &Leaf| leaf.key.act;
+    let waits = act(first).is_barrier() || (act(first).is_ordered() && act(second).is_ordered());
+    let beside =
+        first.within.iter().any(|(group, item)| second.within.iter().any(|(other, its)| other == group && its != item));
+    waits && !beside
+}
+
+fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
+    let (mut leaves, mut within, mut groups) = (Vec::new(), Vec::new(), 0);
+    for noted in log {
+        match noted {
+            Noted::Entry(entry) => leaves.push(Leaf { key: key(entry, values), within: within.clone() }),
+            Noted::Open => {
+                groups += 1;
+                within.push((groups, 0));
+            }
+            Noted::Item => within.last_mut().expect("an item is within a group").1 += 1,
+            Noted::Close => drop(within.pop()),
+        }
+    }
+    leaves
+}
+
+fn entries<'a>(log: &'a [Noted], values: &'a mut Values) -> impl Iterator<Item = Entry> + 'a {
+    log.iter().filter_map(|noted| match noted {
+        Noted::Entry(entry) => Some(key(entry, values)),
+        _ => None,
+    })
+}
+
+fn key(entry: &Entry, values: &mut Values) -> Entry {
+    Entry { text: strip(&entry.text, values), ..entry.clone() }
+}
+
+fn outcome(outcome: &Result<String, String>, values: &mut Values) -> Result<String, String> {
+    match outcome {
+        Ok(result) => Ok(strip(result, values)),
+        Err(error) => Err(strip(error, values)),
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} `{}#{}({})`", self.act, self.name, self.site, self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(act: Act, site: u64) -> Noted {
+        Noted::Entry(Entry { act, name: "f", site, text: String::new() })
+    }
+
+    fn ran(log: Vec<Noted>) -> Ran {
+        Ran { outcome: Ok("1".to_owned()), log }
+    }
+
+    fn classes(function: &Ran, workflow: &Ran) -> Vec<Class> {
+        let found = judge(function, workflow, Allowance::default());
+        found.into_iter().map(|difference| difference.class).collect()
+    }
+
+    #[test]
+    fn writes_keep_their_order_and_reads_do_not() {
+        let function = ran(vec![entry(Act::Write, 1), entry(Act::Read, 2), entry(Act::Write, 3)]);
+        let early = ran(vec![entry(Act::Read, 2), entry(Act::Write, 1), entry(Act::Write, 3)]);
+        assert_eq!(classes(&function, &early), []);
+        let swapped = ran(vec![entry(Act::Write, 3), entry(Act::Write, 1), entry(Act::Read, 2)]);
+        assert_eq!(classes(&function, &swapped), [Class::Order]);
+    }
+
+    #[test]
+    fn nothing_overtakes_a_gate() {
+        let function = ran(vec![entry(Act::Gate, 0), entry(Act::Read, 2)]);
+        let early = ran(vec![entry(Act::Read, 2), entry(Act::Gate, 0)]);
+        assert_eq!(classes(&function, &early), [Class::Order]);
+    }
+
+    #[test]
+    fn items_of_a_group_may_interleave_and_not_leave_it() {
+        let write = |site| entry(Act::Write, site);
+        let (open, item, close) = (Noted::Open, Noted::Item, Noted::Close);
+        let function =
+            ran(vec![write(1), open, item.clone(), write(2), write(3), item, write(4), write(5), close, write(6)]);
+        let order = |sites: [u64; 6]| ran(sites.map(write).to_vec());
+        assert_eq!(classes(&function, &order([1, 4, 2, 5, 3, 6])), []);
+        assert_eq!(classes(&function, &order([1, 4, 3, 5, 2, 6])), [Class::Order]);
+        assert_eq!(classes(&function, &order([1, 4, 2, 6, 5, 3])), [Class::Order]);
+    }
+
+    #[test]
+    fn a_write_happens_once_unless_an_operator_says_so() {
+        let function = ran(vec![entry(Act::Write, 1), entry(Act::Read, 2)]);
+        let twice = ran(vec![entry(Act::Write, 1), entry(Act::Read, 2), entry(Act::Write, 1), entry(Act::Read, 2)]);
+        let with = |crashes, retries| {
+            let found = judge(&function, &twice, Allowance { crashes, retries, wrapped: false });
+            found.into_iter().map(|difference| difference.class).collect::<Vec<_>>()
+        };
+        assert_eq!(with(0, 0), [Class::Twice, Class::Twice]);
+        assert_eq!(with(1, 0), [Class::Twice]);
+        assert_eq!(with(1, 1), []);
+        assert_eq!(classes(&function, &ran(vec![entry(Act::Read, 2)])), [Class::Missing]);
+    }
+
+    #[test]
+    fn readers_of_one_value_see_one_value() {
+        let said = |text: &str| Ran { outcome: Ok(text.to_owned()), log: Vec::new() };
+        let function = said("<id.1.5> <id.1.5>");
+        assert_eq!(classes(&function, &said("<id.1.8> <id.1.8>")), []);
+        assert_eq!(classes(&function, &said("<id.1.8> <id.1.9>")), [Class::Values]);
+    }
+}

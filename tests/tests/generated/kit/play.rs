@@ -1,0 +1,390 @@
+//! Runs one program: the plain function, then the workflow in every way, and compares each run with the function.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentflow::event::{EventKind, PauseReason};
+use agentflow::run::Events;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::serde::Serialize;
+use agentflow::serde_json::{self, Value};
+use agentflow::store::{MemoryStore, Store};
+use agentflow::value::Encoded;
+use agentflow::{Approval, Error, Event, RunHandle, RunId, Runtime};
+use agentflow_testing::{TestClock, check_events};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+
+use super::functions::rule;
+use super::judge::{Allowance, Class, Difference, Ran, judge};
+use super::store::{Cut, MortalStore};
+use super::world::{self, Act};
+
+/// The result of a run as JSON, or the error's text.
+pub type Outcome = Result<String, String>;
+
+/// A generated program.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The workflow's name.
+    pub name: &'static str,
+    /// How many inputs there are for it.
+    pub cases: usize,
+    /// The plain function.
+    pub function: fn(usize) -> BoxFuture<'static, Outcome>,
+    /// The workflow, called as the function that it is; not if it asks a person.
+    pub called: Option<fn(usize) -> BoxFuture<'static, Outcome>>,
+    /// Makes a runtime know the workflow.
+    pub register: fn(RuntimeBuilder) -> RuntimeBuilder,
+    /// The input as an object.
+    pub input: fn(usize) -> Value,
+}
+
+/// How thorough a test is.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// What chance begins with.
+    pub seed: u64,
+    /// In how many schedules the workflow runs without a crash.
+    pub schedules: usize,
+    /// At how many places it crashes, for each input; there are fewer when it has fewer writes.
+    pub crashes: usize,
+}
+
+/// What was seen of a program.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// How many runs were made.
+    pub runs: usize,
+    /// How many crashes there were.
+    pub crashes: usize,
+    /// How many of the inputs make the function fail.
+    pub failing: usize,
+    /// How many things happened in the function.
+    pub entries: usize,
+    /// What is different, and in which run.
+    pub differences: Vec<(Difference, String)>,
+}
+
+/// An outcome as text.
+pub fn outcome<T: Serialize, E: fmt::Display>(result: Result<T, E>) -> Outcome {
+    match result {
+        Ok(value) => Ok(serde_json::to_string(&value).expect("results of programs have a JSON form")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+const OPERATOR: &str = "generated";
+/// Tokio's time, which is paused.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+
+/// Runs a program with each of its inputs.
+pub async fn play(program: &Program, effort: Effort) -> Seen {
+    let mut seen = Seen::default();
+    let mut chance = fastrand::Rng::with_seed(effort.seed);
+    for case in 0..program.cases {
+        world::begin(0);
+        let outcome = caught((program.function)(case)).await;
+        let function = Ran { outcome, log: world::log() };
+        seen.failing += usize::from(function.outcome.is_err());
+        seen.entries += function.log.len();
+        if let Some(called) = program.called {
+            world::begin(0);
+            let outcome = caught(called(case)).await;
+            let ran = Ran { outcome, log: world::log() };
+            seen.judge(&function, &ran, Allowance::default(), "called as a function");
+        }
+        let mut run = Play { program, case, function: &function, seen: &mut seen, number: 0 };
+        for _ in 0..effort.schedules {
+            run.in_memory(chance.u64(..)).await;
+        }
+        let pace = chance.u64(..);
+        let Some(writes) = run.durable(pace, &[]).await else { continue };
+        let mut cuts: Vec<Cut> = (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
+        chance.shuffle(&mut cuts);
+        cuts.truncate(effort.crashes);
+        for cut in cuts {
+            // Every fourth crash is followed by another one.
+            match chance.u8(..4) {
+                0 => run.durable(pace, &[cut, Cut { write: 1 + chance.usize(..6), kept: chance.bool() }]).await,
+                _ => run.durable(pace, &[cut]).await,
+            };
+        }
+    }
+    seen
+}
+
+impl Seen {
+    fn judge(&mut self, function: &Ran, ran: &Ran, allowance: Allowance, how: &str) {
+        self.runs += 1;
+        self.crashes += allowance.crashes;
+        let found = judge(function, ran, allowance);
+        self.differences.extend(found.into_iter().map(|difference| (difference, how.to_owned())));
+    }
+}
+
+async fn caught(future: BoxFuture<'static, Outcome>) -> Outcome {
+    let caught = AssertUnwindSafe(future).catch_unwind();
+    match tokio::time::timeout(PATIENCE, caught).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => Err(text_of(&*panic)),
+        Err(_) => Err("it hangs".to_owned()),
+    }
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
+}
+
+struct Play<'a> {
+    program: &'a Program,
+    case: usize,
+    function: &'a Ran,
+    seen: &'a mut Seen,
+    number: usize,
+}
+
+/// The end of a process.
+enum LifeEnd {
+    Crashed,
+    Ended(Outcome),
+}
+
+impl Play<'_> {
+    fn input(&self) -> Encoded {
+        Encoded::new(&(self.program.input)(self.case)).expect("inputs of programs have a JSON form")
+    }
+
+    fn run_id(&mut self) -> RunId {
+        self.number += 1;
+        RunId::new(format!("{}-{}-{}", self.program.name, self.case, self.number))
+    }
+
+    fn broken(&mut self, text: String, how: &str) {
+        self.seen.differences.push((Difference { class: Class::Machine, text }, how.to_owned()));
+    }
+
+    async fn in_memory(&mut self, pace: u64) {
+        let runtime = (self.program.register)(Runtime::builder().clock(TestClock::new())).build();
+        let how = format!("case {} without a store, pace {pace}", self.case);
+        let id = self.run_id();
+        world::begin(pace);
+        let mut allowance = Allowance { wrapped: true, ..Allowance::default() };
+        match runtime.start_named(Some(id), self.program.name, &self.input()).await {
+            Ok(handle) => match Driven::new(&handle, &mut allowance).follow().await {
+                Ok(()) => self.end(handle, allowance, &how).await,
+                Err(problem) => self.broken(problem, &how),
+            },
+            Err(error) => self.broken(format!("it cannot be started: {error}"), &how),
+        }
+    }
+
+    async fn end(&mut self, mut handle: RunHandle<Encoded>, allowance: Allowance, how: &str) {
+        match tokio::time::timeout(PATIENCE, handle.result()).await {
+            Ok(result) => {
+                let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
+                self.seen.judge(self.function, &Ran { outcome, log: world::log() }, allowance, how);
+            }
+            Err(_) => self.broken("it hangs after its last event".to_owned(), how),
+        }
+    }
+
+    /// A run in a store with crashes, and how many writes it makes. `None` when it does not end.
+    async fn durable(&mut self, pace: u64, cuts: &[Cut]) -> Option<usize> {
+        let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let id = self.run_id();
+        let at: Vec<String> = cuts.iter().map(ToString::to_string).collect();
+        let how = match at.is_empty() {
+            true => format!("case {} in a store, pace {pace}", self.case),
+            false => format!("case {}, pace {pace}, crash {}", self.case, at.join(", then ")),
+        };
+        let mut allowance = Allowance { wrapped: true, ..Allowance::default() };
+        world::begin(pace);
+        for cut in cuts.iter().copied().map(Some).chain([None]) {
+            let store = MortalStore::new(&kept, cut);
+            match self.live(&kept, &store, &id, &mut allowance).await {
+                Ok(LifeEnd::Crashed) => {
+                    allowance.crashes += 1;
+                    world::change_process();
+                }
+                Ok(LifeEnd::Ended(outcome)) => {
+                    let ran = Ran { outcome, log: world::log() };
+                    self.seen.judge(self.function, &ran, allowance, &how);
+                    self.check_journal(&*kept, &id, &how).await;
+                    return Some(store.writes());
+                }
+                Err(problem) => {
+                    self.broken(problem, &how);
+                    return None;
+                }
+            }
+        }
+        self.broken("it does not end".to_owned(), &how);
+        None
+    }
+
+    async fn check_journal(&mut self, kept: &dyn Store, id: &RunId, how: &str) {
+        let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
+        if let Err(problems) = check_events(&events) {
+            let text = problems.to_string();
+            self.seen.differences.push((Difference { class: Class::Journal, text }, how.to_owned()));
+        }
+    }
+
+    async fn live(
+        &self,
+        kept: &Arc<dyn Store>,
+        store: &MortalStore,
+        id: &RunId,
+        allowance: &mut Allowance,
+    ) -> Result<LifeEnd, String> {
+        let builder = (self.program.register)(Runtime::builder().clock(TestClock::new()));
+        let runtime = builder.store(store.clone()).build();
+        let record = kept.record(id).await.map_err(|error| error.to_string())?;
+        if record.as_ref().is_some_and(|record| record.status.has_ended()) {
+            return Ok(LifeEnd::Ended(recorded_end(&**kept, id).await));
+        }
+        let begun = async {
+            match record {
+                None => runtime.start_named(Some(id.clone()), self.program.name, &self.input()).await,
+                Some(_) => runtime.resume(id).await,
+            }
+        };
+        let mut handle = tokio::select! {
+            biased;
+            () = store.died() => return Ok(LifeEnd::Crashed),
+            begun = begun => begun.map_err(|error| format!("it cannot be started or resumed: {error}"))?,
+            () = tokio::time::sleep(PATIENCE) => return Err("starting or resuming it hangs".to_owned()),
+        };
+        let followed = tokio::select! {
+            biased;
+            () = store.died() => None,
+            followed = Driven::new(&handle, allowance).follow() => Some(followed),
+        };
+        if let Some(Ok(())) = followed {
+            tokio::select! {
+                biased;
+                () = store.died() => {}
+                result = handle.result() => {
+                    let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
+                    return Ok(LifeEnd::Ended(outcome));
+                }
+                () = tokio::time::sleep(PATIENCE) => return Err("it hangs after its last event".to_owned()),
+            }
+        }
+        let mut events = handle.events();
+        handle.abandon();
+        let drained = async { while events.next().await.is_some() {} };
+        let gone = tokio::time::timeout(PATIENCE, drained).await;
+        gone.map_err(|_| "something of it continues after its process ended".to_owned())?;
+        match followed {
+            Some(Err(problem)) => Err(problem),
+            _ => Ok(LifeEnd::Crashed),
+        }
+    }
+}
+
+/// How a run ended whose process ended right after.
+async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
+    let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
+    events
+        .iter()
+        .rev()
+        .find_map(|event| match &event.kind {
+            EventKind::RunCompleted(completed) => {
+                Some(Ok(completed.workflow().map(|workflow| workflow.output.to_string()).unwrap_or_default()))
+            }
+            EventKind::RunFailed { error } => Some(Err(error.message.to_string())),
+            EventKind::RunCancelled { reason } => Some(Err(reason.to_string())),
+            _ => None,
+        })
+        .unwrap_or_else(|| Err("its journal has no end".to_owned()))
+}
+
+/// The people around a run: they answer its questions, and let interrupted steps run again.
+struct Driven<'a> {
+    handle: &'a RunHandle<Encoded>,
+    events: Events,
+    allowance: &'a mut Allowance,
+    asking: Vec<(String, String)>,
+    interrupted: BTreeSet<String>,
+    waits: bool,
+}
+
+impl<'a> Driven<'a> {
+    fn new(handle: &'a RunHandle<Encoded>, allowance: &'a mut Allowance) -> Self {
+        let events = handle.events();
+        Self { handle, events, allowance, asking: Vec::new(), interrupted: BTreeSet::new(), waits: false }
+    }
+
+    /// Follows the run to its last event.
+    async fn follow(mut self) -> Result<(), String> {
+        loop {
+            let todo = self.waits || !self.asking.is_empty();
+            tokio::select! {
+                biased;
+                event = self.events.next() => match event {
+                    Some(event) => self.apply(&event),
+                    None => return Ok(()),
+                },
+                // A person takes a moment: what does not wait for the answer has the time to happen.
+                () = tokio::time::sleep(Duration::from_millis(50)), if todo => self.act().await?,
+                () = tokio::time::sleep(PATIENCE) => return Err("it hangs".to_owned()),
+            }
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        let path = event.path.to_string();
+        match &event.kind {
+            EventKind::ApprovalRequested(request) => self.asking.push((path, request.message.clone())),
+            EventKind::ApprovalResolved { .. } => self.asking.retain(|(asking, _)| *asking != path),
+            EventKind::NodeFailed { error, .. } => {
+                self.asking.retain(|(asking, _)| *asking != path);
+                if error.kind == "interrupted" {
+                    self.interrupted.insert(path);
+                }
+            }
+            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
+            EventKind::RunPaused { reason: PauseReason::Interrupted } => self.waits = true,
+            EventKind::RunResumed { recovered: false, .. } => self.waits = false,
+            _ => {}
+        }
+    }
+
+    async fn act(&mut self) -> Result<(), String> {
+        if let Some((path, question)) = self.asking.pop() {
+            // A gate of a program says so; the other questions are about tools that need an approval.
+            let answer = match question.strip_prefix("gate ") {
+                Some(_) => {
+                    world::note(Act::Gate, "gate", 0, question.clone());
+                    rule(&question)
+                }
+                None => Approval::granted(),
+            };
+            let answered = self.handle.answer(&path, &answer, OPERATOR).await;
+            return answered.map_err(|error| format!("`{path}` asks `{question}` and takes no answer: {error}"));
+        }
+        self.waits = false;
+        let (mut problems, mut done) = (Vec::new(), false);
+        for path in std::mem::take(&mut self.interrupted) {
+            match self.handle.retry(&path, OPERATOR).await {
+                Ok(()) => {
+                    self.allowance.retries += 1;
+                    done = true;
+                }
+                // An item is decided on with its node.
+                Err(Error::Control(error)) => problems.push(error.to_string()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        match done {
+            true => Ok(()),
+            false => Err(format!("it waits for a decision that cannot be made: {}", problems.join("; "))),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A store that stops at a chosen write, as a process does that ends there. It keeps nothing itself.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use agentflow::store::{Append, Epoch, MessageId, Snapshot, Store, StoreError};
+use agentflow::{Event, RunId, async_trait};
+use tokio::sync::Notify;
+
+/// Where a process ends: at which of its writes, from 1, and whether that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The write.
+    pub write: usize,
+    /// Whether it is kept.
+    pub kept: bool,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} write {}", if self.kept { "after" } else { "before" }, self.write)
+    }
+}
+
+/// The store as one process sees it.
+#[derive(Clone)]
+pub struct MortalStore(Arc<Process>);
+
+struct Process {
+    kept: Arc<dyn Store>,
+    cut: Option<Cut>,
+    writes: AtomicUsize,
+    dead: AtomicBool,
+    died: Notify,
+}
+
+impl MortalStore {
+    /// A process over what is kept.
+    pub fn new(kept: &Arc<dyn Store>, cut: Option<Cut>) -> Self {
+        Self(Arc::new(Process {
+            kept: Arc::clone(kept),
+            cut,
+            writes: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+            died: Notify::new(),
+        }))
+    }
+
+    /// How many writes the process has begun.
+    pub fn writes(&self) -> usize {
+        self.0.writes.load(Ordering::SeqCst)
+    }
+
+    /// Waits for the end of the process.
+    pub async fn died(&self) {
+        let died = self.0.died.notified();
+        if !self.is_dead() {
+            died.await;
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.0.dead.load(Ordering::SeqCst)
+    }
+
+    async fn write<T: Send>(&self, write: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+        if self.is_dead() {
+            return pending().await;
+        }
+        let number = self.0.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.0.cut {
+            Some(cut) if cut.write == number => {
+                // Whatever else the process does from here on is lost; this write is kept or not.
+                self.0.dead.store(true, Ordering::SeqCst);
+                if cut.kept {
+                    drop(write.await);
+                }
+                self.0.died.notify_waiters();
+                pending().await
+            }
+            _ => write.await,
+        }
+    }
+
+    async fn other<T: Send>(&self, act: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+        if self.is_dead() { pending().await } else { act.await }
+    }
+}
+
+impl fmt::Debug for MortalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MortalStore").field("cut", &self.0.cut).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl agentflow::store::StoreLayer for MortalStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.0.kept
+    }
+
+    /// Each process has another one.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
+    async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
+        self.write(self.0.kept.create(run, events)).await
+    }
+
+    async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        self.write(self.0.kept.append(run, epoch, append)).await
+    }
+
+    async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
+        self.write(self.0.kept.amend(run, after, events)).await
+    }
+
+    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.write(self.0.kept.put_snapshot(run, epoch, snapshot)).await
+    }
+
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        self.other(self.0.kept.open(run)).await
+    }
+
+    async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.other(self.0.kept.close(run, epoch)).await
+    }
+
+    async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
+        self.other(self.0.kept.put_definition(hash, graph)).await
+    }
+
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        self.other(self.0.kept.send(run, message)).await
+    }
+
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.other(self.0.kept.withdraw(message)).await
+    }
+}
