@@ -19,7 +19,7 @@ pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Valu
 pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
     output
         .encode()
-        .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
+        .map_err(|error| StepError::value(&format!("a `{}` cannot be recorded", std::any::type_name::<O>()), &error))
 }
 
 /// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept,

@@ -3,7 +3,7 @@
 use agentflow::error::FailureKind;
 use agentflow::model::ModelErrorKind;
 use agentflow::prelude::*;
-use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 
 /// Answer.
 #[agent]
@@ -34,4 +34,13 @@ async fn a_step_may_give_its_error_to_others() {
     assert_eq!(first, second);
     assert!(first.starts_with(&format!("{}, false: ", FailureKind::Auth)), "{first}");
     model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_given_to_others_is_the_same_after_each_crash() {
+    let failing = || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Auth));
+    CrashTest::new(&try_and_describe::workflow(), || "And now?".to_owned())
+        .runtime(move |runtime| runtime.model(failing()))
+        .run()
+        .await;
 }

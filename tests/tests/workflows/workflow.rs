@@ -261,6 +261,14 @@ async fn given<T: agentflow::value::NodeValue + Clone + Sync>(output: T) -> Stri
     }
 }
 
+/// Serde reads it by way of a value that has no integers beyond 64 bits.
+#[derive(Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+enum Whole {
+    Number(u128),
+    Ratio(f64),
+}
+
 #[tokio::test]
 async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
     for (problem, said) in [
@@ -268,11 +276,15 @@ async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
         (given(Some(None::<u8>)).await, "would be read back as `None`"),
         (given(f64::NAN).await, "the float `NaN` has no JSON form"),
         (given(Some(f64::INFINITY)).await, "the float `inf` has no JSON form"),
+        (given(Whole::Number(u128::MAX)).await, "its JSON is read back as another value"),
     ] {
         assert!(problem.starts_with("the step `first` failed: a `") && problem.contains(said), "{problem}");
     }
     assert_eq!(given(None::<Option<u8>>).await, "kept");
     assert_eq!(given(((), Some(0.5))).await, "kept");
+    assert_eq!(given(Whole::Number(7)).await, "kept");
+    assert_eq!(given(Whole::Ratio(0.5)).await, "kept");
+    assert_eq!(given((i128::MIN, u128::MAX)).await, "kept");
 }
 
 fn one(b: &mut agentflow::workflow::Builder, name: &str) -> agentflow::workflow::Handle<u32> {
