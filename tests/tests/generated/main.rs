@@ -4,6 +4,7 @@ mod choose;
 mod compile;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "generated programs use it")]
 mod kit;
+mod shrink;
 mod syntax;
 mod vocabulary;
 mod write;
