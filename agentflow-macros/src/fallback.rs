@@ -18,6 +18,10 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
                 fn tool() -> &'static #krate::__private::LinkedTool {
                     loop {}
                 }
+
+                fn function() -> #krate::__private::TypeId {
+                    loop {}
+                }
             }
         };
     }

@@ -15,6 +15,7 @@ mod options;
 mod paths;
 mod patterns;
 mod place;
+mod placeholders;
 mod scope;
 mod tool;
 mod workflow;

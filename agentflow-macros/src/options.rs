@@ -308,6 +308,20 @@ const NODE_LET: &[OptionSpec] = &[
         default: "`true`, or what the tool says",
         meaning: "whether it may run again after its process ended during it",
     },
+    OptionSpec {
+        name: "write",
+        form: Form::Flag,
+        example: "write",
+        default: "off, or what the called tool says",
+        meaning: "it changes something outside: it keeps its place among the other steps that do",
+    },
+    OptionSpec {
+        name: "unordered",
+        form: Form::Flag,
+        example: "unordered",
+        default: "off",
+        meaning: "it writes, and neither waits for the writes above it nor lets those below wait for it",
+    },
 ];
 
 /// One option as it was given.

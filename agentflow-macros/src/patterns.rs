@@ -1,5 +1,5 @@
-//! Names from patterns: those that a pattern binds, and the name of an arm. It guesses nothing but that a lower-case name is
-//! a binding.
+//! Names from patterns: those that a pattern binds, and the name of an arm. It guesses nothing but that a name that does not
+//! begin with a capital is a binding.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -32,8 +32,14 @@ pub(crate) fn binds(pat: &Pat) -> Vec<Ident> {
     binds.0
 }
 
+/// A letter without case, as in many scripts, begins a variable too.
 fn is_variable(ident: &Ident) -> bool {
-    ident.unraw().to_string().chars().next().is_some_and(|first| first == '_' || first.is_lowercase())
+    ident.unraw().to_string().chars().next().is_some_and(|first| !first.is_uppercase())
+}
+
+/// Whether a pattern binds anything that can be read.
+pub(crate) fn has_bindings(pat: &Pat) -> bool {
+    !binds(pat).is_empty()
 }
 
 /// The names that `if let` and its chains bind for their block.

@@ -121,11 +121,17 @@ impl Reads {
     }
 }
 
-/// The names in `{name}` and `{name:?}`, and those of a width or a precision, `{x:width$}`.
-fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+/// The names in `{name}` and `{name:?}`, and those of a width or a precision, `{x:0width$.prec$}`.
+pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).flat_map(|rest| {
         let inside = rest.split('}').next().unwrap_or_default();
-        inside.split([':', '$', '.', '<', '>', '^', '!']).map(str::trim).filter(|name| {
+        let (name, spec) = inside.split_once(':').unwrap_or((inside, ""));
+        // Before each `$` stands a name; what fills, aligns or pads with zeros stands before that.
+        let sizes = spec.split_inclusive('$').filter_map(|part| part.strip_suffix('$')).map(|part| {
+            let word = part.rsplit(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or_default();
+            word.trim_start_matches(|c: char| c.is_ascii_digit())
+        });
+        std::iter::once(name.trim()).chain(sizes).filter(|name| {
             name.chars().next().is_some_and(|first| first == '_' || first.is_alphabetic())
                 && name.chars().all(|c| c == '_' || c.is_alphanumeric())
         })
@@ -317,8 +323,8 @@ mod tests {
 
     #[test]
     fn format_strings_read_their_names() {
-        let text = r#"format!("{a} {b:?} {{c}} {0} {d:>width$.prec$} {}", e)"#;
-        assert_eq!(reads(text), "a b c d width prec e");
+        let text = r#"format!("{a} {b:?} {{c}} {0} {d:>width$.prec$} {f:0size$} {}", e)"#;
+        assert_eq!(reads(text), "a b c d width prec f size e");
         assert_eq!(reads(r#"vec![a, f(b)]"#), "a f b");
     }
 

@@ -54,12 +54,21 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
 }
 
+/// Whether a path ends in `attempt#N` or `call#N`.
+fn is_counted(path: &StepPath) -> bool {
+    let text = path.to_string();
+    let last = text.rsplit('/').next().unwrap_or_default();
+    last.starts_with("attempt#") || last.starts_with("call#")
+}
+
 fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     let mut problem = |text: String| problems.push(format!("{run}: {text}"));
     let (mut seq, mut part, mut time) = (0, 0, None);
     let mut open: BTreeSet<(String, &str)> = BTreeSet::new();
     let mut paths: BTreeSet<String> = BTreeSet::new();
     let mut left = BTreeSet::new();
+    // The nodes that have begun, or were computed: a value has no start.
+    let mut begun = BTreeSet::new();
     let mut ends = 0;
     for event in events {
         let what = format!("event {} ({} {})", event.seq, event.name(), event.path);
@@ -94,6 +103,13 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         let mut ancestor = event.path.parent();
         let known = |path: &StepPath| path.is_root() || paths.contains(&path.to_string());
         let is_call = matches!(event.kind.shape().subject, Subject::Model | Subject::Tool);
+        // A further attempt at a step, and what it calls beside an agent, have no event of their own.
+        while let Some(path) = &ancestor
+            && !known(path)
+            && is_counted(path)
+        {
+            ancestor = path.parent();
+        }
         while let Some(path) = &ancestor
             && !known(path)
         {
@@ -118,6 +134,11 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         }
         let Shape { subject, edge, .. } = event.kind.shape();
         let step = (event.path.to_string(), subject.as_str());
+        // What a change of the definition forgets may be computed once more.
+        if matches!(event.kind, EventKind::RunResumed { redefined: Some(_), .. }) {
+            begun.clear();
+        }
+        let is_new = subject == Subject::Node && edge != Edge::Marks && begun.insert(step.0.clone());
         let wrong = match (subject, edge) {
             (Subject::Run | Subject::Output | Subject::Approval, _) => None,
             // A node fails without a start when it cannot even begin.
@@ -133,6 +154,8 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             (_, Edge::Closes) if left.remove(&step) => None,
             (_, Edge::Opens) => (!open.insert(step)).then_some("it was started before and has no end"),
+            // A value is computed once.
+            (Subject::Node, Edge::Closes) if is_new => None,
             (_, Edge::Closes) => (!open.remove(&step)).then_some("it ends without a start"),
             _ if !event.is_recorded() => (!open.contains(&step)).then_some("a delta of a step that is not running"),
             _ => None,

@@ -77,7 +77,7 @@ fn write_crate() -> PathBuf {
 /// A chain in which every third step also reads one from further back.
 fn program(steps: usize, attribute: &str) -> String {
     let mut text = String::from(
-        "#![allow(unused_imports)]\nuse agentflow::prelude::*;\nuse agentflow::Result;\n\n\
+        "#![allow(unused_imports)]\nuse agentflow::prelude::*;\n\n\
          async fn step(text: String) -> Result<String> {\n    Ok(text)\n}\n\n\
          async fn both(a: String, b: String) -> Result<String> {\n    Ok(a + &b)\n}\n\n",
     );

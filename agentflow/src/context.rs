@@ -46,6 +46,8 @@ pub struct Context {
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
     /// that a crash interrupted has the same as the one that continues its work.
     scope: u32,
+    /// What names a call of a tool over all attempts at its step, when that is not its path.
+    key: Option<Arc<str>>,
     /// How many agents and workflows stand around it.
     depth: u32,
     /// Whether it is one of a run, and not of a program's own code.
@@ -57,7 +59,7 @@ impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
         // Whatever has a path is inside of its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
-        Self { run, path, attempt: 1, scope: 1, depth, in_run: true, resources }
+        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, resources }
     }
 
     /// One that belongs to no run, for a program's own code. Its id is a new one.
@@ -69,6 +71,18 @@ impl Context {
     /// The same for another attempt at the step.
     pub(crate) fn with_attempt(self, attempt: u32, scope: u32) -> Self {
         Self { attempt, scope, ..self }
+    }
+
+    /// The context of a call of a tool in the step that this belongs to.
+    pub(crate) fn of_call(&self, path: StepPath, key: &str, resources: &Resources) -> Self {
+        let key = (path.to_string() != key).then(|| key.into());
+        let resources = resources.clone();
+        Self { path, key, attempt: 1, scope: 1, resources, ..self.clone() }
+    }
+
+    /// The number of what this attempt records below itself, from 1.
+    pub(crate) fn attempt_scope(&self) -> u32 {
+        self.scope
     }
 
     /// A context that belongs to no run, for calling a tool's function in a test. Each has an id of its own, so that
@@ -135,7 +149,10 @@ impl Context {
 
     /// A key that stays the same however often this step is started again, for services that take one.
     pub fn idempotency_key(&self) -> String {
-        format!("{}/{}", self.run.id, self.path)
+        match &self.key {
+            Some(key) => format!("{}/{key}", self.run.id),
+            None => format!("{}/{}", self.run.id, self.path),
+        }
     }
 
     /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
@@ -148,7 +165,6 @@ impl Context {
     ///
     /// ```
     /// use agentflow::prelude::*;
-    /// use agentflow::Result;
     ///
     /// struct Stock(u32);
     ///

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An error as it is recorded: what can be stored and shown, without sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Failure {
     /// What kind of failure it is.
@@ -305,6 +306,16 @@ impl Serialize for FailureKind {
 impl<'de> Deserialize<'de> for FailureKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for FailureKind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "FailureKind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "What kind of failure it is, such as `rate_limited`."})
     }
 }
 

@@ -66,13 +66,14 @@ pub use crate::runtime::Runtime;
 pub use crate::tool::{Registry, Tool};
 pub use crate::workflow::Workflow;
 
-/// What most programs need: `use agentflow::prelude::*;`. It has no `Result`, which would hide the standard one.
+/// What most programs need: `use agentflow::prelude::*;`.
+///
+/// Its [`Result`] is `Result<T, E = agentflow::Error>`, so `Result<T>` fails with an [`Error`](crate::Error), and
+/// `Result<T, E>` is the standard one. The forms of a workflow, such as `gate!` and `map!`, are not here: `#[workflow]`
+/// reads them itself, so they need no import, and names such as `map` and `timeout` stay free for your own macros.
 pub mod prelude {
     // The attributes alone: the modules of the same names stay out.
     pub use agentflow_macros::{agent, tool, workflow};
 
-    pub use crate::{
-        Agent, Approval, Callbacks, Context, Inject, Message, Model, Runtime, fallback, gate, map, race, repeat,
-        timeout, tools,
-    };
+    pub use crate::{Agent, Approval, Callbacks, Context, Inject, Message, Model, Result, Runtime, tools};
 }

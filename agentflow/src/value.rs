@@ -3,15 +3,20 @@
 //! It knows no graph and no store; it is the one place that states the bound of such values.
 
 mod faithful;
+#[cfg(test)]
+mod round_trips;
 
 use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use self::faithful::{Seen, Watched};
 
 /// A value as JSON text, shared by all who read it. Cloning is one reference count.
 ///
@@ -23,16 +28,15 @@ impl Encoded {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form: a map whose keys are not strings, or a `Serialize` of its own that fails. Also
-    /// when its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back as `None`, and a
-    /// float that is infinite or not a number.
+    /// When the value has no JSON form: a map whose keys are neither strings nor numbers, or a `Serialize` of its own
+    /// that fails. Also when its JSON does not say what it says: `Some(())` and `Some(None)`, which would be read back
+    /// as `None`, a float that is infinite or not a number, and what is nested more than 120 deep.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        let encoded = Self(serde_json::value::to_raw_value(value)?.into());
-        // Whatever is not kept becomes `null`.
-        if encoded.as_str().contains("null") {
-            faithful::check(value)?;
-        }
-        Ok(encoded)
+        Self::watched(value, &Seen::default())
+    }
+
+    fn watched<T: Serialize + ?Sized>(value: &T, seen: &Seen) -> Result<Self, serde_json::Error> {
+        Ok(Self(serde_json::value::to_raw_value(&Watched(value, seen))?.into()))
     }
 
     /// Takes text that is JSON already.
@@ -129,7 +133,8 @@ pub trait NodeValue: Send + 'static {
     /// Encodes the value.
     ///
     /// # Errors
-    /// When it has no JSON form.
+    /// When it has no JSON form, or when its JSON would be read back as another value or not at all, as far as that can
+    /// be seen without comparing values. A field that is skipped with `#[serde(skip)]` is not missed.
     fn encode(&self) -> Result<Encoded, serde_json::Error>;
 
     /// Decodes a value.
@@ -149,7 +154,12 @@ pub trait NodeValue: Send + 'static {
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue for T {
     fn encode(&self) -> Result<Encoded, serde_json::Error> {
-        Encoded::new(self)
+        let seen = Seen::default();
+        let encoded = Encoded::watched(self, &seen)?;
+        if seen.is_unsure() {
+            read_back::<T>(&encoded)?;
+        }
+        Ok(encoded)
     }
 
     fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error> {
@@ -162,6 +172,26 @@ impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue fo
             .into_generator()
             .into_root_schema_for::<Self>()
             .to_value()
+    }
+}
+
+/// Reads a value back where a type may not be able to, and checks that the same is written again.
+fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), serde_json::Error> {
+    const REMEDY: &str = "an integer of more than 64 bits, or a map whose keys are not strings, cannot stand within \
+                          `#[serde(flatten)]`, `#[serde(untagged)]` or `#[serde(tag = ..)]`";
+    let again = encoded
+        .decode::<T>()
+        .and_then(|value| Encoded::new(&value))
+        .map_err(|error| serde_json::Error::custom(format!("its JSON cannot be read back: {error}; {REMEDY}")))?;
+    // The entries of a hash map may come in another order.
+    let sorted = |encoded: &Encoded| {
+        let mut bytes = encoded.as_str().as_bytes().to_vec();
+        bytes.sort_unstable();
+        bytes
+    };
+    match again == *encoded || sorted(&again) == sorted(encoded) {
+        true => Ok(()),
+        false => Err(serde_json::Error::custom(format!("its JSON is read back as another value; {REMEDY}"))),
     }
 }
 
@@ -202,6 +232,8 @@ mod tests {
         let report = Report { done: Some(None), ratios: vec![] };
         assert!(problem(Encoded::new(&report)).starts_with("in `done`: a `Some` of"));
         let float = "has no JSON form and could not be read back; give an `Option` or an error in its place";
+        let raw = serde_json::value::RawValue::from_string("null".to_owned()).unwrap();
+        assert!(problem(Encoded::new(&[Some(&raw)])).ends_with(some));
         assert_eq!(problem(Encoded::new(&f64::NAN)), format!("the float `NaN` {float}"));
         assert_eq!(problem(Encoded::new(&Some(f32::INFINITY))), format!("the float `inf` {float}"));
         let report = Report { done: None, ratios: vec![0.5, f64::NEG_INFINITY] };

@@ -75,7 +75,7 @@ fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStrea
         let value = shown_value(&agent.params, shown, private);
         quote!(let #name = #value;)
     });
-    let pieces = agent.template.pieces.iter().map(|piece| match piece {
+    let piece = |piece: &Piece| match piece {
         Piece::Text(text) => quote!(.text(#text)),
         Piece::Expr(expr) => quote!(.text(#expr)),
         Piece::App { key, optional } => quote!(.app(#key, #optional)),
@@ -83,7 +83,10 @@ fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStrea
             let (path, name) = (&agent.template.values[*index].path, value_name(*index));
             quote!(.value(#path, &#name))
         }
-    });
+    };
+    let instruction = agent.template.instruction.iter().map(piece);
+    let message = agent.template.message.iter().map(piece);
+    let message = (!agent.template.message.is_empty()).then(|| quote!(.message() #(#message)*));
     let arguments = agent.params.iter().enumerate().filter(|(index, _)| !agent.template.shows(*index)).map(
         |(_, Param { ident, ty, name })| {
             let span = ends(ty).0;
@@ -99,7 +102,7 @@ fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStrea
     let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run(#call));
     quote! {
         #(#values)*
-        let #call = #private::AgentCall::new(<#ident>::definition(), #context) #(#pieces)* #(#arguments)*;
+        let #call = #private::AgentCall::new(<#ident>::definition(), #context) #(#instruction)* #message #(#arguments)*;
         #run.await
     }
 }

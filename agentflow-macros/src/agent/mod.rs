@@ -1,4 +1,4 @@
-//! `#[agent]`: `parse` reads the options and `template` the instruction, `model` holds the agent as data, `validate`
+//! `#[agent]`: `parse` reads the options and `template` the comment, `model` holds the agent as data, `validate`
 //! refuses what cannot be an agent, `expand` writes the code. It knows names only: types are judged by the compiler.
 
 mod expand;

@@ -1,16 +1,19 @@
-//! The instruction: reads the documentation comment and checks its placeholders by name. Whether a parameter has a field,
-//! and whether a value can be shown, is left to the compiler.
+//! The documentation comment of an agent: divides it into the instruction and the user's message, and checks its
+//! placeholders by name. Whether a parameter has a field, and whether a value can be shown, is left to the compiler.
 
 use proc_macro2::{Ident, Span};
 use syn::{Attribute, Expr, Lit};
 
 use crate::docs;
 use crate::errors::{Errors, nearest};
+use crate::placeholders::{self, FieldPath, Part};
 
-/// The instruction in pieces.
+/// The comment in pieces. A paragraph that shows a caller's data is a part of the user's message, every other one of the
+/// instruction.
 #[derive(Default)]
 pub(super) struct Template {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) instruction: Vec<Piece>,
+    pub(super) message: Vec<Piece>,
     /// The values that are shown; a value that is shown twice is here once.
     pub(super) values: Vec<Shown>,
 }
@@ -32,7 +35,7 @@ pub(super) struct Shown {
     /// The index of the parameter.
     pub(super) param: usize,
     pub(super) fields: Vec<Ident>,
-    /// As it was written between the braces.
+    /// As it was written between the braces, without `system:`.
     pub(super) path: String,
     /// The line of the comment.
     pub(super) span: Span,
@@ -44,32 +47,45 @@ pub(super) struct ParamNames<'a> {
     pub(super) context: Option<&'a Ident>,
 }
 
+/// Lines without an empty one between them.
+#[derive(Default)]
+struct Paragraph {
+    pieces: Vec<Piece>,
+    /// The first placeholder of a caller's data.
+    data: Option<String>,
+    /// The placeholders of a caller's data that the author puts into the instruction.
+    system: Vec<(String, Span)>,
+}
+
 impl Template {
     pub(super) fn read(attrs: &[Attribute], names: &ParamNames<'_>, errors: &mut Errors) -> Self {
         let mut template = Self::default();
-        for (index, value) in attrs.iter().filter_map(docs::doc).enumerate() {
-            if index > 0 {
-                template.text("\n");
-            }
+        let mut paragraph = Paragraph::default();
+        for value in attrs.iter().filter_map(docs::doc) {
             match value {
                 Expr::Lit(syn::ExprLit { lit: Lit::Str(text), .. }) => {
-                    for (index, line) in docs::unindented(&text.value()).split('\n').enumerate() {
-                        if index > 0 {
-                            template.text("\n");
+                    for line in docs::unindented(&text.value()).split('\n') {
+                        if line.trim().is_empty() {
+                            template.end(&mut paragraph, errors);
+                        } else {
+                            template.line(&mut paragraph, line, text.span(), names, errors);
                         }
-                        template.line(line, text.span(), names, errors);
                     }
                 }
-                other => template.pieces.push(Piece::Expr(Box::new(other.clone()))),
+                other => {
+                    template.end(&mut paragraph, errors);
+                    paragraph.pieces.push(Piece::Expr(Box::new(other.clone())));
+                    template.end(&mut paragraph, errors);
+                }
             }
         }
-        template.trim();
+        template.end(&mut paragraph, errors);
         template
     }
 
-    /// Whether the instruction is empty.
+    /// Whether the comment is empty.
     pub(super) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.instruction.is_empty() && self.message.is_empty()
     }
 
     /// Whether a placeholder shows the parameter or a part of it.
@@ -77,63 +93,108 @@ impl Template {
         self.values.iter().any(|shown| shown.param == param)
     }
 
-    fn line(&mut self, line: &str, span: Span, names: &ParamNames<'_>, errors: &mut Errors) {
-        for token in tokens(line) {
-            let piece = match token {
-                Token::Text(text) => {
-                    self.text(text);
+    /// Ends a paragraph and adds it where it belongs.
+    fn end(&mut self, paragraph: &mut Paragraph, errors: &mut Errors) {
+        let Paragraph { mut pieces, data, system } = std::mem::take(paragraph);
+        let part = match &data {
+            Some(data) => {
+                for (path, span) in system {
+                    let message = format!(
+                        "`{{system:{path}}}` stands in a paragraph that is sent as the user's message, since it shows \
+                         `{{{data}}}`; put an empty `///` line between them, or write `{{{path}}}`"
+                    );
+                    errors.at_span(span, message);
+                }
+                &mut self.message
+            }
+            None => &mut self.instruction,
+        };
+        if part.is_empty() {
+            if let Some(Piece::Text(text)) = pieces.first_mut() {
+                *text = text.trim_start().to_owned();
+            }
+        } else if !pieces.is_empty() {
+            push_text(part, "\n\n");
+        }
+        for piece in pieces {
+            match piece {
+                Piece::Text(text) => push_text(part, &text),
+                other => part.push(other),
+            }
+        }
+    }
+
+    fn line(&mut self, paragraph: &mut Paragraph, line: &str, span: Span, names: &ParamNames<'_>, errors: &mut Errors) {
+        if !paragraph.pieces.is_empty() {
+            push_text(&mut paragraph.pieces, "\n");
+        }
+        for part in placeholders::parts(line) {
+            let piece = match part {
+                Part::Text(text) => {
+                    push_text(&mut paragraph.pieces, text);
                     continue;
                 }
-                Token::Wrong(message) => Err(message.to_owned()),
-                Token::Placeholder(inside) => self.placeholder(inside, span, names),
+                Part::Wrong(message) => Err(message.to_owned()),
+                Part::Placeholder(inside) => self.placeholder(paragraph, inside, span, names),
             };
             match piece {
-                Ok(piece) => self.pieces.push(piece),
+                Ok(piece) => paragraph.pieces.push(piece),
                 Err(message) => errors.at_span(span, message),
             }
         }
     }
 
-    fn placeholder(&mut self, inside: &str, span: Span, names: &ParamNames<'_>) -> Result<Piece, String> {
-        if let Some((before, after)) = inside.split_once(':').filter(|(before, _)| is_name(before)) {
-            return app_value(before, after, names);
+    fn placeholder(
+        &mut self,
+        paragraph: &mut Paragraph,
+        inside: &str,
+        span: Span,
+        names: &ParamNames<'_>,
+    ) -> Result<Piece, String> {
+        match inside.split_once(':').filter(|(before, _)| placeholders::is_name(before)) {
+            None => {
+                let piece = self.value(inside, span, names)?;
+                paragraph.data.get_or_insert_with(|| inside.to_owned());
+                Ok(piece)
+            }
+            Some(("system", path)) => {
+                let piece = self.value(path, span, names)?;
+                paragraph.system.push((path.to_owned(), span));
+                Ok(piece)
+            }
+            Some(("app", key)) => app_value(key),
+            Some((param, _)) if names.params.iter().any(|name| name == param) => {
+                Err(format!("a placeholder has no format; write `{{{param}}}`"))
+            }
+            Some((source, _)) => Err(format!(
+                "`{source}:` is not a source of values; write `{{app:key}}` for a value of the application, or \
+                 `{{system:name}}` for a parameter that may stand in the instruction"
+            )),
         }
-        let mut path = inside.split('.');
-        let name = path.next().unwrap_or_default();
-        let fields: Vec<&str> = path.collect();
-        if !is_name(name) || fields.iter().any(|field| !is_name(field) && !is_index(field)) {
-            return Err(no_placeholder(inside));
-        }
+    }
+
+    /// A parameter or a field of it.
+    fn value(&mut self, path: &str, span: Span, names: &ParamNames<'_>) -> Result<Piece, String> {
+        let FieldPath { name, fields } = FieldPath::read(path, span)?;
         if let Some(context) = names.context.filter(|context| *context == name) {
             return Err(format!("`{context}` is the context, which cannot be shown; name another parameter"));
         }
         let Some(param) = names.params.iter().position(|param| param == name) else {
             return Err(format!("there is no parameter `{name}`; {}", names.hint(name)));
         };
-        if let Some(known) = self.values.iter().position(|shown| shown.path == inside) {
+        if let Some(known) = self.values.iter().position(|shown| shown.path == path) {
             return Ok(Piece::Value(known));
         }
-        let fields = fields.into_iter().map(|field| field_name(field, inside, span)).collect::<Result<_, _>>()?;
-        self.values.push(Shown { param, fields, path: inside.to_owned(), span });
+        self.values.push(Shown { param, fields, path: path.to_owned(), span });
         Ok(Piece::Value(self.values.len() - 1))
     }
+}
 
-    fn text(&mut self, text: &str) {
-        match self.pieces.last_mut() {
-            Some(Piece::Text(before)) => before.push_str(text),
-            _ => self.pieces.push(Piece::Text(text.to_owned())),
-        }
-    }
-
-    /// Removes empty lines and spaces around the whole instruction.
-    fn trim(&mut self) {
-        if let Some(Piece::Text(text)) = self.pieces.first_mut() {
-            *text = text.trim_start().to_owned();
-        }
-        if let Some(Piece::Text(text)) = self.pieces.last_mut() {
-            text.truncate(text.trim_end().len());
-        }
-        self.pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+fn push_text(pieces: &mut Vec<Piece>, text: &str) {
+    match pieces.last_mut() {
+        Some(Piece::Text(before)) => before.push_str(text),
+        _ if text.is_empty() => {}
+        _ => pieces.push(Piece::Text(text.to_owned())),
     }
 }
 
@@ -151,15 +212,7 @@ impl ParamNames<'_> {
     }
 }
 
-fn app_value(before: &str, key: &str, names: &ParamNames<'_>) -> Result<Piece, String> {
-    if before != "app" {
-        return Err(match names.params.iter().any(|name| name == before) {
-            true => format!("a placeholder has no format; write `{{{before}}}`"),
-            false => {
-                format!("`{before}:` is not a source of values; write `{{app:key}}` for a value of the application")
-            }
-        });
-    }
+fn app_value(key: &str) -> Result<Piece, String> {
     let (key, optional) = match key.strip_suffix('?') {
         Some(key) => (key, true),
         None => (key, false),
@@ -172,112 +225,49 @@ fn app_value(before: &str, key: &str, names: &ParamNames<'_>) -> Result<Piece, S
     Ok(Piece::App { key: key.to_owned(), optional })
 }
 
-fn no_placeholder(inside: &str) -> String {
-    format!(
-        "`{{{inside}}}` is not a placeholder; write `{{name}}` to show a parameter, or `{{{{` and `}}}}` for braces"
-    )
-}
-
-fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
-    if is_index(name) {
-        return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
-    }
-    // With a span of the expansion, since the compiler would otherwise suggest replacing the whole line by the right name.
-    let span = Span::mixed_site().located_at(span);
-    match syn::parse_str::<Ident>(name) {
-        Ok(_) => Ok(Ident::new(name, span)),
-        Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => Err(no_placeholder(path)),
-        // A keyword.
-        Err(_) => Ok(Ident::new_raw(name, span)),
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    let mut chars = text.chars();
-    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_') && chars.all(|c| c.is_alphanumeric() || c == '_')
-}
-
-fn is_index(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
-}
-
-#[derive(Debug, PartialEq)]
-enum Token<'a> {
-    Text(&'a str),
-    /// The text between the braces.
-    Placeholder(&'a str),
-    Wrong(&'static str),
-}
-
-/// Splits a line; `{{` and `}}` become text.
-fn tokens(mut line: &str) -> Vec<Token<'_>> {
-    let mut all = Vec::new();
-    while let Some(at) = line.find(['{', '}']) {
-        let (before, rest) = line.split_at(at);
-        if !before.is_empty() {
-            all.push(Token::Text(before));
-        }
-        line = if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
-            all.push(Token::Text(&rest[..1]));
-            after
-        } else if let Some(after) = rest.strip_prefix('}') {
-            all.push(Token::Wrong("this `}` has no `{` before it; write `}}` for a brace"));
-            after
-        } else if let Some((inside, after)) = rest[1..].split_once('}') {
-            all.push(Token::Placeholder(inside));
-            after
-        } else {
-            all.push(Token::Wrong("this `{` has no `}` on its line; write `{{` for a brace"));
-            &rest[1..]
-        };
-    }
-    if !line.is_empty() {
-        all.push(Token::Text(line));
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Token::{Placeholder, Text, Wrong};
-    use super::{ParamNames, Piece, Template, tokens};
+    use super::{ParamNames, Piece, Template};
     use crate::errors::Errors;
-
-    #[test]
-    fn a_line_is_text_and_placeholders() {
-        assert_eq!(tokens("a {b} c"), [Text("a "), Placeholder("b"), Text(" c")]);
-        assert_eq!(tokens("{a}{b.c}"), [Placeholder("a"), Placeholder("b.c")]);
-        assert_eq!(tokens("{{a}} é"), [Text("{"), Text("a"), Text("}"), Text(" é")]);
-        assert_eq!(tokens("{{{a}}}"), [Text("{"), Placeholder("a"), Text("}")]);
-        assert_eq!(tokens(""), []);
-        assert!(matches!(tokens("a { b")[..], [Text("a "), Wrong(_), Text(" b")]));
-        assert!(matches!(tokens("a } b")[..], [Text("a "), Wrong(_), Text(" b")]));
-    }
 
     fn read(lines: &[&str]) -> (Template, Vec<String>) {
         let attrs: Vec<syn::Attribute> = lines.iter().map(|line| syn::parse_quote!(#[doc = #line])).collect();
+        template(&attrs)
+    }
+
+    fn template(attrs: &[syn::Attribute]) -> (Template, Vec<String>) {
         let names = ParamNames { params: vec!["text".into(), "type".into()], context: Some(&syn::parse_quote!(cx)) };
         let mut errors = Errors::default();
-        let template = Template::read(&attrs, &names, &mut errors);
+        let template = Template::read(attrs, &names, &mut errors);
         (template, errors.messages())
     }
 
+    fn shown(template: &Template, pieces: &[Piece]) -> String {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Value(index) => format!("<{}>", template.values[*index].path),
+            Piece::App { key, optional } => format!("<app {key} {optional}>"),
+            Piece::Expr(_) => "<expr>".to_owned(),
+        };
+        pieces.iter().map(piece).collect()
+    }
+
+    fn divided(lines: &[&str]) -> (String, String) {
+        let (template, errors) = read(lines);
+        assert_eq!(errors, [""; 0]);
+        (shown(&template, &template.instruction), shown(&template, &template.message))
+    }
+
     #[test]
-    fn the_instruction_is_trimmed_and_its_values_are_found_once() {
+    fn the_message_is_trimmed_and_its_values_are_found_once() {
         let (template, errors) =
             read(&[" ", " Say {text}", " to {type.name.match}, {text} ", "  of {app:company?}. ", ""]);
         assert_eq!(errors, [""; 0]);
-        let shown: Vec<String> = template
-            .pieces
-            .iter()
-            .map(|piece| match piece {
-                Piece::Text(text) => text.clone(),
-                Piece::Value(index) => format!("<{}>", template.values[*index].path),
-                Piece::App { key, optional } => format!("<app {key} {optional}>"),
-                Piece::Expr(_) => unreachable!(),
-            })
-            .collect();
-        assert_eq!(shown.concat(), "Say <text>\nto <type.name.match>, <text>\n of <app company true>.");
+        assert_eq!(
+            shown(&template, &template.message),
+            "Say <text>\nto <type.name.match>, <text>\n of <app company true>."
+        );
+        assert!(template.instruction.is_empty());
         assert_eq!(template.values.len(), 2);
         assert_eq!(template.values[1].fields.iter().map(ToString::to_string).collect::<Vec<_>>(), ["name", "r#match"]);
         assert!(template.shows(0) && template.shows(1) && !template.shows(2));
@@ -285,30 +275,64 @@ mod tests {
     }
 
     #[test]
+    fn a_paragraph_that_shows_data_is_a_part_of_the_message() {
+        let (instruction, message) = divided(&[
+            " You judge for {app:company}.",
+            "",
+            " Text:",
+            " {text}",
+            "",
+            "",
+            "  - Be brief.",
+            " ",
+            " {type}",
+        ]);
+        assert_eq!(instruction, "You judge for <app company false>.\n\n - Be brief.");
+        assert_eq!(message, "Text:\n<text>\n\n<type>");
+        assert_eq!(divided(&[" {{text}} is a brace."]), ("{text} is a brace.".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn data_is_a_part_of_the_instruction_where_the_author_says_so() {
+        let (instruction, message) = divided(&[" Translate into {system:type.name}.", "", " {text} {type.name}"]);
+        assert_eq!(instruction, "Translate into <type.name>.");
+        assert_eq!(message, "<text> <type.name>");
+    }
+
+    #[test]
+    fn a_text_that_only_the_compiler_reads_is_a_paragraph_of_the_instruction() {
+        let attrs: Vec<syn::Attribute> = vec![
+            syn::parse_quote!(#[doc = "Judge:"]),
+            syn::parse_quote!(#[doc = include_str!("judge.md")]),
+            syn::parse_quote!(#[doc = "{text}"]),
+        ];
+        let (template, errors) = template(&attrs);
+        assert_eq!(errors, [""; 0]);
+        assert_eq!(shown(&template, &template.instruction), "Judge:\n\n<expr>");
+        assert_eq!(shown(&template, &template.message), "<text>");
+    }
+
+    #[test]
     fn each_mistake_says_what_to_do() {
         for (line, expected) in [
             ("{txt}", "there is no parameter `txt`; did you mean `{text}`?"),
+            ("{system:txt}", "there is no parameter `txt`; did you mean `{text}`?"),
             ("{summary}", "there is no parameter `summary`; the parameters are `text`, `type`"),
             ("{cx}", "`cx` is the context, which cannot be shown; name another parameter"),
             ("{text:?}", "a placeholder has no format; write `{text}`"),
-            ("{user:name}", "`user:` is not a source of values; write `{app:key}` for a value of the application"),
+            (
+                "{user:name}",
+                "`user:` is not a source of values; write `{app:key}` for a value of the application, or `{system:name}` for a parameter that may stand in the instruction",
+            ),
+            (
+                "{system:type} {text}",
+                "`{system:type}` stands in a paragraph that is sent as the user's message, since it shows `{text}`; put an empty `///` line between them, or write `{type}`",
+            ),
             ("{app:}", "a key after `app:` consists of letters, digits, `_`, `-` and `.`, as in `{app:company}`"),
-            ("{}", "`{}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"),
-            (
-                "{ text }",
-                "`{ text }` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
-            ),
-            (
-                "{text.}",
-                "`{text.}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
-            ),
-            (
-                "{text.self}",
-                "`{text.self}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces",
-            ),
+            ("{}", "`{}` is not a placeholder; write `{name}` to show a value, or `{{` and `}}` for braces"),
             (
                 r#"{"level": 3}"#,
-                r#"`{"level": 3}` is not a placeholder; write `{name}` to show a parameter, or `{{` and `}}` for braces"#,
+                r#"`{"level": 3}` is not a placeholder; write `{name}` to show a value, or `{{` and `}}` for braces"#,
             ),
             ("{text.0}", "`{text.0}` names a field by its number; only fields with names can be shown"),
             ("{", "this `{` has no `}` on its line; write `{{` for a brace"),

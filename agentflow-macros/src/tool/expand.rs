@@ -1,9 +1,10 @@
-//! Writes the tool: the function as it was, a struct of its name, one trait impl and one static. Every path is absolute, and
-//! the expansion holds no logic: it calls functions of the library. `tests/expansion/tool` shows examples.
+//! Writes the tool: the function, which looks for the step of a workflow that it is called in and is otherwise as it was, a
+//! struct of its name, one trait impl and one static. Every path is absolute, and the expansion holds no logic: it calls
+//! functions of the library. `tests/expansion/tool` shows examples.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
-use syn::ReturnType;
+use syn::{FnArg, Pat, ReturnType, Type};
 
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
@@ -12,7 +13,7 @@ use crate::function::{Function, ends};
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
     let private = quote!(#krate::__private);
-    let vis = &function.vis;
+    let Function { attrs, vis, signature, .. } = function;
     let ident = &function.signature.ident;
     let trait_of_arity = format_ident!("ToolFn{}", tool.params.len());
     let types = tool.params.iter().zip('A'..).map(|(param, letter)| {
@@ -20,13 +21,15 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
         let ty = &param.ty;
         quote!(type #letter = #ty;)
     });
+    let body = announced_body(tool, function, &private);
+    let in_step = in_step(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
     let options = options(&tool.options, &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
-        #[allow(clippy::needless_pass_by_value)]
-        #function
+        #[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+        #(#attrs)* #vis #signature #body
 
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
@@ -52,7 +55,12 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 fn tool() -> &'static #private::LinkedTool {
                     &__AGENTFLOW_TOOL
                 }
+
+                fn function() -> #private::TypeId {
+                    #private::function_id(&#ident)
+                }
             }
+            #in_step
             #private::inventory::submit! {
                 #private::Linked {
                     function: || #private::function_id(&#ident),
@@ -61,6 +69,130 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
             }
         };
     }
+}
+
+/// The function's body behind a look at the place. What is constant has no effect, so it looks at nothing.
+fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream {
+    let signature = &function.signature;
+    let ident = &signature.ident;
+    let mut body = function.body.clone().into_iter();
+    let (block, rest) = (body.next(), body);
+    if signature.constness.is_some() {
+        return quote!(#block #(#rest)*);
+    }
+    let call = local("call");
+    let context = given_context(tool, function).map(|given| quote!(#given,));
+    let arguments = tool.params.iter().map(|param| &param.written);
+    let called = quote!(<#ident>::__agentflow_in_step(#call, #context (#(#arguments,)*)));
+    let called = match signature.asyncness {
+        Some(_) => quote!(#private::Box::pin(#called).await),
+        None => called,
+    };
+    quote! {
+        {
+            if let #private::Some(#call) = #private::announced::<#ident>() {
+                return #called;
+            }
+            #block
+        }
+        #(#rest)*
+    }
+}
+
+/// The parameter of the context, when it has a name.
+fn given_context<'f>(tool: &Tool, function: &'f Function) -> Option<&'f Ident> {
+    match (&tool.context, function.signature.inputs.first()?) {
+        (Some(_), FnArg::Typed(input)) => match &*input.pat {
+            Pat::Ident(pat) => Some(&pat.ident),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The call in a step of a workflow: what is recorded calls the function once more, as the tool of that record, which
+/// runs its body.
+fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
+    let signature = &function.signature;
+    let (ident, asyncness, output) = (&signature.ident, &signature.asyncness, &signature.output);
+    if signature.constness.is_some() {
+        return None;
+    }
+    let (call, given, made, form) = (local("call"), local("given"), local("made"), local("form"));
+    let cx = local("cx");
+    let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
+    let types: Vec<&Type> = tool.params.iter().map(|param| &param.ty).collect();
+    let names = tool.params.iter().map(|param| &param.name);
+    let is_given = given_context(tool, function).is_some();
+    let has_reference = matches!(output, ReturnType::Type(_, ty) if has_reference(quote!(#ty)));
+    let context = tool.context.as_ref().map(|ty| {
+        let span = ends(ty).0;
+        // An answer that borrows from the context borrows from the caller's.
+        match has_reference && is_given {
+            true => quote!(#given,),
+            false => quote_spanned!(span=> <#ty as #private::ContextParam>::of(&#cx),),
+        }
+    });
+    let (given_param, given) = match &tool.context {
+        Some(ty) if is_given => {
+            let handed = quote_spanned!(ends(ty).0=> <#ty as #private::ContextParam>::given(#given));
+            (Some(quote!(#given: &#ty,)), quote!(#private::Some(#handed)))
+        }
+        _ => (None, quote!(#private::None)),
+    };
+    let called = quote!(#ident(#context #(#params),*));
+    let (start, called, of) = match asyncness {
+        Some(_) => (Some(quote!(async move)), quote!(#called.await), quote!(of_async)),
+        None => (None, called, quote!(of_sync)),
+    };
+    let answer = answer(&called, output, ident, private);
+    let forms = match has_reference {
+        // Method resolution does not look at lifetimes, and a reference cannot be read back.
+        true => {
+            quote!((#private::OpaqueAnswer::agentflow_answer(&#form), #private::OpaqueError::agentflow_error(&#form)))
+        }
+        false => quote!(((&&&#form).agentflow_answer(), (&&&#form).agentflow_error())),
+    };
+    let arguments = quote!((#(#params,)*));
+    let outcome = match asyncness {
+        Some(_) => {
+            let again = params.iter().map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
+            let again = quote!(|(#(#params,)*)| #private::Some((#(#again,)*)));
+            quote!(#call.run(#given, #arguments, #again, #made, #forms).await)
+        }
+        None => quote!(#call.run_now(#given, #arguments, #made, #forms)),
+    };
+    Some(quote! {
+        impl #ident {
+            #[doc(hidden)]
+            #asyncness fn __agentflow_in_step(
+                #call: #private::CallInStep,
+                #given_param
+                (#(#params,)*): (#(#types,)*),
+            ) #output {
+                #[allow(unused_imports)]
+                use #private::call_forms::*;
+                let #call = #call.given([#((#names, (&#private::GivenArgument(&#params)).agentflow_form())),*]);
+                let #made = |#cx: #private::Context, (#(#params,)*): (#(#types,)*)| #start { #answer };
+                let #form = #private::ReturnForm::#of(&#made);
+                #outcome
+            }
+        }
+    })
+}
+
+/// Whether a type has a reference in it, or a lifetime, as far as it is written.
+fn has_reference(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => has_reference(group.stream()),
+        TokenTree::Punct(punct) => matches!(punct.as_char(), '&' | '\''),
+        _ => false,
+    })
+}
+
+/// A variable that the user's code cannot name.
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
 }
 
 /// The method that calls the function with its decoded arguments.
@@ -84,6 +216,7 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
         (None, Some(_)) => (called, quote!(blocking)),
     };
     let answer = answer(&called, &signature.output, ident, private);
+    let answer = quote!((#answer).1);
     let body = match (start, tool.options.blocking) {
         (Some(start), _) => quote_spanned!(ident.span()=> #start { #answer }),
         (None, None) => answer,
@@ -102,21 +235,22 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
     }
 }
 
-/// The function's value as a tool's answer; a type that cannot be an answer is reported at the return type.
+/// The function's value, and the tool's answer made of it; a type that cannot be an answer is reported at the return type.
 fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
         ReturnType::Type(_, ty) => ends(ty),
     };
     let site = Span::mixed_site();
-    let value = Ident::new("value", site);
+    let (value, answer) = (Ident::new("value", site), local("answer"));
     let value_at_type = Ident::new("value", last.resolved_at(site));
     let borrow = quote_spanned!(first.resolved_at(site)=> &);
     quote! {
         {
             use #private::{ResultKind as _, ValueKind as _};
             let #value = #called;
-            (&#value).agentflow_kind().finish(#borrow #value_at_type)
+            let #answer = (&#value).agentflow_kind().finish(#borrow #value_at_type);
+            (#value, #answer)
         }
     }
 }

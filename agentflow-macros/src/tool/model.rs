@@ -26,6 +26,8 @@ pub(super) struct Tool {
 pub(super) struct Param {
     /// Its variable in the expansion, which the user's code cannot name.
     pub(super) ident: Ident,
+    /// Its name in the function.
+    pub(super) written: Ident,
     pub(super) ty: Type,
     /// What the model calls it.
     pub(super) name: String,
@@ -89,6 +91,7 @@ fn param(input: &PatType, attrs: Attrs, index: usize, errors: &mut Errors) -> Op
     };
     Some(Param {
         ident: format_ident!("p{index}", span = Span::mixed_site()),
+        written: ident.clone(),
         ty: (*input.ty).clone(),
         name,
         name_span,

@@ -1,8 +1,9 @@
 //! Refuses functions that cannot be a tool, where our message is plainer than the compiler's. It judges no types: the
 //! compiler does, by the bounds in the expansion.
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{GenericParam, Safety, Type};
+use syn::{GenericParam, ReturnType, Safety, Type};
 
 use super::model::{Param, Tool};
 use crate::errors::Errors;
@@ -27,6 +28,14 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
     if let Some(param) = tool.params.get(MAX_PARAMS) {
         shape.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
     }
+    if let ReturnType::Type(_, ty) = &function.signature.output
+        && holds_impl(ty.to_token_stream())
+    {
+        shape.at(
+            ty,
+            "a tool's return type needs a name, since a recorded answer is read back as it; write it instead of `impl`",
+        );
+    }
     let options = &tool.options;
     let waits = function.signature.asyncness.is_some();
     if let Some(span) = options.blocking.filter(|_| waits) {
@@ -38,6 +47,14 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
             "a `fn` that runs in line cannot be stopped after a time; add `blocking`, write `async fn`, or remove `timeout`",
         );
     }
+}
+
+fn holds_impl(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => holds_impl(group.stream()),
+        TokenTree::Ident(ident) => ident == "impl",
+        _ => false,
+    })
 }
 
 fn signature(function: &Function, errors: &mut Errors) {

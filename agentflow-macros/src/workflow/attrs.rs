@@ -88,20 +88,25 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
             node(&attr, &mut given.policy, errors);
         } else if attr.path().is_ident("after") {
             after(&attr, &mut given.policy, errors);
-        } else if attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr") {
-            errors.at(
-                attr,
-                "a part of a workflow cannot be conditional, since a run may be resumed by another build; put \
-                 `#[cfg(..)]` on one function for each case",
-            );
+        } else if attr.path().is_ident("cfg_attr") && is_ours(attr.to_token_stream()) {
+            errors.at(attr, "a node's options cannot be conditional; write a `let` for each case, under `#[cfg(..)]`");
             continue;
         } else {
-            given.others.push(before_statement(attr));
+            given.others.push(outer(attr));
             continue;
         }
         given.ours.get_or_insert(attr);
     }
     given
+}
+
+/// Whether one of our attributes is within another.
+fn is_ours(attr: TokenStream) -> bool {
+    attr.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Group(group) => is_ours(group.stream()),
+        proc_macro2::TokenTree::Ident(ident) => ident == "node" || ident == "after",
+        _ => false,
+    })
 }
 
 /// Removes the attributes of an expression that becomes a node: those before all of it, and those before what it awaits.
@@ -125,6 +130,7 @@ pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
         Expr::Reference(reference) => (&mut reference.attrs, None),
         Expr::Tuple(tuple) => (&mut tuple.attrs, None),
         Expr::Struct(built) => (&mut built.attrs, None),
+        Expr::ForLoop(repeated) => (&mut repeated.attrs, None),
         // Any other expression keeps its attributes, for the compiler to judge.
         _ => return Vec::new(),
     };
@@ -133,9 +139,14 @@ pub(super) fn off(expr: &mut Expr) -> Vec<Attribute> {
     all
 }
 
-/// The attribute in a form that is valid before a statement of the expansion, of which there may be several.
-pub(super) fn before_statement(mut attr: Attribute) -> Attribute {
+fn outer(mut attr: Attribute) -> Attribute {
     attr.style = AttrStyle::Outer;
+    attr
+}
+
+/// The attribute in a form that is valid before a statement of the expansion, of which there may be several.
+pub(super) fn before_statement(attr: Attribute) -> Attribute {
+    let mut attr = outer(attr);
     // An expected lint may occur in one of the statements and not in the others.
     if attr.path().is_ident("expect")
         && let Meta::List(list) = &mut attr.meta
@@ -149,6 +160,11 @@ pub(super) fn before_statement(mut attr: Attribute) -> Attribute {
 pub(super) fn is_lint(attr: &Attribute) -> bool {
     ["allow", "warn", "deny", "forbid", "expect"].iter().any(|level| attr.path().is_ident(level))
         && matches!(attr.meta, Meta::List(_))
+}
+
+/// Whether it decides whether there is a statement at all.
+pub(super) fn is_cfg(attr: &Attribute) -> bool {
+    attr.path().is_ident("cfg")
 }
 
 fn after(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
@@ -195,8 +211,13 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
                 Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
                 other => errors.at(other, "`repeatable` is `true` or `false`"),
             },
+            ("write", Value::Flag) => policy.write = true,
+            ("unordered", Value::Flag) => policy.unordered = true,
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
         }
+    }
+    if policy.write && policy.unordered {
+        errors.at(attr, "`unordered` takes a step out of the order that `write` puts it in; write one of them");
     }
 }
 
@@ -234,6 +255,8 @@ fn problem_of_id(id: &str) -> Option<&'static str> {
             "a node's name cannot begin with `model#`, `tool#`, `call#` or `attempt#`, which are used in paths; write \
              another one",
         )
+    } else if id.ends_with(".items") {
+        Some("a node's name cannot end in `.items`, which is the list of a `map!`; write another one")
     } else {
         None
     }

@@ -1,251 +1,360 @@
-//! Reads a body: which `let` is a node, which is glue (a `let` without a step), which `if` or `match` is a router, and what
-//! the output is. It writes nothing; refusals of statements are in `refuse`.
+//! Reads a body: which `let` and which statement is a step, a value or a check, and what the output is. Choices are in
+//! `choices`, the forms in `forms`, refusals in `refuse`. It writes nothing.
 
-use std::collections::HashSet;
-
-use proc_macro2::{Ident, Span};
-use quote::ToTokens;
+use proc_macro2::Span;
+use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Block, Expr, ExprIf, ExprMatch, Local, Pat, Stmt, Type};
+use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
 
-use super::model::{Arm, Branch, Head, Input, Node, Policy, Route, Seq, Statement, Work};
-use super::syntax::{awaits, called, calls, form, future, in_ok, is_route, plain, written};
+use super::model::{Branch, BranchBody, Input, Items, Node, Policy, Seq, Statement, Work};
+use super::names::NodeNames;
+use super::stable::{hoisted, is_stable, is_view};
+use super::syntax::{
+    awaits, block_has_nodes, called, calls, diverges, form, future, has_nodes, in_ok, is_form, is_route, leaves, plain,
+};
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
-use crate::patterns::{arm_name, as_name, binds, binds_of_condition, unguarded};
+use crate::patterns::{as_name, binds};
 
 /// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     refuse::control_flow(&block, errors);
     let flow = errors.len();
-    let mut reader = Reader { errors, scope: Vec::new(), flow };
+    let mut reader = Reader { errors, scope: Vec::new(), flow, parts: 0 };
     let mut names = NodeNames::default();
     for input in inputs {
-        names.taken.insert(input.ident.unraw().to_string());
+        names.input(input.ident.unraw().to_string());
         reader.scope.push((input.ident.unraw().to_string(), true));
     }
     let end = block.brace_token.span.close();
-    let seq = reader.seq(block.stmts, end, true, names);
+    let seq = reader.seq(block.stmts, end, Value::OfWorkflow { top: true }, names);
     (seq, reader.flow)
 }
 
-struct Reader<'e> {
-    errors: &'e mut Errors,
+pub(super) struct Reader<'e> {
+    pub(super) errors: &'e mut Errors,
     /// The names in scope, and whether each is a node.
-    scope: Vec<(String, bool)>,
+    pub(super) scope: Vec<(String, bool)>,
     /// The number of mistakes that are refused statements and control flow.
     flow: usize,
+    /// How many parts of expressions have been given names of their own.
+    parts: usize,
 }
 
-/// The names of the nodes of one body or arm.
-#[derive(Default)]
-struct NodeNames {
-    taken: HashSet<String>,
+/// The value that straight-line code ends with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    /// The workflow's `Result`.
+    OfWorkflow { top: bool },
+    /// A value; without a last expression it is `()`.
+    Plain,
+    /// The body of a form: a value, or a `Result` of it.
+    OfForm,
 }
 
-impl NodeNames {
-    /// The name, with a number when it is taken.
-    fn free(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut number = 1;
-        while !self.taken.insert(name.clone()) {
-            number += 1;
-            name = format!("{wanted}_{number}");
-        }
-        name
+impl Value {
+    pub(super) fn is_wrapped(self) -> bool {
+        matches!(self, Self::OfWorkflow { .. })
     }
 }
 
 impl Reader<'_> {
-    fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, wrapped: bool, mut names: NodeNames) -> Seq {
+    pub(super) fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, value: Value, mut names: NodeNames) -> Seq {
         let outside = self.scope.len();
-        let top = wrapped && outside == names.taken.len();
-        let tail = self.take_tail(&mut statements, end);
-        let mut all = Vec::new();
+        let tail = self.take_tail(&mut statements, end, value);
+        let (mut items, mut all) = (Vec::<Item>::new(), Vec::new());
         for statement in statements {
             match statement {
-                Stmt::Local(local) => all.extend(self.binding(local, &mut names)),
-                other => {
-                    let before = self.errors.len();
-                    refuse::statement(&other, self.errors);
-                    self.flow += self.errors.len() - before;
+                Stmt::Local(local) => self.binding(local, &mut names, &mut all),
+                Stmt::Item(item) => items.push(item),
+                Stmt::Expr(expr, _) => self.statement(expr, &mut names, &mut all),
+                Stmt::Macro(mac) => {
+                    let mac = Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac });
+                    self.statement(mac, &mut names, &mut all);
                 }
             }
         }
-        let mut tail = tail.map_or_else(
-            || Node::tail(Work::Value(syn::parse_quote!(())), end, wrapped),
-            |expr| self.tail(expr, wrapped, Vec::new(), &mut names),
-        );
-        // The user's own names come first; the other nodes are named after what they call.
-        for statement in &mut all {
-            if let Statement::Node(node) = statement
-                && node.name.is_empty()
-            {
-                node.name = names.free(&as_name(&default_name(&node.work)));
-            }
-        }
-        if tail.name.is_empty() {
-            let wanted = match &tail.work {
-                Work::Value(_) if top => "output".to_owned(),
-                Work::Value(_) => "yield".to_owned(),
-                work => default_name(work),
-            };
-            tail.name = names.free(&as_name(&wanted));
-        }
+        let mut tail = match tail {
+            Some(expr) => self.tail(expr, value, Vec::new(), &mut names, &mut all),
+            None => Node::tail(Work::Value(syn::parse_quote!(())), end, false),
+        };
+        let tail_name = if value == (Value::OfWorkflow { top: true }) { "output" } else { "yield" };
+        names.rest(&mut all, &mut tail, tail_name);
         self.scope.truncate(outside);
-        Seq { statements: all, tail: Box::new(tail) }
+        Seq { items, statements: all, tail: Box::new(tail) }
     }
 
-    fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span) -> Option<Expr> {
+    fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span, value: Value) -> Option<Expr> {
         match statements.pop() {
-            Some(Stmt::Expr(expr, None)) => Some(expr),
+            // At the end of the workflow, `return x;` is `x`.
+            Some(Stmt::Expr(Expr::Return(returned), _)) if value.is_wrapped() && returned.expr.is_some() => {
+                returned.expr.map(|expr| *expr)
+            }
+            Some(Stmt::Expr(expr, None)) if value.is_wrapped() || !is_unit(&expr) => Some(expr),
             Some(Stmt::Macro(mac)) if mac.semi_token.is_none() => {
                 Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
             }
+            Some(last) if value.is_wrapped() && is_last(&last) => match last {
+                Stmt::Expr(expr, _) => Some(expr),
+                Stmt::Macro(mac) => Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac })),
+                _ => None,
+            },
             last => {
                 statements.extend(last);
-                let message =
-                    "a workflow ends with its output; add `Ok(..)` here, or a last step such as `step(x).await`";
-                self.errors.at_span(end, message);
+                if value.is_wrapped() {
+                    let message =
+                        "a workflow ends with its output; add `Ok(..)` here, or a last step such as `step(x).await`";
+                    self.errors.at_span(end, message);
+                }
                 None
             }
         }
     }
 
-    fn binding(&mut self, mut local: Local, names: &mut NodeNames) -> Option<Statement> {
+    /// Reads a `let`.
+    fn binding(&mut self, mut local: Local, names: &mut NodeNames, out: &mut Vec<Statement>) {
         let mut before = std::mem::take(&mut local.attrs);
         let Some(init) = &mut local.init else {
             self.errors.at(&local, "a `let` in a workflow needs a value; add `= ..`");
-            return None;
+            return;
         };
-        if let Some((token, _)) = init.diverge.take() {
-            self.errors.at(
-                token,
-                "`let .. else` would end the workflow in the middle of its graph; write a `match` with an arm for each case",
-            );
-        }
+        let diverge = init.diverge.take().map(|(_, diverge)| *diverge);
         let mut expr = (*init.expr).clone();
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
-        let is_node = awaits(&expr).is_some() || is_form;
-        if is_node {
+        if has_nodes(&expr) || is_form(&expr) {
             before.extend(attrs::off(&mut expr));
         }
-        let attrs::StatementAttrs { mut policy, ours, others } = attrs::read(before, self.errors);
-        self.check_after(&policy);
-        if !is_node {
-            if let Some(attribute) = ours {
-                let message = "these options are for a node, and nothing is awaited in this `let`; remove them";
-                self.errors.at(attribute, message);
-            }
-            local.attrs = others;
-            refuse::question_marks(&expr, self.errors);
+        let given = attrs::read(before, self.errors);
+        self.check_after(&given.policy);
+        let (pat, ty) = typed(local.pat.clone());
+        if let Some(diverge) = diverge {
+            return self.let_else((pat, ty), expr, diverge, given, names, out);
+        }
+        let binds_nothing = matches!(pat, Pat::Wild(_));
+        if self.is_node(&expr) {
+            return self.node((pat, ty), expr, given, names, out);
+        }
+        if binds_nothing {
+            return self.check(expr, given, names, out);
+        }
+        if is_view(&expr) && given.ours.is_none() && !is_mutable(&pat) {
+            local.attrs = given.others;
             self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
-            return Some(Statement::Glue(local));
+            return out.push(Statement::View(local));
         }
-        let span = expr.span();
-        let (work, calls) = self.work(expr, false, &mut policy)?;
-        self.check_policy(&policy, &work, ours.as_ref());
-        let (pat, ty) = typed(local.pat);
-        if let Pat::Ident(ident) = &pat
-            && let Some(token) = ident.mutability.map(|token| token.span).or(ident.by_ref.map(|token| token.span))
-        {
-            self.errors.at_span(token, "the output of a node cannot change; remove `mut` or `ref`");
-        }
-        let bound = binds(&pat);
-        let name = match &policy.id {
-            Some(id) => id.clone(),
-            None => {
-                let words: Vec<String> = bound.iter().map(|ident| ident.unraw().to_string()).collect();
-                words.join("_").trim_start_matches('_').to_owned()
-            }
-        };
-        self.take_name(&name, &pat, names);
-        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
-        let node = Node { name, pat: Some(pat), ty, attrs: others, calls, policy, span, wrapped: false, work };
-        Some(Statement::Node(node))
+        refuse::value(&expr, self.errors);
+        self.node((pat, ty), expr, given, names, out);
     }
 
-    /// Checks that a name given by the user is free; an empty one was not given.
-    fn take_name(&mut self, name: &str, at: impl ToTokens, names: &mut NodeNames) {
-        if !name.is_empty() && !names.taken.insert(name.to_owned()) {
-            let message = format!("two nodes are named `{name}`; rename one, or add `#[node(id = \"..\")]` before it");
-            self.errors.at(at, message);
+    /// Whether an expression is more than a value: a step, a form, or a choice with steps.
+    fn is_node(&self, expr: &Expr) -> bool {
+        awaits(expr).is_some() || is_form(expr) || leaves(expr).is_some()
+    }
+
+    /// A node that is bound to a pattern.
+    pub(super) fn node(
+        &mut self,
+        (pat, ty): (Pat, Option<Type>),
+        expr: Expr,
+        given: attrs::StatementAttrs,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
+        let attrs::StatementAttrs { mut policy, ours, others } = given;
+        let span = expr.span();
+        let conditional = others.iter().any(attrs::is_cfg);
+        let Some((work, calls)) = self.work(expr, Value::Plain, &mut policy, out) else { return };
+        self.check_policy(&policy, &work, ours.as_ref());
+        refuse::mutable(&pat, self.errors);
+        let bound = binds(&pat);
+        if conditional && !matches!(pat, Pat::Ident(_) | Pat::Wild(_)) {
+            self.errors.at(
+                &pat,
+                "a pattern cannot be conditional in a workflow; bind the whole value under `#[cfg(..)]`, and \
+                 destructure it in the next `let`",
+            );
         }
+        let words: Vec<String> = bound.iter().map(|ident| ident.unraw().to_string()).collect();
+        let words = words.join("_");
+        let name = match &policy.id {
+            Some(id) => {
+                names.given(id, &ours, conditional, self.errors);
+                id.clone()
+            }
+            None if words.trim_start_matches('_').is_empty() => String::new(),
+            None => names.bound(&words, &calls, conditional),
+        };
+        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
+        // A step whose output nobody can read is there for its effect.
+        policy.write |= matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
+        let leaves = work.leaves();
+        let node = Node { name, pat: Some(pat), ty, attrs: others, calls, policy, span, wrapped: false, leaves, work };
+        out.push(Statement::Node(node));
+    }
+
+    /// Reads a statement that is not a `let`.
+    fn statement(&mut self, mut expr: Expr, names: &mut NodeNames, out: &mut Vec<Statement>) {
+        let before = attrs::off(&mut expr);
+        let given = attrs::read(before, self.errors);
+        self.check_after(&given.policy);
+        let errors = self.errors.len();
+        refuse::statement(&expr, self.errors);
+        if self.errors.len() > errors {
+            self.flow += self.errors.len() - errors;
+            return;
+        }
+        if let Expr::ForLoop(repeated) = plain(&expr)
+            && block_has_nodes(&repeated.body)
+        {
+            let work = self.each(repeated.clone());
+            return self.push_statement(work, String::new(), given, expr.span(), names, out);
+        }
+        if !self.is_node(&expr) {
+            return self.check(expr, given, names, out);
+        }
+        let span = expr.span();
+        let attrs::StatementAttrs { mut policy, ours, others } = given;
+        let Some((work, calls)) = self.work(expr, Value::Plain, &mut policy, out) else { return };
+        policy.write |= matches!(work, Work::Step(_) | Work::Future(_));
+        let given = attrs::StatementAttrs { policy, ours, others };
+        self.push_statement(work, calls, given, span, names, out);
+    }
+
+    fn push_statement(
+        &mut self,
+        work: Work,
+        calls: String,
+        given: attrs::StatementAttrs,
+        span: Span,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
+        let attrs::StatementAttrs { policy, ours, others } = given;
+        self.check_policy(&policy, &work, ours.as_ref());
+        let conditional = others.iter().any(attrs::is_cfg);
+        let name = policy.id.clone().unwrap_or_default();
+        if !name.is_empty() {
+            names.given(&name, &ours, conditional, self.errors);
+        }
+        let leaves = work.leaves();
+        let ty = matches!(work, Work::Route(_)).then(|| syn::parse_quote!(()));
+        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, ty, ..Node::tail(work, span, false) }));
+    }
+
+    /// An expression without a step that binds nothing.
+    pub(super) fn check(&mut self, expr: Expr, given: attrs::StatementAttrs, names: &mut NodeNames, out: &mut Vec<Statement>) {
+        let span = expr.span();
+        let calls = calls(&expr);
+        self.push_statement(Work::Check(expr), calls, given, span, names, out);
+    }
+
+    /// A `for` with steps.
+    fn each(&mut self, repeated: syn::ExprForLoop) -> Work {
+        let outside = self.scope.len();
+        self.scope.iter_mut().for_each(|(_, node)| *node = false);
+        self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        refuse::await_in(&repeated.expr, "a `for` cannot await its list; bind this step to a `let` before it", self.errors);
+        let end = repeated.body.brace_token.span.close();
+        let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
+        self.scope.truncate(outside);
+        refuse::mutable(&repeated.pat, self.errors);
+        Work::For { items: items(*repeated.expr), pat: *repeated.pat, body }
     }
 
     /// The last expression of the body or an arm; `before` are the attributes of an expression around it.
-    fn tail(&mut self, mut expr: Expr, wrapped: bool, mut before: Vec<Attribute>, names: &mut NodeNames) -> Node {
+    fn tail(
+        &mut self,
+        mut expr: Expr,
+        value: Value,
+        mut before: Vec<Attribute>,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) -> Node {
         before.extend(attrs::off(&mut expr));
+        if value == Value::OfForm {
+            expr = unwrapped(expr);
+        }
+        let wrapped = value.is_wrapped();
         let span = expr.span();
         // `Ok(inner)`: `inner` is read like the last expression of an arm.
         if wrapped
             && let Some(inner) = in_ok(&expr)
-            && (is_route(inner) || matches!(future(inner), Expr::Macro(mac) if form(&mac.mac).is_some()))
-            && awaits(inner).is_some()
+            && (is_route(inner) || is_form(inner))
+            && has_nodes(inner)
         {
-            return self.tail(inner.clone(), false, before, names);
+            return self.tail(inner.clone(), Value::Plain, before, names, out);
         }
-        let attrs::StatementAttrs { mut policy, ours, others } = attrs::read(before, self.errors);
-        self.check_after(&policy);
-        let is_form = matches!(future(&expr), Expr::Macro(mac) if form(&mac.mac).is_some());
-        if awaits(&expr).is_none() && !is_form {
+        let given = attrs::read(before, self.errors);
+        self.check_after(&given.policy);
+        let attrs::StatementAttrs { mut policy, ours, others } = given;
+        if let Some(attribute) = others.iter().find(|attr| attrs::is_cfg(attr)) {
+            let message = "the end of a workflow cannot be conditional; bind it to a `let` under `#[cfg(..)]`, once for \
+                           each case";
+            self.errors.at(attribute, message);
+        }
+        if !self.is_node(&expr) {
             if let Some(attribute) = ours {
                 self.errors.at(attribute, "these options are for a node, and nothing is awaited here; remove them");
             }
-            return Node { attrs: others, ..Node::tail(Work::Value(expr), span, wrapped) };
+            let work = if diverges(&expr) { Work::Never(expr) } else { Work::Value(expr) };
+            return Node { attrs: others, ..Node::tail(work, span, wrapped) };
         }
-        match self.work(expr, wrapped, &mut policy) {
+        match self.work(expr, value, &mut policy, out) {
             Some((work, calls)) => {
                 self.check_policy(&policy, &work, ours.as_ref());
                 let name = policy.id.clone().unwrap_or_default();
-                self.take_name(&name, &ours, names);
-                Node { name, attrs: others, policy, calls, ..Node::tail(work, span, wrapped) }
+                if !name.is_empty() {
+                    names.given(&name, &ours, false, self.errors);
+                }
+                Node { name, attrs: others, policy, calls, leaves: work.leaves(), ..Node::tail(work, span, wrapped) }
             }
-            None => Node::tail(Work::Value(syn::parse_quote!(())), span, wrapped),
+            None => Node::tail(Work::Value(syn::parse_quote!(())), span, false),
         }
     }
 
-    fn work(&mut self, expr: Expr, wrapped: bool, policy: &mut Policy) -> Option<(Work, String)> {
-        match plain(&expr) {
-            Expr::If(test) => {
-                return self.route_if(test.clone(), wrapped).map(|route| (Work::Route(route), "if".into()));
-            }
-            Expr::Match(cases) => {
-                let calls = format!("match {}", written(&cases.expr));
-                return self.route_match(cases.clone(), wrapped).map(|route| (Work::Route(route), calls));
-            }
-            _ => {}
+    /// What an expression is as a node. Parts of it that must be computed before are added to `out`.
+    pub(super) fn work(
+        &mut self,
+        expr: Expr,
+        value: Value,
+        policy: &mut Policy,
+        out: &mut Vec<Statement>,
+    ) -> Option<(Work, String)> {
+        let wrapped = value.is_wrapped();
+        if let Some(route) = self.choice(&expr, value, out) {
+            return route.map(|(route, calls)| (Work::Route(route), calls));
+        }
+        if let Some(span) = leaves(&expr) {
+            self.errors.at_span(span, refuse::RETURN);
+            return None;
         }
         if let Expr::Macro(mac) = future(&expr)
             && let Some(name) = form(&mac.mac)
         {
             self.check_awaited(&expr, &name, wrapped);
-            let work = forms::read(&name, &mac.mac, policy, self.errors)?;
-            let calls = match &work {
-                Work::Map { step, .. } | Work::Repeat { step, .. } => calls(&step.step),
-                Work::Future(step) => calls(step),
-                _ => String::new(),
-            };
+            let work = forms::read(self, &name, &mac.mac, policy)?;
+            let calls = forms::calls_of(&work);
             return Some((work, calls));
         }
         let calls = calls(&expr);
         if let Some(instead) = policy.route.take() {
             let name = as_name(&called(&expr));
+            let span = expr.span();
             // A branch gives a value; the last expression of a workflow is a `Result` of it.
-            let (step, awaited) = match (plain(&expr), in_ok(&expr)) {
-                (_, Some(inner)) if wrapped => (inner.clone(), true),
-                (Expr::Await(awaited), _) if wrapped => ((*awaited.base).clone(), false),
+            let step = match (plain(&expr), in_ok(&expr)) {
+                (_, Some(inner)) if wrapped => BranchBody::Whole(inner.clone()),
+                (Expr::Await(awaited), _) if wrapped => BranchBody::Future((*awaited.base).clone()),
                 _ if wrapped => {
                     self.errors.at(&expr, "`on_error = route(..)` needs a single call; bind this one to a `let` first");
                     return None;
                 }
-                _ => (expr, true),
+                _ => BranchBody::Whole(expr),
             };
-            let first = Branch { name, step, awaited };
-            return Some((Work::Fallback(vec![first, forms::branch(instead, self.errors)]), calls));
+            let first = Branch { name, span, step };
+            return Some((Work::Fallback(vec![first, forms::branch(self, instead)]), calls));
         }
-        Some((Work::Step(expr), calls))
+        let is_step = awaits(&expr).is_some();
+        Some((if is_step { Work::Step(expr) } else { Work::Value(expr) }, calls))
     }
 
     fn check_awaited(&mut self, expr: &Expr, name: &str, wrapped: bool) {
@@ -260,16 +369,39 @@ impl Reader<'_> {
         }
     }
 
+    /// An expression whose parts that are not stable are computed before it, each once.
+    pub(super) fn computed_before(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Expr {
+        let mut parts = Vec::new();
+        let number = &mut self.parts;
+        let stable = hoisted(expr, &mut |part| {
+            *number += 1;
+            let name = format_ident!("agentflow_part_{number}", span = part.span().resolved_at(Span::mixed_site()));
+            parts.push((name.clone(), part));
+            name
+        });
+        for (name, part) in parts {
+            let (span, calls) = (part.span(), calls(&part));
+            let work = if awaits(&part).is_some() { Work::Step(part) } else { Work::Value(part) };
+            let pat = Some(Pat::Ident(syn::PatIdent {
+                attrs: Vec::new(),
+                by_ref: None,
+                mutability: None,
+                ident: name,
+                subpat: None,
+            }));
+            out.push(Statement::Node(Node { pat, calls, ..Node::tail(work, span, false) }));
+        }
+        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "what is left gives the same value each time");
+        stable
+    }
+
     fn check_after(&mut self, policy: &Policy) {
         for after in &policy.after {
             let name = after.unraw().to_string();
             match self.scope.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, true)) => {}
                 Some((_, false)) => {
-                    self.errors.at(
-                        after,
-                        format!("`{name}` is not a node, since nothing is awaited in its `let`; name a node"),
-                    );
+                    self.errors.at(after, format!("`{name}` is not a node beside this one; name a node of the same block"));
                 }
                 None => {
                     let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
@@ -287,19 +419,14 @@ impl Reader<'_> {
         if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
             self.errors.at(number, "`concurrency` is for `map!` and `race!`; remove it, since this is one step");
         }
-        let wrong = match work {
-            Work::Route(_) => {
-                policy.retry.is_some()
-                    || policy.timeout_ms.is_some()
-                    || policy.skip_on_error
-                    || policy.approve.is_some()
-                    || policy.repeatable.is_some()
-            }
-            _ => false,
-        };
-        if wrong {
+        if matches!(work, Work::Route(_)) && policy.is_of_step() {
             let message = "an `if` or `match` is not a step; move these options to a `let` in an arm (only `id` and \
                            `#[after(..)]` can be here)";
+            self.errors.at(attribute, message);
+        }
+        if matches!(work, Work::Value(_) | Work::Check(_) | Work::Never(_)) && policy.is_of_step() {
+            let message = "nothing is awaited here, so this is a value and not a step; remove these options (only `id` \
+                           and `#[after(..)]` can be here)";
             self.errors.at(attribute, message);
         }
         if let Work::Gate { .. } = work
@@ -315,104 +442,97 @@ impl Reader<'_> {
                 .at(attribute, "`on_error = route(..)` needs a single call; move the form into a function of its own");
         }
     }
-
-    fn route_if(&mut self, test: ExprIf, wrapped: bool) -> Option<Route> {
-        let mut conditions = Vec::new();
-        let mut arms = Vec::new();
-        let mut next = test;
-        loop {
-            refuse_await_in_choice(&next.cond, self.errors);
-            let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
-            let binds = binds_of_condition(&next.cond);
-            arms.push(self.arm(name, binds, Vec::new(), next.then_branch, wrapped));
-            conditions.push(*next.cond);
-            match next.else_branch.map(|(_, other)| *other) {
-                Some(Expr::If(other)) => next = other,
-                Some(Expr::Block(other)) => {
-                    arms.push(self.arm("else".to_owned(), Vec::new(), Vec::new(), other.block, wrapped));
-                    return Some(Route { head: Head::If(conditions), arms });
-                }
-                _ => {
-                    self.errors.at(next.if_token, "an `if` in a workflow has a value; add an `else`");
-                    return None;
-                }
-            }
-        }
-    }
-
-    fn route_match(&mut self, mut cases: ExprMatch, wrapped: bool) -> Option<Route> {
-        refuse_await_in_choice(&cases.expr, self.errors);
-        if cases.arms.is_empty() {
-            self.errors.at(cases.match_token, "a `match` in a workflow has a value; add an arm");
-            return None;
-        }
-        let mut names = NodeNames::default();
-        let mut arms = Vec::new();
-        for arm in &mut cases.arms {
-            if let Pat::Guard(guard) = &arm.pat {
-                refuse_await_in_choice(&guard.guard, self.errors);
-            }
-            let name = names.free(&arm_name(&arm.pat));
-            let binds = binds(unguarded(&arm.pat));
-            let mut before = std::mem::take(&mut arm.attrs);
-            let block = match &*arm.body {
-                Expr::Block(block) if block.label.is_none() => {
-                    before.extend(block.attrs.clone());
-                    block.block.clone()
-                }
-                body => {
-                    let brace = syn::token::Brace(body.span());
-                    Block { brace_token: brace, stmts: vec![Stmt::Expr(body.clone(), None)] }
-                }
-            };
-            let attrs::StatementAttrs { ours, others, .. } = attrs::read(before, self.errors);
-            if let Some(attribute) = ours {
-                self.errors.at(attribute, "an arm is not a node; move this to a step in the arm");
-            }
-            arm.attrs.clone_from(&others);
-            let lints = others.into_iter().filter(attrs::is_lint).collect();
-            arms.push(self.arm(name, binds, lints, block, wrapped));
-        }
-        Some(Route { head: Head::Match(cases), arms })
-    }
-
-    fn arm(&mut self, name: String, binds: Vec<Ident>, lints: Vec<Attribute>, block: Block, wrapped: bool) -> Arm {
-        let outside = self.scope.len();
-        self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
-        let end = block.brace_token.span.close();
-        let body = self.seq(block.stmts, end, wrapped, NodeNames::default());
-        self.scope.truncate(outside);
-        Arm { name, binds, lints, body }
-    }
 }
 
 impl Node {
-    fn tail(work: Work, span: Span, wrapped: bool) -> Self {
+    pub(super) fn tail(work: Work, span: Span, wrapped: bool) -> Self {
         let (name, calls) = (String::new(), String::new());
         let (policy, attrs) = (Policy::default(), Vec::new());
-        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, work }
+        let leaves = work.leaves();
+        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, work }
     }
 }
 
-fn refuse_await_in_choice(expr: &Expr, errors: &mut Errors) {
-    if let Some(span) = awaits(expr) {
-        errors.at_span(span, "a condition cannot await; bind this step to a `let` before it");
+impl Work {
+    /// Whether an arm in it ends the workflow.
+    fn leaves(&self) -> bool {
+        let Self::Route(route) = self else { return false };
+        let in_body = |seq: &Seq| {
+            let inner = seq.statements.iter().any(|one| matches!(one, Statement::Node(node) if node.leaves));
+            inner || seq.tail.leaves
+        };
+        route.arms.iter().any(|arm| arm.returns || in_body(&arm.body))
     }
 }
 
-fn default_name(work: &Work) -> String {
-    match work {
-        Work::Step(expr) | Work::Future(expr) => called(expr),
-        Work::Value(_) => "yield".to_owned(),
-        Work::Route(route) => match route.head {
-            Head::If(_) => "if".to_owned(),
-            Head::Match(_) => "match".to_owned(),
+/// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
+pub(super) fn items(expr: Expr) -> Items {
+    match expr {
+        Expr::Reference(reference) if reference.mutability.is_none() => Items { expr: *reference.expr, borrowed: true },
+        Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
+            Items { expr: *call.receiver, borrowed: true }
+        }
+        Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
+            Items { expr: *call.receiver, borrowed: false }
+        }
+        expr => Items { expr, borrowed: false },
+    }
+}
+
+/// The last expression of a form's body as a value: `Ok(x)` is `x`, and a `Result` gets its `?`.
+fn unwrapped(expr: Expr) -> Expr {
+    if let Some(inner) = in_ok(&expr) {
+        return inner.clone();
+    }
+    match plain(&expr) {
+        Expr::Await(_) => syn::parse_quote_spanned!(expr.span()=> #expr?),
+        _ => expr,
+    }
+}
+
+/// Whether the last statement of a workflow's body ends it although it has a semicolon, or is a choice of ends.
+fn is_last(statement: &Stmt) -> bool {
+    match statement {
+        Stmt::Expr(expr, _) => diverges(expr) || is_choice_of_ends(expr),
+        Stmt::Macro(mac) => diverges(&Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac: mac.mac.clone() })),
+        _ => false,
+    }
+}
+
+fn is_choice_of_ends(expr: &Expr) -> bool {
+    let block_ends = |block: &Block| block.stmts.last().is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last));
+    match expr {
+        Expr::Return(_) => true,
+        Expr::If(test) => {
+            let other = test.else_branch.as_ref().map(|(_, other)| &**other);
+            block_ends(&test.then_branch)
+                && other.is_some_and(|other| match other {
+                    Expr::Block(block) => block_ends(&block.block),
+                    other => is_choice_of_ends(other),
+                })
+        }
+        Expr::Match(cases) => cases.arms.iter().all(|arm| match &*arm.body {
+            Expr::Block(block) => block_ends(&block.block),
+            body => is_choice_of_ends(body) || diverges(body),
+        }),
+        _ => false,
+    }
+}
+
+/// Whether an expression at the end of a block is there for its effect, as a `for` or an `if` without `else` is.
+fn is_unit(expr: &Expr) -> bool {
+    match expr {
+        Expr::ForLoop(_) | Expr::While(_) | Expr::Assign(_) | Expr::Return(_) => true,
+        Expr::If(test) => match &test.else_branch {
+            None => true,
+            Some((_, other)) => is_unit(other),
         },
-        Work::Gate { .. } => "gate".to_owned(),
-        Work::Map { step, .. } | Work::Repeat { step, .. } => called(&step.step),
-        Work::Race(_) => "race".to_owned(),
-        Work::Fallback(_) => "fallback".to_owned(),
+        _ => false,
     }
+}
+
+fn is_mutable(pat: &Pat) -> bool {
+    matches!(pat, Pat::Ident(pat) if pat.mutability.is_some())
 }
 
 fn typed(pat: Pat) -> (Pat, Option<Type>) {

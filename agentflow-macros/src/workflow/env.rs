@@ -1,11 +1,12 @@
-//! The bindings in scope at a place of the body, and what an expression there needs: handles to read, and glue to repeat
+//! The bindings in scope at a place of the body, and what an expression there needs: handles to read, and code to repeat
 //! before it. It knows names only, never types.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{Attribute, Local, Pat};
+use syn::{Attribute, Expr, Local, Pat};
 
+use super::code;
 use crate::patterns::binds;
 use crate::scope;
 
@@ -17,17 +18,29 @@ pub(super) struct Env {
 
 struct Binding {
     kind: Kind,
-    /// Whether a node has read it.
-    read: bool,
+    /// How many nodes have read it.
+    readers: usize,
+    /// Where it says `mut`.
+    mutable: Option<Span>,
 }
 
 enum Kind {
     /// The context, by the user's name.
     Context(Ident),
     /// A node's output. `name` is what the user calls it, if it is one word; `handle` is the variable with its handle.
-    Output { name: Option<Ident>, handle: Ident },
-    /// Names that `statement` computes from others.
-    Glue { binds: Vec<Ident>, statement: TokenStream, needs: Vec<usize> },
+    Output { name: Option<Ident>, handle: Ident, node: String },
+    /// Names that code gives from others; each reader repeats it.
+    View { binds: Vec<Ident>, code: Before, needs: Vec<usize>, meaning: String },
+}
+
+/// Code that each reader of a name repeats before its own.
+#[derive(Clone)]
+pub(super) enum Before {
+    Statement(TokenStream),
+    /// The reader's code stands in the arm of a `match`, so that what the pattern binds may borrow from temporaries.
+    InMatch { value: TokenStream, pat: TokenStream },
+    /// The same for the conditions of an `if let`.
+    InIf { condition: TokenStream },
 }
 
 /// What an expression needs before it.
@@ -36,10 +49,12 @@ pub(super) struct Needs {
     pub(super) handles: Vec<Ident>,
     /// The variables of the values, one for each handle.
     pub(super) values: Vec<Ident>,
-    /// The statements before the user's expression.
-    pub(super) before: TokenStream,
+    /// The code before the user's expression.
+    pub(super) before: Vec<Before>,
     /// The context's name, if it is read.
     pub(super) context: Option<Ident>,
+    /// Where a variable is declared `mut` that a node has read before this one.
+    pub(super) changed: Vec<(Ident, Span)>,
 }
 
 impl Env {
@@ -48,10 +63,11 @@ impl Env {
     }
 
     /// The variable for the handle of a node: the user's name, unless that would shadow another handle.
-    pub(super) fn variable(&self, name: &Ident) -> Ident {
+    pub(super) fn variable(&self, name: &Ident, conditional: bool) -> Ident {
         let taken =
             self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
-        match taken {
+        // One under `#[cfg(..)]` shadows the others, where it is there.
+        match taken && !conditional {
             true => self.hidden(&name.unraw().to_string()),
             false => name.clone(),
         }
@@ -62,30 +78,51 @@ impl Env {
         format_ident!("{}_{}", name, self.bindings.len(), span = Span::mixed_site())
     }
 
-    pub(super) fn output(&mut self, name: Option<Ident>, handle: Ident) {
-        self.push(Kind::Output { name, handle });
+    pub(super) fn output(&mut self, name: Option<Ident>, handle: Ident, node: &str) {
+        self.push(Kind::Output { name, handle, node: node.to_owned() });
     }
 
-    /// A `let` without a step, which every reader repeats.
-    pub(super) fn glue(&mut self, local: &Local) {
-        let needs = self.resolve(&scope::of_let(local));
-        self.push(Kind::Glue { binds: binds(&local.pat), statement: quote!(#local), needs });
+    /// A `let` that is another view of values, which every reader repeats.
+    pub(super) fn view(&mut self, local: &Local, private: &TokenStream) {
+        let mut local = local.clone();
+        let mut meaning = String::new();
+        if let Some(init) = &mut local.init {
+            meaning = code::normal(&init.expr, self);
+            // A check before it has seen to it that the pattern matches.
+            if let Some((_, diverge)) = &mut init.diverge {
+                *diverge = syn::parse_quote!({ #private::not_this_arm() });
+                meaning.push_str(&code::normal(&local.pat, self));
+            }
+        }
+        let needs = self.resolve(&scope::of_let(&local));
+        self.push(Kind::View { binds: binds(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
     }
 
-    /// A pattern that destructures the output bound last.
-    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident) {
-        let needs = vec![self.bindings.len() - 1];
-        self.push(Kind::Glue { binds: binds(pat), statement: quote!(#(#attrs)* let #pat = #handle;), needs });
+    /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.
+    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: bool) {
+        let last = self.bindings.len() - 1;
+        let meaning = match &self.bindings[last].kind {
+            Kind::Output { node, .. } => format!("@{node}."),
+            _ => String::new(),
+        };
+        let value = if borrowed { quote!(&#handle) } else { quote!(#handle) };
+        let attrs = attrs.iter().filter(|attr| !super::attrs::is_cfg(attr));
+        let code = Before::Statement(quote!(#(#attrs)* let #pat = #value;));
+        self.push(Kind::View { binds: binds(pat), code, needs: vec![last], meaning });
     }
 
-    /// The names of an arm's pattern: `statement` matches the router's value again.
-    pub(super) fn arm(&mut self, binds: Vec<Ident>, reads: &[String], statement: TokenStream) {
+    /// The names of an arm's pattern: `code` matches the router's value again.
+    pub(super) fn arm(&mut self, binds: Vec<Ident>, mutable: Option<Span>, reads: &[String], code: Before, of: &dyn quote::ToTokens) {
         let needs = self.resolve(reads);
-        self.push(Kind::Glue { binds, statement, needs });
+        let meaning = code::normal(of, self);
+        self.push(Kind::View { binds, code, needs, meaning });
+        if let Some(last) = self.bindings.last_mut() {
+            last.mutable = mutable;
+        }
     }
 
     fn push(&mut self, kind: Kind) {
-        self.bindings.push(Binding { kind, read: false });
+        self.bindings.push(Binding { kind, readers: 0, mutable: None });
     }
 
     /// The beginning of a scope, for [`leave`](Self::leave).
@@ -97,25 +134,64 @@ impl Env {
         self.bindings.truncate(outside);
     }
 
+    /// How often each binding so far has been read, for [`read_since`](Self::read_since).
+    pub(super) fn readers(&self) -> Vec<usize> {
+        self.bindings.iter().map(|binding| binding.readers).collect()
+    }
+
+    /// The variables of the outputs that have been read more often than then, each once.
+    pub(super) fn read_since(&self, then: &[usize]) -> Vec<Ident> {
+        let mut handles: Vec<Ident> = Vec::new();
+        for (binding, before) in self.bindings.iter().zip(then) {
+            if let Kind::Output { handle, .. } = &binding.kind
+                && binding.readers > *before
+                && !handles.contains(handle)
+            {
+                handles.push(handle.clone());
+            }
+        }
+        handles
+    }
+
     /// Whether a name is bound in the body, and so is not an item outside of it.
     pub(super) fn is_local(&self, name: &str) -> bool {
         self.lookup(name).is_some()
     }
 
-    /// Whether a name is a node's whole output.
-    pub(super) fn is_output(&self, name: &str) -> bool {
-        self.lookup(name).is_some_and(|at| matches!(self.bindings[at].kind, Kind::Output { .. }))
+    /// What a variable means, whatever it is called: the node that it is the output of, or the code that it stands for.
+    pub(super) fn meaning(&self, name: &str) -> Option<String> {
+        Some(match &self.bindings[self.lookup(name)?].kind {
+            Kind::Context(_) => "@@".to_owned(),
+            Kind::Output { node, .. } => format!("@{node}"),
+            Kind::View { binds, meaning, .. } => {
+                let place = binds.iter().position(|bind| bind.unraw() == name).unwrap_or_default();
+                format!("({meaning}){place}")
+            }
+        })
     }
 
     /// The handle of a name: of a node, or of the node whose output a pattern destructures.
     pub(super) fn handle(&self, name: &str) -> Option<&Ident> {
         match &self.bindings[self.lookup(name)?].kind {
             Kind::Output { handle, .. } => Some(handle),
-            Kind::Glue { needs, .. } => match &self.bindings[*needs.first()?].kind {
-                Kind::Output { name: None, handle } => Some(handle),
+            Kind::View { needs, .. } => match &self.bindings[*needs.first()?].kind {
+                Kind::Output { name: None, handle, .. } => Some(handle),
                 _ => None,
             },
             Kind::Context(_) => None,
+        }
+    }
+
+    /// A node reads the output of a name.
+    pub(super) fn read_output(&mut self, name: &str) -> Option<Ident> {
+        let at = self.lookup(name)?;
+        match &self.bindings[at].kind {
+            Kind::Output { handle, .. } => {
+                let handle = handle.clone();
+                self.bindings[at].readers += 1;
+                Some(handle)
+            }
+            _ => None,
         }
     }
 
@@ -124,7 +200,7 @@ impl Env {
         self.bindings.iter().rposition(|binding| match &binding.kind {
             Kind::Context(ident) => is(ident),
             Kind::Output { name, .. } => name.as_ref().is_some_and(is),
-            Kind::Glue { binds, .. } => binds.iter().any(is),
+            Kind::View { binds, .. } => binds.iter().any(is),
         })
     }
 
@@ -132,26 +208,34 @@ impl Env {
         names.iter().filter_map(|name| self.lookup(name)).collect()
     }
 
-    /// The glue since a place that no node has read. It is written once all the same, so that the compiler checks it.
-    pub(super) fn unread(&self, since: usize) -> Vec<usize> {
-        (since..self.bindings.len())
-            .filter(|at| !self.bindings[*at].read && matches!(self.bindings[*at].kind, Kind::Glue { .. }))
-            .collect()
+    /// What the views since a place need that no node has read, for the compiler's check of them.
+    pub(super) fn unread(&mut self, since: usize) -> Option<Needs> {
+        let unread: Vec<usize> = (since..self.bindings.len())
+            .filter(|at| self.bindings[*at].readers == 0 && matches!(self.bindings[*at].kind, Kind::View { .. }))
+            .collect();
+        (!unread.is_empty()).then(|| self.needed(unread.clone(), &unread))
     }
 
-    /// What an expression with these free names needs. Glue in `unread` is added without `allow`, so that the compiler
-    /// warns about unused names.
-    pub(super) fn needs(&mut self, names: &[String], unread: &[usize]) -> Needs {
+    /// What an expression with these free names needs.
+    pub(super) fn needs(&mut self, names: &[String]) -> Needs {
+        self.needed(self.resolve(names), &[])
+    }
+
+    /// The code of views in `loud` is written without `allow`, so that the compiler warns about unused names.
+    fn needed(&mut self, mut open: Vec<usize>, loud: &[usize]) -> Needs {
         let mut wanted = vec![false; self.bindings.len()];
-        let mut open = self.resolve(names);
-        open.extend(unread);
+        let mut changed = Vec::new();
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut wanted[at], true) {
                 continue;
             }
-            self.bindings[at].read = true;
-            if let Kind::Glue { needs, .. } = &self.bindings[at].kind {
+            let binding = &mut self.bindings[at];
+            binding.readers += 1;
+            if let Kind::View { needs, binds, .. } = &binding.kind {
                 open.extend(needs);
+                if let (Some(span), true, Some(name)) = (binding.mutable, binding.readers == 2, binds.first()) {
+                    changed.push((name.clone(), span));
+                }
             }
         }
         let wanted: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at]).collect();
@@ -164,15 +248,16 @@ impl Env {
                 seen.push(name);
             }
         }
-        let mut needs = Needs { handles: Vec::new(), values: Vec::new(), before: TokenStream::new(), context: None };
+        let mut needs = Needs { handles: Vec::new(), values: Vec::new(), before: Vec::new(), context: None, changed };
         for at in wanted {
             match &self.bindings[at].kind {
                 Kind::Context(ident) => needs.context = Some(ident.clone()),
-                Kind::Output { name, handle } => {
+                Kind::Output { name, handle, .. } => {
                     let value = match name {
                         Some(name) if twice => {
                             let value = format_ident!("value_{}", at, span = Span::mixed_site());
-                            needs.before.extend(quote!(#[allow(unused_variables, unused_mut)] let #name = #value;));
+                            let again = quote!(#[allow(unused_variables, unused_mut)] let #name = #value;);
+                            needs.before.push(Before::Statement(again));
                             value
                         }
                         Some(name) => name.clone(),
@@ -181,10 +266,12 @@ impl Env {
                     needs.handles.push(handle.clone());
                     needs.values.push(value);
                 }
-                Kind::Glue { statement, .. } => {
-                    let quiet = (!unread.contains(&at)).then(|| quote!(#[allow(unused_variables, unused_mut)]));
-                    needs.before.extend(quote!(#quiet #statement));
-                }
+                Kind::View { code, .. } => needs.before.push(match code {
+                    Before::Statement(statement) if !loud.contains(&at) => {
+                        Before::Statement(quote!(#[allow(unused_variables, unused_mut)] #statement))
+                    }
+                    code => code.clone(),
+                }),
             }
         }
         needs
@@ -193,8 +280,35 @@ impl Env {
     fn names(&self, at: usize) -> Vec<String> {
         match &self.bindings[at].kind {
             Kind::Output { name, .. } => name.iter().map(|name| name.unraw().to_string()).collect(),
-            Kind::Glue { binds, .. } => binds.iter().map(|name| name.unraw().to_string()).collect(),
+            Kind::View { binds, .. } => binds.iter().map(|name| name.unraw().to_string()).collect(),
             Kind::Context(_) => Vec::new(),
         }
     }
+}
+
+/// The code with what it needs before it.
+pub(super) fn after(before: &[Before], private: &TokenStream, code: TokenStream) -> TokenStream {
+    let ended = Ident::new("ended", Span::mixed_site());
+    before.iter().rev().fold(code, |code, before| match before {
+        Before::Statement(statement) => quote!(#statement #code),
+        Before::InMatch { value, pat } => quote! {
+            #[allow(
+                unused_variables, unused_mut, unreachable_patterns, clippy::let_and_return, clippy::single_match_else,
+                clippy::match_wildcard_for_single_variants
+            )]
+            let #ended = match #value { #pat => { #code } _ => #private::not_this_arm() };
+            #ended
+        },
+        Before::InIf { condition } => quote! {
+            #[allow(unused_variables, unused_mut, irrefutable_let_patterns, clippy::let_and_return)]
+            let #ended = if #condition { #code } else { #private::not_this_arm() };
+            #ended
+        },
+    })
+}
+
+/// Whether an expression is the name of one variable.
+pub(super) fn as_name(expr: &Expr) -> Option<String> {
+    let Expr::Path(path) = super::syntax::plain(expr) else { return None };
+    path.path.get_ident().map(|ident| ident.unraw().to_string())
 }

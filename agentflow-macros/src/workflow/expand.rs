@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 
 use super::attrs::{before_statement, is_lint};
 use super::env::Env;
-use super::model::{Input, Workflow};
+use super::model::{Input, Seq, Statement, Workflow};
 use super::nodes::Writer;
 use super::spans::{located, own};
 use crate::errors::Errors;
@@ -42,9 +42,20 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
         env.context(ident);
     }
     for input in &workflow.inputs {
-        env.output(Some(input.ident.clone()), input.ident.clone());
+        env.output(Some(input.ident.clone()), input.ident.clone(), &input.ident.unraw().to_string());
     }
     let body = writer.seq(&workflow.body, &mut env, 0);
+    let body = match has_ends(&workflow.body) {
+        false => body,
+        true => {
+            let (returns, rest) = (own("returns", Span::call_site()), own("rest", Span::mixed_site()));
+            quote! {
+                let mut #returns = #private::returns::<#ok_of>();
+                let #rest = { #body };
+                #steps.either(&#returns, #rest)
+            }
+        }
+    };
     let quiet = workflow
         .inputs
         .iter()
@@ -111,6 +122,12 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
             }
         };
     }
+}
+
+/// Whether the workflow can end before its last expression.
+fn has_ends(body: &Seq) -> bool {
+    let leaves = |one: &Statement| matches!(one, Statement::Node(node) if node.leaves);
+    body.statements.iter().any(leaves) || body.tail.leaves
 }
 
 /// The context that the function passes on.

@@ -8,28 +8,41 @@ use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 
-use super::attrs;
-use super::model::{Branch, Lambda, Policy, Work};
-use super::syntax::{awaits, called, form, plain};
+use syn::spanned::Spanned;
+
+use super::body::{Reader, Value, items};
+use super::model::{Branch, BranchBody, Lambda, LambdaBody, Policy, Work};
+use super::names::NodeNames;
+use super::syntax::{awaits, block_awaits, called, calls, form, plain};
+use super::{attrs, refuse};
 use crate::errors::{Errors, nearest};
-use crate::patterns::as_name;
+use crate::patterns::{as_name, binds};
 
 /// The node that the form is; `None` when `errors` holds its mistakes.
-pub(super) fn read(name: &str, mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work> {
-    let before = errors.len();
-    let at = &mac.path;
+pub(super) fn read(reader: &mut Reader<'_>, name: &str, mac: &Macro, policy: &mut Policy) -> Option<Work> {
+    let before = reader.errors.len();
     let work = match name {
-        "gate" => gate(mac, errors),
-        "race" => branches(mac, errors).map(Work::Race),
-        "fallback" => branches(mac, errors).map(Work::Fallback),
-        "map" => map(mac, errors),
-        "repeat" => repeat(mac, errors),
-        _ => timeout(mac, policy, errors),
+        "gate" => gate(mac, reader.errors),
+        "race" => branches(reader, mac).map(Work::Race),
+        "fallback" => branches(reader, mac).map(Work::Fallback),
+        "map" => map(reader, mac),
+        "repeat" => repeat(reader, mac),
+        _ => timeout(reader, mac, policy),
     };
-    if work.is_none() && errors.len() == before {
-        errors.at(at, usage(name));
+    if work.is_none() && reader.errors.len() == before {
+        reader.errors.at(&mac.path, usage(name));
     }
     work
+}
+
+/// The path or method that a form's step calls, as written.
+pub(super) fn calls_of(work: &Work) -> String {
+    match work {
+        Work::Map { step: Lambda { step: LambdaBody::Future(step), .. }, .. }
+        | Work::Repeat { step: Lambda { step: LambdaBody::Future(step), .. }, .. }
+        | Work::Future(step) => calls(step),
+        _ => String::new(),
+    }
 }
 
 fn usage(name: &str) -> &'static str {
@@ -141,41 +154,72 @@ fn gate(mac: &Macro, errors: &mut Errors) -> Option<Work> {
     Some(Work::Gate { question, payload, answer })
 }
 
-fn branches(mac: &Macro, errors: &mut Errors) -> Option<Vec<Branch>> {
+fn branches(reader: &mut Reader<'_>, mac: &Macro) -> Option<Vec<Branch>> {
     let name = form(mac)?;
-    let arguments = arguments(&name, mac, &[], errors)?;
+    let arguments = arguments(&name, mac, &[], reader.errors)?;
     if arguments.places.is_empty() {
         return None;
     }
-    Some(arguments.places.into_iter().map(|step| branch(step, errors)).collect())
+    Some(arguments.places.into_iter().map(|step| branch(reader, step)).collect())
 }
 
-/// A future that becomes a branch, named after what it calls.
-pub(super) fn branch(step: Expr, errors: &mut Errors) -> Branch {
-    refuse_await_of_form(&step, errors);
-    Branch { name: as_name(&called(&step)), step, awaited: false }
+/// A future that becomes a branch, named after what it calls; or a block of several steps.
+pub(super) fn branch(reader: &mut Reader<'_>, step: Expr) -> Branch {
+    let span = step.span();
+    if let Some(block) = block_of_steps(&step) {
+        let body = body(reader, block, &[]);
+        let name = match &body.tail.name {
+            name if name == "yield" => "block".to_owned(),
+            name => name.clone(),
+        };
+        return Branch { name, span, step: BranchBody::Seq(body) };
+    }
+    refuse_await_of_form(&step, reader.errors);
+    Branch { name: as_name(&called(&step)), span, step: BranchBody::Future(step) }
 }
 
-fn map(mac: &Macro, errors: &mut Errors) -> Option<Work> {
-    let arguments = arguments("map", mac, &[], errors)?;
+/// The block of an expression that is one with steps in it.
+fn block_of_steps(step: &Expr) -> Option<syn::Block> {
+    match plain(step) {
+        Expr::Block(block) if block.label.is_none() && block_awaits(&block.block).is_some() => Some(block.block.clone()),
+        _ => None,
+    }
+}
+
+/// The body of a form, whose steps are nodes of their own. It sees the names around it, and adds some.
+fn body(reader: &mut Reader<'_>, block: syn::Block, binds: &[Ident]) -> super::model::Seq {
+    refuse::return_in_a_form(&block, reader.errors);
+    let around: Vec<_> = reader.scope.clone();
+    reader.scope.iter_mut().for_each(|(_, node)| *node = false);
+    reader.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
+    let end = block.brace_token.span.close();
+    let seq = reader.seq(block.stmts, end, Value::OfForm, NodeNames::default());
+    reader.scope = around;
+    seq
+}
+
+fn map(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {
+    let arguments = arguments("map", mac, &[], reader.errors)?;
     let mut places = arguments.places.into_iter();
-    let items = places.next()?;
-    let step = lambda(places.next(), "map", &mac.path, errors)?;
+    let list = places.next()?;
+    let step = lambda(reader, places.next(), "map", &mac.path)?;
     if let Some(more) = places.next() {
-        errors
+        reader
+            .errors
             .at(more, "`map!` takes one step; other values are read in its closure, as in `|file| check(file, rules)`");
         return None;
     }
-    refuse_await(&items, "`map!` cannot await its list; bind this step to a `let` before it", errors);
-    Some(Work::Map { items, step })
+    refuse_await(&list, "`map!` cannot await its list; bind this step to a `let` before it", reader.errors);
+    Some(Work::Map { items: items(list), step })
 }
 
-fn repeat(mac: &Macro, errors: &mut Errors) -> Option<Work> {
-    let arguments = arguments("repeat", mac, &["until", "max"], errors)?;
+fn repeat(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {
+    let arguments = arguments("repeat", mac, &["until", "max"], reader.errors)?;
     let (until, max) = (arguments.named::<Expr>("until"), arguments.named::<Expr>("max"));
     let mut places = arguments.places.into_iter();
     let first = places.next()?;
-    let step = lambda(places.next(), "repeat", &mac.path, errors)?;
+    let step = lambda(reader, places.next(), "repeat", &mac.path)?;
+    let errors = &mut *reader.errors;
     if let Some(more) = places.next() {
         errors.at(more, usage("repeat"));
         return None;
@@ -192,58 +236,70 @@ fn repeat(mac: &Macro, errors: &mut Errors) -> Option<Work> {
         errors.at(&mac.path, "`repeat!` needs a limit, so that it always ends; add `max = 5`");
         return None;
     };
+    if let Expr::Lit(literal) = plain(&max)
+        && let syn::Lit::Int(number) = &literal.lit
+        && number.base10_parse::<u64>().is_ok_and(|number| number == 0)
+    {
+        errors.at(&max, "`max = 0` allows no round, so there would be no output; write 1 or more");
+        return None;
+    }
     Some(Work::Repeat { first, step, until, max })
 }
 
-fn timeout(mac: &Macro, policy: &mut Policy, errors: &mut Errors) -> Option<Work> {
-    let arguments = arguments("timeout", mac, &[], errors)?;
+fn timeout(reader: &mut Reader<'_>, mac: &Macro, policy: &mut Policy) -> Option<Work> {
+    let arguments = arguments("timeout", mac, &[], reader.errors)?;
     let mut places = arguments.places.into_iter();
     let limit = places.next()?;
     let limit: LitStr = match syn::parse2(limit.to_token_stream()) {
         Ok(limit) => limit,
         Err(_) => {
-            errors.at(limit, "the time limit is a string, as in `timeout!(\"30s\", fetch(url))`");
+            reader.errors.at(limit, "the time limit is a string, as in `timeout!(\"30s\", fetch(url))`");
             return None;
         }
     };
     if policy.timeout_ms.is_some() {
-        errors.at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
+        reader.errors.at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
     }
-    policy.timeout_ms = attrs::milliseconds(&limit, errors);
+    policy.timeout_ms = attrs::milliseconds(&limit, reader.errors);
     let step = places.next()?;
     if let Some(more) = places.next() {
-        errors.at(more, "`timeout!` takes one step; bind the others to `let`s of their own");
+        reader.errors.at(more, "`timeout!` takes one step; bind the others to `let`s of their own");
         return None;
     }
     if let Expr::Macro(inner) = plain(&step)
         && let Some(name) = form(&inner.mac)
     {
-        return read(&name, &inner.mac, policy, errors);
+        return read(reader, &name, &inner.mac, policy);
     }
-    refuse_await_of_form(&step, errors);
+    refuse_await_of_form(&step, reader.errors);
     Some(Work::Future(step))
 }
 
-fn lambda(expr: Option<Expr>, form: &str, at: &syn::Path, errors: &mut Errors) -> Option<Lambda> {
+fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Path) -> Option<Lambda> {
     match expr {
-        Some(Expr::Closure(ExprClosure { inputs, body, asyncness, output, .. })) if inputs.len() == 1 => {
+        Some(Expr::Closure(ExprClosure { inputs, body: step, asyncness, output, .. })) if inputs.len() == 1 => {
             if let Some(token) = asyncness {
-                errors.at(token, "the form awaits this step; remove `async`");
+                reader.errors.at(token, "the form awaits this step; remove `async`");
             }
             if let ReturnType::Type(_, ty) = output {
-                errors.at(ty, "a step's closure has no return type; remove it, or give the `let` a type");
+                reader.errors.at(ty, "a step's closure has no return type; remove it, or give the `let` a type");
             }
-            refuse_await_of_form(&body, errors);
             let pat = Punctuated::into_iter(inputs).next()?;
-            Some(Lambda { pat, step: *body })
+            refuse::mutable(&pat, reader.errors);
+            if let Some(block) = block_of_steps(&step) {
+                let seq = body(reader, block, &binds(&pat));
+                return Some(Lambda { pat, step: LambdaBody::Seq(seq) });
+            }
+            refuse_await_of_form(&step, reader.errors);
+            Some(Lambda { pat, step: LambdaBody::Future(*step) })
         }
         Some(other) => {
             let what = if form == "map" { "each item" } else { "the last value" };
-            errors.at(other, format!("the step is a closure that takes {what}, as in `|x| step(x)`"));
+            reader.errors.at(other, format!("the step is a closure that takes {what}, as in `|x| step(x)`"));
             None
         }
         None => {
-            errors.at(at, usage(form));
+            reader.errors.at(at, usage(form));
             None
         }
     }

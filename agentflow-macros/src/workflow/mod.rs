@@ -1,19 +1,24 @@
-//! `#[workflow]`: `attrs`, `body` and `forms` read; `refuse` and `signature` report what a workflow cannot have; `model` holds
-//! it as data; `env` finds what a step reads; `expand`, `nodes`, `route` and `callee` write the code. `syntax` and `spans` are
-//! leaves that all of them may use. Imports go one way: no two files import each other.
+//! `#[workflow]`: `attrs`, `body`, `choices` and `forms` read; `refuse` and `signature` report what a workflow cannot have;
+//! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `routes`, `rounds` and
+//! `calls` write the code, and `code` its fingerprint. `syntax`, `stable` and `spans` are leaves that all of them may use.
 
 mod attrs;
 mod body;
-mod callee;
+mod calls;
+mod choices;
+mod code;
 mod env;
 mod expand;
 mod forms;
 mod model;
+mod names;
 mod nodes;
 mod refuse;
-mod route;
+mod rounds;
+mod routes;
 mod signature;
 mod spans;
+mod stable;
 mod syntax;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! A workflow as data: inputs, nodes in the order of the source, output. Written by `body` and `attrs`, read by `expand`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use syn::{Attribute, Expr, Local, Pat, Path, Type};
+use syn::{Attribute, Expr, Item, Local, Pat, Path, Type};
 
 pub(super) struct Workflow {
     pub(super) krate: Path,
@@ -31,23 +31,25 @@ pub(super) struct Input {
     pub(super) lints: Vec<Attribute>,
 }
 
-/// Straight-line code: the body, or an arm of it.
+/// Straight-line code: the body, an arm, or the body of a form.
 pub(super) struct Seq {
+    /// Items of the user's, such as a `use` or a `const`.
+    pub(super) items: Vec<Item>,
     pub(super) statements: Vec<Statement>,
     pub(super) tail: Box<Node>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum Statement {
-    /// A `let` without a step. It is not a node: each node that reads it repeats it.
-    Glue(Local),
+    /// A `let` that is another view of values above it, such as `let name = &order.name;`: each reader repeats it.
+    View(Local),
     Node(Node),
 }
 
 /// One node, with the pattern that it is bound to.
 pub(super) struct Node {
     pub(super) name: String,
-    /// The user's pattern; `None` for the last expression.
+    /// The user's pattern; `None` for a statement or the last expression.
     pub(super) pat: Option<Pat>,
     pub(super) ty: Option<Type>,
     /// The attributes before it that are for the compiler.
@@ -58,6 +60,8 @@ pub(super) struct Node {
     pub(super) span: Span,
     /// Whether the expression is a `Result`, as the workflow's last expression is.
     pub(super) wrapped: bool,
+    /// Whether an arm in it ends the workflow, so that the nodes below it run only if none of them did.
+    pub(super) leaves: bool,
     pub(super) work: Work,
 }
 
@@ -65,6 +69,10 @@ pub(super) struct Node {
 pub(super) enum Work {
     Step(Expr),
     Value(Expr),
+    /// A statement without a step: it has no value, and keeps its place.
+    Check(Expr),
+    /// An expression that never has a value.
+    Never(Expr),
     Route(Route),
     Gate {
         question: Expr,
@@ -72,8 +80,13 @@ pub(super) enum Work {
         answer: Option<Type>,
     },
     Map {
-        items: Expr,
+        items: Items,
         step: Lambda,
+    },
+    For {
+        items: Items,
+        pat: Pat,
+        body: Seq,
     },
     Race(Vec<Branch>),
     Fallback(Vec<Branch>),
@@ -87,17 +100,39 @@ pub(super) enum Work {
     Future(Expr),
 }
 
-/// `|x| step(x)`
+/// The list of a `map!` or a `for`.
+pub(super) struct Items {
+    pub(super) expr: Expr,
+    /// Whether each item is borrowed, as in `for file in &files`.
+    pub(super) borrowed: bool,
+}
+
+/// `|x| step(x)`, or a closure with several steps.
 pub(super) struct Lambda {
     pub(super) pat: Pat,
-    pub(super) step: Expr,
+    pub(super) step: LambdaBody,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
+pub(super) enum LambdaBody {
+    /// A future, to which the expansion adds `.await?`.
+    Future(Expr),
+    Seq(Seq),
 }
 
 pub(super) struct Branch {
     pub(super) name: String,
-    /// The future, to which the expansion adds `.await?`, or the whole expression when `awaited` is set.
-    pub(super) step: Expr,
-    pub(super) awaited: bool,
+    pub(super) span: Span,
+    pub(super) step: BranchBody,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
+pub(super) enum BranchBody {
+    /// A future, to which the expansion adds `.await?`.
+    Future(Expr),
+    /// The whole expression.
+    Whole(Expr),
+    Seq(Seq),
 }
 
 pub(super) struct Route {
@@ -115,8 +150,12 @@ pub(super) struct Arm {
     pub(super) name: String,
     /// The names that its pattern binds.
     pub(super) binds: Vec<Ident>,
+    /// `#[cfg(..)]` before it.
+    pub(super) cfgs: Vec<Attribute>,
     /// The lint levels before it.
     pub(super) lints: Vec<Attribute>,
+    /// Whether it ends the workflow with its value.
+    pub(super) returns: bool,
     pub(super) body: Seq,
 }
 
@@ -132,7 +171,23 @@ pub(super) struct Policy {
     pub(super) approve: Option<Approve>,
     pub(super) concurrency: Option<syn::LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
+    pub(super) write: bool,
+    pub(super) unordered: bool,
     pub(super) after: Vec<Ident>,
+}
+
+impl Policy {
+    /// Whether anything is set that only a node with a step can have.
+    pub(super) fn is_of_step(&self) -> bool {
+        self.retry.is_some()
+            || self.timeout_ms.is_some()
+            || self.skip_on_error
+            || self.route.is_some()
+            || self.approve.is_some()
+            || self.repeatable.is_some()
+            || self.write
+            || self.unordered
+    }
 }
 
 pub(super) enum Approve {

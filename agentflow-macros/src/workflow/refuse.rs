@@ -1,23 +1,29 @@
-//! Refuses control flow that has no fixed graph and statements whose order would be lost. Each is reported at its keyword,
-//! with what to write instead. Code within a step, a closure or an `async` block is not looked at.
+//! Refuses what a workflow cannot mean: control flow without a fixed graph, values that change, and statements that would be
+//! lost. Each is reported at its own token, with what to write instead. Code within a step, a closure or an `async` block is
+//! not looked at.
 
 use proc_macro2::Span;
-use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAsync, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprReturn, ExprTry,
-    ExprWhile, Item, Stmt,
+    Block, Expr, ExprAsync, ExprBreak, ExprCall, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprWhile, Item, Pat,
+    PatIdent,
 };
 
-use super::syntax::{first_await, form};
+use super::stable::is_stable;
+use super::syntax::{awaits, block_awaits, first_await, form, leaves, plain};
 use crate::errors::Errors;
+use crate::patterns::{binds, has_bindings, unguarded};
 
-const LOOP: &str = "a loop has no fixed graph; repeat a step with `repeat!(first, |x| step(x), until = |x| .., max = 5)`, \
-                    or move the loop into a step";
-const FOR: &str = "a loop has no fixed graph; run a step for each item with `map!(items, |item| step(item)).await?`, or \
-                   move the loop into a step";
-const RETURN: &str = "`return` would end the workflow in the middle of its graph; give each arm of an `if` or `match` its \
-                      value, or return an error from a step";
+const LOOP: &str = "a loop without a list has no fixed graph; repeat a step with `repeat!(first, |x| step(x), until = |x| .., \
+                    max = 5)`, or move the loop into a step";
+pub(super) const RETURN: &str = "`return` can end a workflow only in a statement of its own, or in an arm of an `if`, a \
+                                 `match` or a `let .. else`; move it there";
+const RETURN_IN_A_LOOP: &str = "`return` cannot end the workflow from within a loop or a form, whose rounds are steps of their \
+                                own; collect the outputs, and decide after it";
+const BREAK: &str = "`break` and `continue` cannot leave a round whose steps are recorded; choose the items before the loop, \
+                     use `repeat!(.., until = ..)`, or move the loop into a step";
+const ASSIGN: &str = "a value cannot change in a workflow, since each step gets a copy of its own; bind the new value to a \
+                      `let` of its own, or put all that changes it into one block: `let x = { let mut x = ..; ..; x };`";
 
 /// Reports all control flow in a body that leaves it or repeats a part of it.
 pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
@@ -27,59 +33,57 @@ pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
 
 struct Flow<'e> {
     errors: &'e mut Errors,
-    /// The number of loops around the place that is visited.
+    /// The number of loops around the place that is visited, which are code of one node.
     loops: usize,
 }
 
 impl Flow<'_> {
-    fn within_loop(&mut self, waits: bool, keyword: Span, message: &str, inside: impl FnOnce(&mut Self)) {
+    fn within_loop(&mut self, waits: bool, keyword: Span, inside: impl FnOnce(&mut Self)) {
         if waits {
-            self.errors.at_span(keyword, message);
+            self.errors.at_span(keyword, LOOP);
         }
         self.loops += 1;
         inside(self);
         self.loops -= 1;
     }
+
+    fn leaves_round(&mut self, keyword: Span, has_label: bool) {
+        if self.loops == 0 && !has_label {
+            self.errors.at_span(keyword, BREAK);
+        }
+    }
 }
 
 impl<'a> Visit<'a> for Flow<'_> {
-    fn visit_expr_return(&mut self, expr: &'a ExprReturn) {
-        self.errors.at_span(expr.return_token.span, RETURN);
-        visit::visit_expr_return(self, expr);
-    }
-
     fn visit_expr_loop(&mut self, expr: &'a ExprLoop) {
-        let waits = first_await(|awaits| awaits.visit_expr_loop(expr)).is_some();
-        self.within_loop(waits, expr.loop_token.span, LOOP, |this| visit::visit_expr_loop(this, expr));
+        let waits = block_awaits(&expr.body).is_some();
+        self.within_loop(waits, expr.loop_token.span, |this| visit::visit_expr_loop(this, expr));
     }
 
     fn visit_expr_while(&mut self, expr: &'a ExprWhile) {
         let waits = first_await(|awaits| awaits.visit_expr_while(expr)).is_some();
-        self.within_loop(waits, expr.while_token.span, LOOP, |this| visit::visit_expr_while(this, expr));
+        self.within_loop(waits, expr.while_token.span, |this| visit::visit_expr_while(this, expr));
     }
 
     fn visit_expr_for_loop(&mut self, expr: &'a ExprForLoop) {
-        let waits = first_await(|awaits| awaits.visit_expr_for_loop(expr)).is_some();
-        self.within_loop(waits, expr.for_token.span, FOR, |this| visit::visit_expr_for_loop(this, expr));
+        if block_awaits(&expr.body).is_none() {
+            return self.within_loop(false, expr.for_token.span, |this| visit::visit_expr_for_loop(this, expr));
+        }
+        if let Some(span) = super::syntax::block_leaves(&expr.body) {
+            self.errors.at_span(span, RETURN_IN_A_LOOP);
+        }
+        let outside = std::mem::take(&mut self.loops);
+        visit::visit_expr_for_loop(self, expr);
+        self.loops = outside;
     }
 
     fn visit_expr_break(&mut self, expr: &'a ExprBreak) {
-        if self.loops == 0 && expr.label.is_none() {
-            self.errors.at_span(
-                expr.break_token.span,
-                "`break` is not in a loop; remove it, since a workflow runs from top to bottom",
-            );
-        }
+        self.leaves_round(expr.break_token.span, expr.label.is_some());
         visit::visit_expr_break(self, expr);
     }
 
     fn visit_expr_continue(&mut self, expr: &'a ExprContinue) {
-        if self.loops == 0 && expr.label.is_none() {
-            self.errors.at_span(
-                expr.continue_token.span,
-                "`continue` is not in a loop; remove it, since a workflow runs from top to bottom",
-            );
-        }
+        self.leaves_round(expr.continue_token.span, expr.label.is_some());
     }
 
     fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
@@ -89,61 +93,106 @@ impl<'a> Visit<'a> for Flow<'_> {
     fn visit_item(&mut self, _: &'a Item) {}
 }
 
-/// Reports a statement that is not a `let`.
-pub(super) fn statement(statement: &Stmt, errors: &mut Errors) {
-    match statement {
-        Stmt::Local(_) => {}
-        Stmt::Item(item) => {
-            errors.at_span(item.span(), "a workflow cannot hold items; move this one out of the function");
-        }
-        Stmt::Macro(mac) => match form(&mac.mac) {
-            Some(name) => {
-                errors
-                    .at(mac, format!("the output of the form is not bound; write `let answer = {name}!(..).await?;`"));
+/// Reports an end of the workflow within a body of several steps of a form.
+pub(super) fn return_in_a_form(block: &Block, errors: &mut Errors) {
+    if let Some(span) = super::syntax::block_leaves(block) {
+        errors.at_span(span, RETURN_IN_A_LOOP);
+    }
+}
+
+/// Reports a statement that would be lost, or that cannot be a node.
+pub(super) fn statement(expr: &Expr, errors: &mut Errors) {
+    match plain(expr) {
+        Expr::Macro(mac) => {
+            if let Some(name) = form(&mac.mac) {
+                errors.at(&mac.mac, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
             }
-            None => errors.at(&mac.mac.path, "this macro is not a step, so nothing orders it; move it into a step"),
-        },
-        Stmt::Expr(expr, _) => bare(expr, errors),
+        }
+        Expr::Assign(assign) => errors.at(assign, ASSIGN),
+        Expr::Binary(both) if !is_stable(expr) && is_assignment(&both.op) => errors.at(both, ASSIGN),
+        // `control_flow` has reported these.
+        Expr::Loop(_) | Expr::While(_) | Expr::Break(_) | Expr::Continue(_) if awaits(expr).is_some() => {}
+        Expr::Return(returned) => {
+            errors.at(returned, "nothing after this `return` would ever run; make it the last statement, or put it into an arm");
+        }
+        other => {
+            if let Some(name) = form_without_await(other) {
+                errors.at(other, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
+            } else {
+                changes(other, errors);
+            }
+        }
     }
 }
 
-fn bare(expr: &Expr, errors: &mut Errors) {
-    let waits = first_await(|awaits| awaits.visit_expr(expr)).is_some();
+fn is_assignment(op: &syn::BinOp) -> bool {
+    use syn::BinOp as Op;
+    !matches!(
+        op,
+        Op::Add(_)
+            | Op::Sub(_)
+            | Op::Mul(_)
+            | Op::Div(_)
+            | Op::Rem(_)
+            | Op::And(_)
+            | Op::Or(_)
+            | Op::BitXor(_)
+            | Op::BitAnd(_)
+            | Op::BitOr(_)
+            | Op::Shl(_)
+            | Op::Shr(_)
+            | Op::Eq(_)
+            | Op::Lt(_)
+            | Op::Le(_)
+            | Op::Ne(_)
+            | Op::Ge(_)
+            | Op::Gt(_)
+    )
+}
+
+fn form_without_await(expr: &Expr) -> Option<String> {
     match expr {
-        // `control_flow` has reported loops that wait, and `return` and `break`.
-        Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) if waits => {}
-        Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => {}
-        Expr::Loop(repeated) => errors.at(repeated.loop_token, LOOP),
-        Expr::While(repeated) => errors.at(repeated.while_token, LOOP),
-        Expr::ForLoop(repeated) => errors.at(repeated.for_token, FOR),
-        Expr::If(test) => {
-            errors.at(test.if_token, "this `if` is not bound, so nothing orders it; write `let outcome = if ..;`");
-        }
-        Expr::Match(cases) => errors
-            .at(cases.match_token, "this `match` is not bound, so nothing orders it; write `let outcome = match ..;`"),
-        Expr::Assign(assign) => {
-            errors.at(assign, "a value cannot change in a workflow; bind the new value to a `let` of its own");
-        }
-        other if waits => errors.at(
-            other,
-            "this step is not bound to a node; write `let _ = ..`, and `#[after(x)]` before it if it must wait \
-             for `x`",
-        ),
-        other => errors
-            .at(other, "this statement is not bound, so nothing orders it; bind it to a `let`, or move it into a step"),
+        Expr::Try(tried) => form_without_await(plain(&tried.expr)),
+        Expr::Macro(mac) => form(&mac.mac),
+        _ => None,
     }
 }
 
-/// Reports `?` where nothing is awaited.
-pub(super) fn question_marks(expr: &Expr, errors: &mut Errors) {
-    struct Marks<'e>(&'e mut Errors);
-    impl<'a> Visit<'a> for Marks<'_> {
-        fn visit_expr_try(&mut self, tried: &'a ExprTry) {
-            self.0.at(
-                tried,
-                "`?` needs a step, and nothing is awaited here; add `.await` before `?`, or write \
-                 `async { .. }.await?`",
-            );
+/// Reports assignments in a choice or a loop that is a statement: what is assigned would be lost.
+fn changes(expr: &Expr, errors: &mut Errors) {
+    struct Changes<'e> {
+        errors: &'e mut Errors,
+        bound: Vec<String>,
+    }
+    impl Changes<'_> {
+        fn target(&mut self, left: &Expr, whole: &dyn quote::ToTokens) {
+            let mut root = left;
+            while let Expr::Field(syn::ExprField { base, .. }) | Expr::Index(syn::ExprIndex { expr: base, .. }) = root {
+                root = base;
+            }
+            let own = matches!(root, Expr::Path(path) if path.path.get_ident().is_some_and(|name| self.bound.contains(&name.to_string())));
+            if !own {
+                let mut tokens = proc_macro2::TokenStream::new();
+                whole.to_tokens(&mut tokens);
+                self.errors.at(tokens, ASSIGN);
+            }
+        }
+    }
+    impl<'a> Visit<'a> for Changes<'_> {
+        fn visit_pat_ident(&mut self, pat: &'a PatIdent) {
+            self.bound.push(pat.ident.to_string());
+        }
+
+        fn visit_expr_assign(&mut self, assign: &'a syn::ExprAssign) {
+            self.target(&assign.left, assign);
+            visit::visit_expr_assign(self, assign);
+        }
+
+        fn visit_expr_binary(&mut self, both: &'a syn::ExprBinary) {
+            if is_assignment(&both.op) {
+                self.target(&both.left, both);
+            }
+            visit::visit_expr_binary(self, both);
         }
 
         fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
@@ -152,5 +201,116 @@ pub(super) fn question_marks(expr: &Expr, errors: &mut Errors) {
 
         fn visit_item(&mut self, _: &'a Item) {}
     }
-    Marks(errors).visit_expr(expr);
+    Changes { errors, bound: Vec::new() }.visit_expr(expr);
+}
+
+/// Reports a value that cannot be recorded, where its code shows it.
+pub(super) fn value(expr: &Expr, errors: &mut Errors) {
+    match plain(expr) {
+        Expr::Async(block) => {
+            errors.at(block.async_token, "this block is not awaited, and a future cannot be recorded; add `.await` after it");
+        }
+        other => cells(other, errors),
+    }
+}
+
+/// Reports shared state that a later step could change.
+fn cells(expr: &Expr, errors: &mut Errors) {
+    struct Cells<'e>(&'e mut Errors);
+    impl<'a> Visit<'a> for Cells<'_> {
+        fn visit_expr_call(&mut self, call: &'a ExprCall) {
+            if let Expr::Path(path) = plain(&call.func)
+                && let Some(of) = path.path.segments.iter().rev().nth(1)
+                && (["Cell", "RefCell", "OnceCell", "Mutex", "RwLock", "OnceLock"].iter().any(|cell| of.ident == cell)
+                    || of.ident.to_string().starts_with("Atomic"))
+            {
+                self.0.at(
+                    &call.func,
+                    "this can change while steps read it, and each step gets a copy of its own; give the value from step \
+                     to step, or keep shared state in a resource of the runtime",
+                );
+            }
+            visit::visit_expr_call(self, call);
+        }
+
+        fn visit_block(&mut self, _: &'a Block) {}
+
+        fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
+    }
+    Cells(errors).visit_expr(expr);
+}
+
+/// Reports variables that could change after they are bound.
+pub(super) fn mutable(pat: &Pat, errors: &mut Errors) {
+    struct Mutable<'e>(&'e mut Errors);
+    impl<'a> Visit<'a> for Mutable<'_> {
+        fn visit_pat_ident(&mut self, pat: &'a PatIdent) {
+            if let Some(token) = &pat.mutability {
+                self.0.at(
+                    token,
+                    format!(
+                        "a value cannot change in a workflow, since each step gets a copy of its own; put all that changes \
+                         it into one block: `let {name} = {{ let mut {name} = ..; ..; {name} }};`",
+                        name = pat.ident
+                    ),
+                );
+            }
+            visit::visit_pat_ident(self, pat);
+        }
+
+        fn visit_expr(&mut self, _: &'a Expr) {}
+    }
+    Mutable(errors).visit_pat(pat);
+}
+
+/// Reports a guard that would be asked more than once, or that awaits.
+pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
+    let Pat::Guard(guarded) = pat else { return };
+    if let Some(span) = awaits(&guarded.guard) {
+        errors.at_span(span, "a guard cannot await; bind this step to a `let` before the `match`, or ask in the arm");
+        return;
+    }
+    later_condition(&guarded.guard, errors);
+    let either = matches!(unguarded(pat), Pat::Or(_)) && has_bindings(unguarded(pat));
+    if either && !is_stable(&guarded.guard) {
+        errors.at(
+            &guarded.guard,
+            "this guard decides which side of `|` binds, and would be asked again by each step; write an arm for each side",
+        );
+    }
+}
+
+/// Reports a part of a condition that binds what is not a part of a recorded value, or that awaits.
+pub(super) fn later_condition(condition: &Expr, errors: &mut Errors) {
+    match condition {
+        Expr::Let(test) => {
+            if awaits(&test.expr).is_some() || !binds(&test.pat).is_empty() && !is_stable(&test.expr) {
+                errors.at(
+                    &test.expr,
+                    "this would be computed again by each step that reads what it binds; bind it in a `let` in the arm, or \
+                     write an `if let` of its own in the arm",
+                );
+            }
+        }
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
+            later_condition(&both.left, errors);
+            later_condition(&both.right, errors);
+        }
+        other => {
+            if let Some(span) = awaits(other) {
+                errors.at_span(
+                    span,
+                    "this is awaited only if what is before it holds; write an `if` of its own in the arm, or bind this step \
+                     to a `let` before the choice",
+                );
+            }
+        }
+    }
+}
+
+/// Reports an `.await` where there can be none.
+pub(super) fn await_in(expr: &Expr, message: &str, errors: &mut Errors) {
+    if let Some(span) = awaits(expr).or_else(|| leaves(expr)) {
+        errors.at_span(span, message);
+    }
 }

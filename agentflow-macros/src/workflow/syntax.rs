@@ -1,23 +1,65 @@
 //! Questions about the shape of the user's code, asked by all that read or write a body: where an expression awaits, what it
-//! calls, which macro is a form. It reports nothing and changes nothing.
+//! calls, which macro is a form, whether it leaves the workflow. It reports nothing and changes nothing.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprAsync, ExprAwait, ExprClosure, Item, Macro};
+use syn::{Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprReturn, Item, Macro, Stmt};
 
 const FORMS: [&str; 6] = ["gate", "race", "fallback", "map", "repeat", "timeout"];
 
-/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too.
-pub(super) fn form(mac: &Macro) -> Option<String> {
-    let name = mac.path.segments.last()?.ident.unraw().to_string();
-    FORMS.contains(&name.as_str()).then_some(name)
+/// Macros that await their arguments themselves, without an `.await` in sight.
+const AWAITING: [&str; 3] = ["join", "try_join", "select"];
+
+/// Macros whose arguments are expressions.
+const OF_EXPRESSIONS: [&str; 6] = ["join", "try_join", "vec", "dbg", "assert", "ensure"];
+
+/// Macros that are known to await nothing by themselves.
+const PLAIN: [&str; 42] = [
+    "anyhow", "assert", "assert_eq", "assert_ne", "bail", "cfg", "column", "concat", "dbg", "debug", "debug_assert",
+    "debug_assert_eq", "debug_assert_ne", "ensure", "env", "eprint", "eprintln", "error", "file", "format",
+    "format_args", "include_bytes", "include_str", "info", "json", "line", "matches", "module_path", "option_env",
+    "panic", "print", "println", "stringify", "todo", "trace", "unimplemented", "unreachable", "vec", "warn", "write",
+    "writeln", "eyre",
+];
+
+/// Macros that end in a panic or an error.
+const DIVERGING: [&str; 5] = ["panic", "todo", "unimplemented", "unreachable", "bail"];
+
+/// The last word of a macro's path.
+pub(super) fn macro_name(mac: &Macro) -> String {
+    mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
 }
 
-/// The first `.await` of the expression itself, not of a closure or an `async` block in it.
+fn is_one_of(mac: &Macro, names: &[&str]) -> bool {
+    let name = macro_name(mac);
+    names.iter().any(|known| *known == name)
+}
+
+/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too.
+pub(super) fn form(mac: &Macro) -> Option<String> {
+    is_one_of(mac, &FORMS).then(|| macro_name(mac))
+}
+
+/// Whether the expression is a form, awaited or not.
+pub(super) fn is_form(expr: &Expr) -> bool {
+    matches!(future(expr), Expr::Macro(mac) if form(&mac.mac).is_some())
+}
+
+/// Whether the arguments of a macro are expressions between commas, which are then steps or calls like any other.
+pub(super) fn takes_expressions(mac: &Macro) -> bool {
+    is_one_of(mac, &OF_EXPRESSIONS)
+}
+
+/// The first `.await` of the expression itself, not of a closure or an `async` block in it. A macro that may await counts.
 pub(super) fn awaits(expr: &Expr) -> Option<Span> {
     first_await(|visit| visit.visit_expr(expr))
+}
+
+/// The first `.await` of a block.
+pub(super) fn block_awaits(block: &Block) -> Option<Span> {
+    first_await(|visit| visit.visit_block(block))
 }
 
 /// The expression without parentheses and invisible groups.
@@ -38,9 +80,36 @@ pub(super) fn future(expr: &Expr) -> &Expr {
     }
 }
 
-/// The name of what an expression calls.
+/// The call that an expression is about: without what is done to its output afterwards, such as `.await`, `?`,
+/// `.context("..")` and a field, and without `Some(..)` and `Ok(..)` around it.
+pub(super) fn about(expr: &Expr) -> &Expr {
+    match plain(expr) {
+        Expr::Try(tried) => about(&tried.expr),
+        Expr::Await(awaited) => about(&awaited.base),
+        Expr::Field(field) => about(&field.base),
+        Expr::Reference(reference) => about(&reference.expr),
+        Expr::MethodCall(call) if awaits(&call.receiver).is_some() => about(&call.receiver),
+        Expr::Call(call) => match wrapped_in(call, &["Ok", "Some"]) {
+            Some(inner) if awaits(inner).is_some() => about(inner),
+            _ => plain(expr),
+        },
+        other => other,
+    }
+}
+
+fn wrapped_in<'e>(call: &'e syn::ExprCall, names: &[&str]) -> Option<&'e Expr> {
+    match plain(&call.func) {
+        Expr::Path(path) if call.args.len() == 1 => {
+            let last = path.path.segments.last()?;
+            names.iter().any(|name| last.ident == name).then(|| call.args.first()).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// The name of the call that an expression is about.
 pub(super) fn called(expr: &Expr) -> String {
-    match future(expr) {
+    match about(expr) {
         Expr::Call(call) => match plain(&call.func) {
             Expr::Path(path) => {
                 path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
@@ -49,24 +118,34 @@ pub(super) fn called(expr: &Expr) -> String {
         },
         Expr::MethodCall(call) => call.method.unraw().to_string(),
         Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
-        Expr::Macro(mac) => mac.mac.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
+        Expr::Macro(mac) => macro_name(&mac.mac),
         Expr::Match(_) => "match".to_owned(),
         Expr::If(_) => "if".to_owned(),
+        Expr::ForLoop(_) => "for".to_owned(),
         _ => "step".to_owned(),
     }
 }
 
 /// The path or method that an expression calls, as written.
 pub(super) fn calls(expr: &Expr) -> String {
-    match future(expr) {
+    match about(expr) {
         Expr::Call(call) => written(&call.func),
         Expr::MethodCall(call) => call.method.to_string(),
         _ => String::new(),
     }
 }
 
+/// Tokens as a person would write them, nearly.
 pub(super) fn written(tokens: &impl ToTokens) -> String {
-    tokens.to_token_stream().to_string().replace(" :: ", "::").replace(":: ", "::")
+    let text = tokens.to_token_stream().to_string();
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (from, to) in [
+        (" :: ", "::"), (":: ", "::"), (" . ", "."), (" (", "("), ("( ", "("), (" )", ")"), (" ,", ","), ("& ", "&"),
+        (" ?", "?"), (" ;", ";"), (" !", "!"), ("! (", "!("),
+    ] {
+        text = text.replace(from, to);
+    }
+    text
 }
 
 pub(super) fn is_route(expr: &Expr) -> bool {
@@ -76,12 +155,73 @@ pub(super) fn is_route(expr: &Expr) -> bool {
 /// `x` of `Ok(x)`.
 pub(super) fn in_ok(expr: &Expr) -> Option<&Expr> {
     match plain(expr) {
-        Expr::Call(call) if call.args.len() == 1 => match plain(&call.func) {
-            Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Ok") => call.args.first(),
-            _ => None,
-        },
+        Expr::Call(call) => wrapped_in(call, &["Ok"]),
         _ => None,
     }
+}
+
+/// Whether the expression is `Err(..)`.
+fn is_err(expr: &Expr) -> bool {
+    matches!(plain(expr), Expr::Call(call) if wrapped_in(call, &["Err"]).is_some())
+}
+
+/// Whether an expression never has a value: a panic, an error, `return Err(..)`, or a block that ends in one of them.
+pub(super) fn diverges(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Macro(mac) => is_one_of(&mac.mac, &DIVERGING),
+        Expr::Return(returned) => returned.expr.as_deref().is_some_and(is_err),
+        Expr::Block(block) if block.label.is_none() => block_diverges(&block.block),
+        _ => false,
+    }
+}
+
+/// The same of a block without steps.
+pub(super) fn block_diverges(block: &Block) -> bool {
+    match block.stmts.last() {
+        Some(Stmt::Expr(last, _)) => diverges(last),
+        Some(Stmt::Macro(mac)) => is_one_of(&mac.mac, &DIVERGING),
+        _ => false,
+    }
+}
+
+/// Whether a step, a form, or an end of the workflow with a value is in an expression.
+pub(super) fn has_nodes(expr: &Expr) -> bool {
+    awaits(expr).is_some() || leaves(expr).is_some()
+}
+
+/// The same of a block.
+pub(super) fn block_has_nodes(block: &Block) -> bool {
+    block_awaits(block).is_some() || block_leaves(block).is_some()
+}
+
+/// The first `return` of anything but `Err(..)`, which the code of one node could not do.
+pub(super) fn leaves(expr: &Expr) -> Option<Span> {
+    let mut leaves = Leaves(None);
+    leaves.visit_expr(expr);
+    leaves.0
+}
+
+/// The same of a block.
+pub(super) fn block_leaves(block: &Block) -> Option<Span> {
+    let mut leaves = Leaves(None);
+    leaves.visit_block(block);
+    leaves.0
+}
+
+struct Leaves(Option<Span>);
+
+impl<'a> Visit<'a> for Leaves {
+    fn visit_expr_return(&mut self, returned: &'a ExprReturn) {
+        if !returned.expr.as_deref().is_some_and(is_err) {
+            self.0.get_or_insert(returned.return_token.span);
+        }
+    }
+
+    fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
+
+    fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
+
+    fn visit_item(&mut self, _: &'a Item) {}
 }
 
 /// The first `.await` of the visited code itself, not of a closure or an `async` block in it.
@@ -100,7 +240,10 @@ impl<'a> Visit<'a> for Awaits {
     }
 
     fn visit_macro(&mut self, mac: &'a Macro) {
-        if let Some(span) = await_in(mac.tokens.clone()) {
+        // What a macro of somebody else awaits cannot be seen, so it counts as a step, where it may.
+        let unknown = is_one_of(mac, &AWAITING) || !is_one_of(mac, &PLAIN);
+        let span = mac.path.segments.last().map(|last| last.ident.span());
+        if let Some(span) = await_in(mac.tokens.clone()).or(span.filter(|_| unknown)) {
             self.0.get_or_insert(span);
         }
     }

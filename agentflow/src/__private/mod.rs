@@ -5,6 +5,7 @@ mod agent;
 mod tool;
 mod workflow;
 
+pub use std::any::TypeId;
 pub use std::boxed::Box;
 pub use std::clone::Clone;
 pub use std::default::Default;

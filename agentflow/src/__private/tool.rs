@@ -1,12 +1,17 @@
 //! The names in the expansion of `#[tool]` and of `tools![..]`: the static behind a tool, the traits of its parameters
 //! and of its return type. It calls nothing by itself.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::context::Context;
 use crate::resource::ResourceKey;
+use crate::run::Around;
+pub use crate::tool::call_forms::{
+    ArgumentForm, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm,
+};
+pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
     ToolParam, ToolParams, ToolPolicy, ToolRef, parameters_schema,
@@ -110,6 +115,27 @@ pub fn linked<T: PathTool>() -> ToolRef {
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
     fn tool() -> &'static LinkedTool;
+
+    /// The identity of the function.
+    fn function() -> TypeId;
+}
+
+/// The call of a tool's function, when a step of a workflow polls the caller and the call is recorded below it. Outside
+/// of a step this is one look at the task.
+#[inline]
+pub fn announced<T: PathTool>() -> Option<CallInStep> {
+    match Around::has_place() {
+        true => CallInStep::announced(T::function(), || Arc::clone(T::tool().definition())),
+        false => None,
+    }
+}
+
+/// The methods by which the types of a call are asked, without a name that could be one of the user's.
+pub mod call_forms {
+    pub use crate::tool::call_forms::{
+        CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
+        OpaqueError as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _, ValueAnswer as _,
+    };
 }
 
 /// What a path names that names no type: see the expansion of `tools![..]`.
@@ -177,11 +203,16 @@ pub const fn default_fn<T>(make: fn() -> T) -> fn() -> T {
 )]
 pub trait ContextParam {
     fn of(cx: &Context) -> &Self;
+    fn given(&self) -> Context;
 }
 
 impl ContextParam for Context {
     fn of(cx: &Context) -> &Self {
         cx
+    }
+
+    fn given(&self) -> Context {
+        self.clone()
     }
 }
 

@@ -2,9 +2,10 @@
 
 pub use crate::run::Approval;
 pub use crate::workflow::expansion::{
-    LinkedWorkflow, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3, WorkflowFn4,
-    WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11, WorkflowFn12,
-    WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type,
+    LinkedWorkflow, Returned, Returns, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3,
+    WorkflowFn4, WorkflowFn5, WorkflowFn6, WorkflowFn7, WorkflowFn8, WorkflowFn9, WorkflowFn10, WorkflowFn11,
+    WorkflowFn12, WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type, returns,
 };
+pub use crate::workflow::node_handle::And;
 pub use crate::workflow::same_type::{Arms, Branches, arms, branches};
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

@@ -11,11 +11,13 @@ use super::definition::AgentDefinition;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
-use crate::tool::ToolRef;
+use crate::tool::{StepPlace, ToolRef};
 
-/// What the model is told when everything it is to know is in its instruction: a provider takes no conversation that
-/// nobody has begun.
+/// The user's message of an agent that is shown no data: a provider takes no conversation that nobody has begun.
 const BEGIN: &str = "Begin.";
+
+/// The user's message when all data in it is blank: a provider takes no empty one.
+const BLANK: &str = "\"\"";
 
 /// The options of `#[agent(..)]`.
 pub struct AgentOptions {
@@ -38,11 +40,13 @@ impl AgentOptions {
     };
 }
 
-/// A call that is being put together, in the order of the instruction.
+/// A call that is being put together: first the instruction, then the user's message.
 pub struct AgentCall {
     definition: &'static AgentDefinition,
     cx: Context,
     instruction: String,
+    /// The paragraphs that show arguments, once the instruction is whole.
+    message: Option<String>,
     /// The arguments that no placeholder shows, as the fields of a JSON object.
     arguments: String,
     problem: Option<String>,
@@ -50,36 +54,44 @@ pub struct AgentCall {
 
 impl AgentCall {
     pub fn new(definition: &'static AgentDefinition, cx: Option<&Context>) -> Self {
-        let cx = cx.cloned().unwrap_or_else(Context::detached);
-        Self { definition, cx, instruction: String::new(), arguments: String::new(), problem: None }
+        let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+        Self { definition, cx, instruction: String::new(), message: None, arguments: String::new(), problem: None }
     }
 
-    /// Text of the instruction.
+    /// What follows is the user's message.
     #[must_use]
-    pub fn text(mut self, text: &str) -> Self {
-        self.instruction.push_str(text);
+    pub fn message(mut self) -> Self {
+        self.message = Some(String::new());
         self
     }
 
-    /// A value in the instruction: a string as it is, everything else as JSON.
+    /// Text.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        self.part().push_str(text);
+        self
+    }
+
+    /// A value: a string as it is, everything else as JSON.
     #[must_use]
     pub fn value(mut self, path: &str, json: &Json) -> Self {
         if let Some(json) = self.json(path, json) {
-            push_shown(&mut self.instruction, json);
+            push_shown(self.part(), json);
         }
         self
     }
 
-    /// A value of the application in the instruction.
+    /// A value of the application.
     #[must_use]
     pub fn app(mut self, key: &str, optional: bool) -> Self {
-        match self.cx.host().app.get(key) {
-            Some(value) => push_shown(&mut self.instruction, &value.to_string()),
+        let value = self.cx.host().app.get(key).map(ToString::to_string);
+        match value {
+            Some(value) => push_shown(self.part(), &value),
             None if optional => {}
             None => {
                 self.problem.get_or_insert_with(|| {
                     format!(
-                        "its instruction shows `{{app:{key}}}`, and its runtime has no such value; give it one with \
+                        "it shows `{{app:{key}}}`, and its runtime has no such value; give it one with \
                          `Runtime::builder().app(\"{key}\", ..)`, or write `{{app:{key}?}}` to show nothing then"
                     )
                 });
@@ -88,7 +100,12 @@ impl AgentCall {
         self
     }
 
-    /// An argument that the instruction does not show.
+    /// The text that is being written.
+    fn part(&mut self) -> &mut String {
+        self.message.as_mut().unwrap_or(&mut self.instruction)
+    }
+
+    /// An argument that no placeholder shows.
     #[must_use]
     pub fn argument(mut self, name: &str, json: &Json) -> Self {
         if let Some(json) = self.json(name, json) {
@@ -109,17 +126,20 @@ impl AgentCall {
     }
 
     async fn run<T: AgentAnswer>(self) -> Result<T> {
-        let Self { definition, cx, instruction, mut arguments, problem } = self;
+        let Self { definition, cx, instruction, message, mut arguments, problem } = self;
         if let Some(problem) = problem {
             return Err(definition.error(problem));
         }
         let agent = definition.agent(&cx, instruction)?.output::<T>();
-        let message = match arguments.is_empty() {
-            true => BEGIN.to_owned(),
-            false => {
-                arguments.push('}');
-                arguments
-            }
+        if !arguments.is_empty() {
+            arguments.push('}');
+        }
+        let message = match message {
+            None if arguments.is_empty() => BEGIN.to_owned(),
+            None => arguments,
+            Some(message) if !arguments.is_empty() => format!("{message}\n\n{arguments}"),
+            Some(message) if message.trim().is_empty() => BLANK.to_owned(),
+            Some(message) => message,
         };
         Ok(agent.run_in(&cx, message).await?.into_output())
     }

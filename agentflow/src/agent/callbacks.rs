@@ -21,7 +21,7 @@ macro_rules! callbacks {
         /// use agentflow_testing::{ScriptedModel, Turn};
         ///
         /// # #[tokio::main(flavor = "current_thread")]
-        /// # async fn main() -> agentflow::Result<()> {
+        /// # async fn main() -> Result<()> {
         /// let agent = Agent::new(ScriptedModel::new([Turn::text("hello")]))
         ///     .before_model(|step| {
         ///         step.request.settings = agentflow::model::ModelSettings::default().temperature(0.0).into();

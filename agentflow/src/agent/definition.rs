@@ -17,7 +17,7 @@ use crate::tool::{SourceLocation, ToolRef};
 const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in its attribute, or give its runtime one \
     with `Runtime::builder().model(..)`";
 
-/// What an `#[agent]` function is: the name, the instruction as it is written, the options.
+/// What an `#[agent]` function is: the name, the comment as it is written, the options.
 ///
 /// `NAME::definition()` is the one of a function `NAME`; [`Runtime::agents`](crate::Runtime::agents) has all that are
 /// linked into the program.
@@ -27,7 +27,7 @@ const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in i
 ///
 /// /// Translate into {language}: {text}
 /// #[agent(model = "openai/gpt-5-mini")]
-/// async fn translate(language: String, text: String) -> agentflow::Result<String>;
+/// async fn translate(language: String, text: String) -> Result<String>;
 ///
 /// let definition = translate::definition();
 /// assert_eq!(definition.name(), "translate");
@@ -57,7 +57,7 @@ impl AgentDefinition {
         self.name
     }
 
-    /// The instruction with its placeholders as they are written.
+    /// The comment with its placeholders as they are written: the instruction and the paragraphs that show parameters.
     pub fn instruction(&self) -> &'static str {
         self.instruction
     }

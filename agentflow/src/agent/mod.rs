@@ -33,13 +33,13 @@ use self::plan::Plan;
 pub use self::run_request::RunRequest;
 use self::typed_output::Output;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Failure, Result};
 
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, RunHandle, RunResult, RunShared, RunStream};
-use crate::tool::ToolRef;
+use crate::tool::{StepPlace, ToolRef};
 
 /// A model with instructions and tools.
 ///
@@ -70,7 +70,7 @@ use crate::tool::ToolRef;
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// // In a program: "openai/gpt-5-mini".
 /// let model = ScriptedModel::new([Turn::call("add", serde_json::json!({"a": 2, "b": 3})), Turn::text("It is 5.")]);
 /// let agent = Agent::new(model).instruct("Use the tools to calculate.").tools(tools![add]);
@@ -202,7 +202,7 @@ impl<O: 'static> Agent<O> {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> agentflow::Result<()> {
+    /// # async fn main() -> Result<()> {
     /// let model = ScriptedModel::new([Turn::text(r#"{"level": "high"}"#), Turn::text(r#"{"level": 3}"#)]);
     /// let agent = Agent::new(model).output::<Risk>();
     /// assert_eq!(*agent.run("How risky is it?").await?.output(), Risk { level: 3 });
@@ -254,7 +254,8 @@ impl<O: 'static> Agent<O> {
         let plan = self.plan()?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        self.result(around.poll(driver::Run::start(plan, request.into(), step)).await?)
+        let ended = around.poll(driver::Run::start(plan, request.into(), step)).await;
+        ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {

@@ -15,7 +15,7 @@ use crate::run::RunHandle;
 use crate::runtime::{RunReport, Runtime};
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::Graph;
+use crate::workflow::{Graph, GraphNode};
 
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
@@ -69,6 +69,11 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
     for text in graph.description.lines() {
         line(format_args!("{DIM}{}{DIM:#}", OneLine(text.trim())))?;
     }
+    nodes(graph, 1)
+}
+
+fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
+    let indent = "  ".repeat(depth);
     for node in &graph.nodes {
         let what = match (node.callee.as_deref(), node.calls.as_str()) {
             (_, "") => String::new(),
@@ -78,14 +83,31 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
         let reads = if node.reads.is_empty() { String::new() } else { format!(" <- {}", node.reads.join(", ")) };
         let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
-            "  {:<8} {}{DIM}{}: {}{DIM:#}",
+            "{indent}{:<8} {}{DIM}{}: {}{DIM:#}",
             kind.unwrap_or_default(),
             OneLine(format_args!("{}{what}", node.name)),
             OneLine(reads),
             short_type(&node.type_name)
         ))?;
+        if let Some(waits) = waits_of(node) {
+            line(format_args!("{indent}         {DIM}{}{DIM:#}", OneLine(waits)))?;
+        }
+        for (branch, body) in node.bodies() {
+            if !branch.is_empty() {
+                line(format_args!("{indent}  {}", OneLine(branch)))?;
+            }
+            nodes(body, depth + 1 + usize::from(!branch.is_empty()))?;
+        }
     }
     Ok(())
+}
+
+/// Why a node waits for others whose outputs it does not read.
+fn waits_of(node: &GraphNode) -> Option<String> {
+    let asked = node.after.iter().map(|name| format!("`{name}` (asked)"));
+    let order = node.order.iter().map(|edge| format!("`{}` ({})", edge.node, edge.reason.as_str()));
+    let waits: Vec<String> = asked.chain(order).collect();
+    (!waits.is_empty()).then(|| format!("waits for {}", waits.join(", ")))
 }
 
 async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {

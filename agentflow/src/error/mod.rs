@@ -1,6 +1,7 @@
 //! `Error`: the one error type of the public API, with its source kept. [`Failure`] is the form of it that is stored.
 
 mod control_error;
+mod recorded;
 mod registry_error;
 
 use std::fmt;
@@ -26,6 +27,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// [`kind`](Self::kind), the class as it is stored in journals; [`is_retryable`](Self::is_retryable) says whether the
 /// same run may succeed when it is repeated. Shown with `{:?}` it is the same sentence with its causes, since
 /// `fn main() -> agentflow::Result<()>` shows it that way.
+///
+/// An error is also a value: encoded it is its [`Failure`], and decoded it is [`Error::Recorded`] with the same kind and
+/// the same sentence. So a step of a workflow can give a `Result<T, Error>` to other steps.
 ///
 /// ```
 /// use agentflow::agent::Limits;
@@ -205,6 +209,19 @@ pub enum Error {
         /// The nodes that are not the same, or depend on one that is not.
         nodes: Vec<String>,
     },
+    /// A run began with another definition of its workflow, in which a step that is now another one, or gone, may have
+    /// changed something outside of the run.
+    #[error(
+        "the workflow `{workflow}` has changed since the run began: {} may have had an effect already, which would be \
+         repeated or left out; keep what has begun as it was and under its name, or cancel the run",
+        names(nodes)
+    )]
+    WriteForgotten {
+        /// The workflow.
+        workflow: Arc<str>,
+        /// The steps that began.
+        nodes: Vec<String>,
+    },
     /// A value does not survive its way through JSON where it crosses a boundary.
     #[error("a value of `{workflow}` does not survive its way through JSON: {problem}")]
     Value {
@@ -258,7 +275,9 @@ impl Error {
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
             Self::AgentRun { .. } => FailureKind::AgentRun,
             Self::Input { .. } => FailureKind::Input,
-            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } => FailureKind::DefinitionChanged,
+            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
+                FailureKind::DefinitionChanged
+            }
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } => FailureKind::MissingResource,
             Self::Control(error) => error.kind().as_str().into(),
@@ -328,6 +347,7 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
+            Error::Node { failure, .. } => Self { message: error.to_string(), ..Self::clone(failure) },
             other => {
                 Self { kind: other.kind(), message: other.to_string(), retryable: other.is_retryable(), status: None }
             }

@@ -220,6 +220,9 @@ pub enum EventKind {
         /// The middleware that gave the result in the tool's place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<Arc<str>>,
+        /// The error that the function returned to the step of a workflow that called it, when it has a JSON form.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<Encoded>,
     },
 }
 
@@ -259,7 +262,7 @@ impl EventKind {
                     output: "the program stopped while this tool was running; whether it had its effect is unknown"
                         .to_owned(),
                 };
-                Self::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None }
+                Self::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None, error: None }
             }
             _ => return None,
         })

@@ -27,7 +27,7 @@ use crate::model::{ModelResponse, StopReason};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let arguments = agentflow::serde_json::json!({"what": "x"});
 /// let model = ScriptedModel::new([Turn::call("look_up", arguments).usage(Usage::new(60, 20))]);
 /// let runtime = Runtime::builder().with(token_budget(100)).build();

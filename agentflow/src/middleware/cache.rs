@@ -28,7 +28,7 @@ const NOTE: &str = "cache";
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Turn::text("Paris.")]);
 /// let agent = Agent::new(model).with(cache().ttl(Duration::from_secs(3600)));
 /// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");

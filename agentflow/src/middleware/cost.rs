@@ -126,7 +126,7 @@ impl<F: Fn(&Cost) + Send + Sync> CostSink for F {
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let prices = Prices::new().model("openai/gpt-5-mini", Price::per_million(0.25, 2.0).cached(0.025));
 /// let costs = cost_tracker(prices).max_cost(5.0).sink(|cost: &agentflow::middleware::Cost| {
 ///     println!("{} has spent {:.4}", cost.agent, cost.agent_total);

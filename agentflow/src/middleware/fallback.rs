@@ -20,7 +20,7 @@ use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, ModelSource
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let first = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded)]).named("one", "large");
 /// let second = ScriptedModel::new([Turn::text("Hello.")]).named("other", "small");
 /// let result = Agent::new(first).with(fallback_models([second])).run("Hi").await?;

@@ -31,7 +31,7 @@
 //! use agentflow::model::ModelErrorKind;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> agentflow::Result<()> {
+//! # async fn main() -> Result<()> {
 //! let runtime = Runtime::builder().with(retry(2)).with(token_budget(50_000)).build();
 //! let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded), Turn::text("Hello.")]);
 //! assert_eq!(Agent::new(model).runtime(&runtime).run("Hi").await?.output(), "Hello.");
@@ -123,13 +123,13 @@ impl From<ModelResponse> for Recovery {
 ///         "closed"
 ///     }
 ///
-///     async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+///     async fn before_model(&self, _: &mut ModelStep) -> Result<Flow<ModelResponse>> {
 ///         Ok(Flow::Return(ModelResponse::new(Message::assistant("We are closed."))))
 ///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let agent = Agent::new(ScriptedModel::new([])).with(Closed);
 /// assert_eq!(agent.run("Hello?").await?.output(), "We are closed.");
 /// # Ok(())

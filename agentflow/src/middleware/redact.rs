@@ -12,7 +12,7 @@ pub use crate::run::{Redact, Redactor};
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().with(redact().secret("swordfish").emails()).build();
 /// let model = ScriptedModel::new([Turn::text("Written to ada@example.org.")]);
 /// let result = Agent::new(model).runtime(&runtime).run("The password is swordfish.").await?;

@@ -19,7 +19,7 @@ use crate::model::{ModelError, ModelErrorKind};
 /// use agentflow_testing::{ScriptedModel, Turn};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let model = ScriptedModel::new([Turn::fails(ModelErrorKind::RateLimited), Turn::text("Hello.")]);
 /// let agent = Agent::new(model).with(retry(3).base(Duration::from_secs(2)));
 /// assert_eq!(agent.run("Hi").await?.output(), "Hello.");

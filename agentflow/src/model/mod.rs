@@ -79,7 +79,7 @@ pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>>
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> agentflow::Result<()> {
+/// # async fn main() -> Result<()> {
 /// let agent = Agent::new(Echo(ModelInfo::new("example", "echo")));
 /// assert_eq!(agent.run("Hello").await?.output(), "Hello");
 /// # Ok(())

@@ -5,7 +5,11 @@
 //! each level takes its part of the stack. The depth is known to the task that polls, so it also counts runs of their
 //! own that a step awaits, and to each [`Context`](crate::Context), so it also counts what a step hands to another
 //! task.
+//!
+//! It also says which step of a workflow polls the caller, so that a call of a tool, an agent or a workflow is part of that
+//! step; what a place is, it does not know.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +30,8 @@ pub(crate) struct Around {
     depth: u32,
     /// Set when one inside was refused, for the innermost tool call around it.
     exceeded: Arc<AtomicBool>,
+    /// The place of the step that polls, when it is the step of a workflow and no agent or workflow in it.
+    place: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Around {
@@ -37,6 +43,23 @@ impl Around {
     /// How many agents and workflows stand around the caller.
     pub(crate) fn depth() -> u32 {
         AROUND.try_with(|around| around.depth).unwrap_or_default()
+    }
+
+    /// Whether a step of a workflow polls the caller: one look at the task.
+    #[inline]
+    pub(crate) fn has_place() -> bool {
+        AROUND.try_with(|around| around.place.is_some()).unwrap_or(false)
+    }
+
+    /// The place of the step that polls the caller.
+    pub(crate) fn place<P: Any + Send + Sync>() -> Option<Arc<P>> {
+        let place = AROUND.try_with(|around| around.place.clone()).ok().flatten()?;
+        place.downcast().ok()
+    }
+
+    /// The same as around the caller, at a place.
+    pub(crate) fn at<P: Any + Send + Sync>(place: Arc<P>) -> Self {
+        Self { place: Some(place), ..Self::current() }
     }
 
     /// Another agent or workflow begins inside of this; `known` is how many the caller's context says stand around it.
@@ -51,6 +74,7 @@ impl Around {
             return Err(Error::NestingLimit { depth: limit });
         }
         around.depth += 1;
+        around.place = None;
         Ok(around)
     }
 
@@ -59,6 +83,11 @@ impl Around {
     /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes
     /// an agent or a workflow before, in a function that returns.
     pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
+        AROUND.scope(self, inside)
+    }
+
+    /// Polls a future of any type inside of this.
+    pub(crate) fn within<F: Future>(self, inside: F) -> impl Future<Output = F::Output> {
         AROUND.scope(self, inside)
     }
 
@@ -75,13 +104,13 @@ impl Around {
 
     /// Polls a tool call inside of this. Also says whether something in it was refused for the limit.
     pub(crate) async fn tool_call<T>(depth: u32, call: BoxFuture<'_, T>) -> (T, bool) {
-        let around = Self { depth, exceeded: Arc::default() };
+        let around = Self { depth, exceeded: Arc::default(), place: None };
         let exceeded = Arc::clone(&around.exceeded);
         let outcome = around.scope(call).await;
         (outcome, exceeded.load(Ordering::Relaxed))
     }
 
-    /// Runs a function of another thread inside of this.
+    /// Runs a function inside of this, also on another thread.
     pub(crate) fn sync_scope<T>(self, inside: impl FnOnce() -> T) -> T {
         AROUND.sync_scope(self, inside)
     }

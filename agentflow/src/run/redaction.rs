@@ -222,7 +222,8 @@ impl Redactor {
             }
             EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
             | EventKind::NodeCompleted { output, .. }
-            | EventKind::ApprovalResolved { answer: output, .. } => redact(output),
+            | EventKind::ApprovalResolved { answer: output, .. }
+            | EventKind::ToolFailed { error: Some(output), .. } => redact(output),
             EventKind::ApprovalRequested(request) => redact(&mut Arc::make_mut(request).payload),
             _ => {}
         }

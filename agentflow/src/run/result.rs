@@ -73,7 +73,7 @@ impl<O> RunResult<O> {
     /// use agentflow_testing::{ScriptedModel, Turn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> agentflow::Result<()> {
+    /// # async fn main() -> Result<()> {
     /// let model = ScriptedModel::new([
     ///     Turn::text("Ada."),
     ///     Turn::text("Ada.").expect_conversation([

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::approval::Approval;
 use super::control_events::Recorder;
 use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
@@ -56,6 +57,8 @@ struct Operations {
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
     released: Notify,
+    /// A question below a step was answered.
+    answered: Notify,
     /// What the process before this one left open.
     left_open: OnceLock<Vec<StepPath>>,
 }
@@ -198,7 +201,25 @@ impl RunShared {
         for (path, kind) in self.events_by_journal(request)? {
             self.record(path, kind);
         }
+        self.operations().answered.notify_waiters();
         Ok(())
+    }
+
+    /// Waits until the question at a path is answered, and gives the answer.
+    pub(crate) async fn answer_at(&self, path: &StepPath) -> Approval {
+        let operations = self.operations();
+        loop {
+            let answered = operations.answered.notified();
+            let recorded = self.log.records_below(path);
+            let answer = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
+                EventKind::ApprovalResolved { answer, .. } if of == *path => answer.decode().ok(),
+                _ => None,
+            });
+            match answer {
+                Some(answer) => return answer,
+                None => answered.await,
+            }
+        }
     }
 
     /// The same from another task than the run's own.

@@ -229,8 +229,11 @@ impl RunState {
         node.parents().find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
     }
 
-    /// Where the workflow is that has a node, when it waits for somebody.
+    /// Where the workflow is that has a node, when it waits for somebody. A call of a tool in a step waits for itself.
     pub(crate) fn waiting_around(&self, node: &StepPath) -> Option<StepPath> {
+        if self.waits.are_of(node) {
+            return Some(node.clone());
+        }
         let base = self.workflow_of(node).map_or_else(StepPath::root, |(base, _)| base);
         self.waits.are_of(&base).then_some(base)
     }

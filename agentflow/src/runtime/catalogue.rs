@@ -24,7 +24,7 @@ pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
     }
     let linked = linked()?;
     if let Some(linked) = linked.get(name) {
-        return Ok((linked.spec)());
+        return linked.spec();
     }
     let known = given.into_iter().flat_map(BTreeMap::keys).map(|name| &**name).chain(linked.keys().copied());
     let near = nearest(name, known).map(ToOwned::to_owned);
@@ -47,10 +47,10 @@ impl Runtime {
     /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
     ///
     /// # Errors
-    /// When two linked workflows have one name.
+    /// When two linked workflows have one name, or one of them cannot be built.
     pub fn workflows(&self) -> Result<Vec<Graph>> {
-        let linked = linked()?.into_iter().map(|(name, linked)| (Arc::from(name), (linked.spec)()));
-        let mut all: BTreeMap<Arc<str>, Arc<Spec>> = linked.collect();
+        let linked = linked()?.into_iter().map(|(name, linked)| Ok((Arc::from(name), linked.spec()?)));
+        let mut all = linked.collect::<Result<BTreeMap<Arc<str>, Arc<Spec>>>>()?;
         let given = self.host().part::<Given>().into_iter().flat_map(|given| &given.0);
         all.extend(given.map(|(name, spec)| (Arc::clone(name), Arc::clone(spec))));
         Ok(all.values().map(|spec| Graph::of(spec)).collect())

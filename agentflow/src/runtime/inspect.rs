@@ -107,7 +107,7 @@ impl Runtime {
         let spec = self.workflow_spec(&record.name).ok();
         let changed = match (&record.definition, &spec, &graph) {
             (Some(hash), Some(spec), Some(graph)) if *hash != *spec.hash() => {
-                Some(super::workflow_runs::changed_nodes(graph, &Graph::of(spec)))
+                Some(super::changes::changed_nodes(graph, &Graph::of(spec)))
             }
             _ => None,
         };

@@ -6,6 +6,7 @@
 
 mod agents;
 mod catalogue;
+mod changes;
 mod control;
 mod inspect;
 mod opened;
@@ -44,7 +45,6 @@ use crate::store::{Store, StoreError};
 /// ```
 /// use agentflow::prelude::*;
 /// use agentflow::store::MemoryStore;
-/// use agentflow::Result;
 ///
 /// #[workflow]
 /// async fn publish(text: String) -> Result<String> {

@@ -88,10 +88,10 @@ impl RuntimeBuilder {
     ///
     /// /// Translate into {language}.
     /// #[agent(model = "anthropic/claude-sonnet-4-5")]
-    /// async fn translate(cx: &Context, language: String, text: String) -> agentflow::Result<String>;
+    /// async fn translate(cx: &Context, language: String, text: String) -> Result<String>;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> agentflow::Result<()> {
+    /// # async fn main() -> Result<()> {
     /// let model = ScriptedModel::new([Turn::text("Guten Tag")]);
     /// let runtime = Runtime::builder().model(model).build();
     /// assert_eq!(translate(&runtime.context(), "German".into(), "Good day".into()).await?, "Guten Tag");

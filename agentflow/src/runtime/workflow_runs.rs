@@ -1,12 +1,12 @@
 //! Runs of workflows: starting one, resuming one after a crash, recovering all, finding one by its id.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Runtime;
+use super::changes::{all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
 use crate::error::{ControlError, Error, Result};
 use crate::event::{Event, EventKind, Redefined, RunId, WorkflowStarted};
@@ -171,7 +171,8 @@ impl Runtime {
     /// nodes that are the same, and depend only on such, is kept; all else runs again.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume); also when the inputs are others.
+    /// As [`resume`](Self::resume); also when the inputs are others, or when a node that may have changed something
+    /// outside of the run would run again or is gone ([`Error::WriteForgotten`]).
     pub async fn resume_changed<In: Inputs, Out: NodeValue>(
         &self,
         run: &RunId,
@@ -303,7 +304,7 @@ impl Runtime {
         let forgotten = match definition == *spec.hash() {
             true => Vec::new(),
             false => {
-                let names = self.forgotten(store, &started, &definition, spec, changed).await?;
+                let names = self.forgotten(store, run, &started, &definition, spec, changed).await?;
                 names.iter().map(|name| StepPath::root().child(name)).collect()
             }
         };
@@ -333,6 +334,7 @@ impl Runtime {
     async fn forgotten(
         &self,
         store: &Arc<dyn Store>,
+        run: &RunId,
         started: &WorkflowStarted,
         definition: &str,
         spec: &Arc<Spec>,
@@ -342,12 +344,17 @@ impl Runtime {
         let old: Option<Graph> =
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
         let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
-        if changed {
-            let gone =
-                old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());
-            return Ok(differing.into_iter().chain(gone.cloned()).collect());
+        if !changed {
+            return Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing });
         }
-        Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing })
+        let gone = old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());
+        let forgotten: Vec<String> = differing.into_iter().chain(gone.cloned()).collect();
+        // All events: a snapshot leaves out what is below a finished node.
+        let wrote = written(old.as_ref(), &read_events(store, run, 0).await?, &forgotten);
+        match wrote.is_empty() {
+            true => Ok(forgotten),
+            false => Err(Error::WriteForgotten { workflow: Arc::clone(&started.name), nodes: wrote }),
+        }
     }
 
     /// The journal of a run, from the store.
@@ -419,24 +426,4 @@ fn decoder<In: Inputs, Out: NodeValue>(
         let output = undecoded(ended)?;
         Out::decode(&output).map_err(|error| Error::value(&name, &error))
     }
-}
-
-fn all_names(graph: &Graph) -> Vec<String> {
-    graph.nodes.iter().map(|node| node.name.clone()).collect()
-}
-
-/// The nodes of `new` that are not the same in `old`, or depend on one that is not.
-pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
-    let mut changed = HashSet::new();
-    let mut names = Vec::new();
-    for node in &new.nodes {
-        let same = old.node(&node.name).is_some_and(|before| old.shape(before) == new.shape(node));
-        let guard = node.guard.iter().map(|guard| &guard.router);
-        let moved = node.reads.iter().chain(&node.after).chain(guard).any(|before| changed.contains(before));
-        if !same || moved {
-            changed.insert(node.name.clone());
-            names.push(node.name.clone());
-        }
-    }
-    names
 }

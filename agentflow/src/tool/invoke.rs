@@ -67,7 +67,7 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy
     })
 }
 
-fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+pub(super) fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
     let size = output.as_json().len();
     if size <= policy.max_output {
         return Ok(output);

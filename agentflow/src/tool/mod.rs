@@ -3,7 +3,12 @@
 //!
 //! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod call_forms;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod call_in_step;
 mod dynamic;
+mod history;
 mod invoke;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
@@ -11,6 +16,7 @@ mod parameters;
 pub(crate) mod probe;
 mod registry;
 mod schema;
+mod step_place;
 mod tool_output;
 
 use std::fmt;
@@ -18,12 +24,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
+pub(crate) use self::call_in_step::ToolAnswer;
 pub use self::dynamic::FnTool;
 pub(crate) use self::invoke::{invoke, not_found};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
 pub(crate) use self::schema::parameters_schema;
+pub(crate) use self::step_place::{EndsStep, StepPlace};
 pub use self::tool_output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;

@@ -1,78 +1,198 @@
-//! Checks that a value survives JSON. JSON has one `null` for `None`, for `()` and for floats that are infinite or NaN,
-//! so such a value could not be read back.
+//! Watches a value while it is encoded, and refuses what JSON would give back as another value: JSON has one `null` for
+//! `None`, for `()` and for floats that are infinite or NaN, and readers of it stop at a depth.
 //!
-//! It is a serializer that writes nothing and only looks; its answer is whether the value is `null` in JSON.
+//! It changes nothing of what is written, and it reads nothing back.
 
+use std::cell::Cell;
 use std::fmt::Display;
 
 use serde::ser::{
-    Error as _, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    Error, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
     SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
-use serde_json::Error;
 
-/// Checks that the JSON of a value gives back the value.
+/// How deep lists, maps, structs and variants may be nested. `serde_json` reads 127 levels, and a value may be read as a
+/// part of a list or of an object.
+const DEEPEST: usize = 120;
+
+/// The name by which `serde_json` passes on text that is JSON already.
+const RAW: &str = "$serde_json::private::RawValue";
+
+/// What is known of the value that was written last.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// It is `null` in JSON.
+    null: Cell<bool>,
+    /// It is a string in JSON, and was one before.
+    text: Cell<bool>,
+    /// It is the text `null`.
+    null_text: Cell<bool>,
+    /// How many values around it are open.
+    depth: Cell<usize>,
+    unsure: Cell<bool>,
+}
+
+impl Seen {
+    /// Whether there is something that some types read back and others do not: an integer beyond 64 bits, or a key of a
+    /// map that is not a string. Serde does not read them within what is flattened, untagged or internally tagged.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.unsure.get()
+    }
+
+    fn wrote(&self, null: bool) {
+        self.null.set(null);
+        self.text.set(false);
+    }
+
+    fn wrote_text(&self, text: Option<&str>) {
+        self.null.set(false);
+        self.text.set(true);
+        self.null_text.set(text == Some("null"));
+    }
+
+    fn wrote_integer(&self, is_wide: bool) {
+        self.wrote(false);
+        if is_wide {
+            self.unsure.set(true);
+        }
+    }
+
+    fn open<E: Error>(&self) -> Result<(), E> {
+        self.depth.set(self.depth.get() + 1);
+        match self.depth.get() > DEEPEST {
+            true => Err(E::custom(format!(
+                "it is nested more than {DEEPEST} deep and could not be read back; give a list of its parts in its place"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn close(&self, null: bool) {
+        self.depth.set(self.depth.get() - 1);
+        self.wrote(null);
+    }
+}
+
+/// A value that is watched while it is encoded.
 ///
-/// # Errors
-/// With the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and an infinite
-/// float or NaN would not be read at all.
-pub(super) fn check<T: Serialize + ?Sized>(value: &T) -> Result<(), Error> {
-    value.serialize(Faithful).map(drop)
+/// Encoding fails, with the field and what to do: `Some` of what JSON writes as `null` would be read as `None`, and an
+/// infinite float or NaN would not be read at all.
+pub(super) struct Watched<'a, T: ?Sized>(pub(super) &'a T, pub(super) &'a Seen);
+
+impl<T: Serialize + ?Sized> Serialize for Watched<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(Watching { inner: serializer, seen: self.1, is_raw: false })
+    }
 }
 
-struct Faithful;
-
-macro_rules! never_null {
-    ($($method:ident $T:ty)*) => {
-        $(fn $method(self, _: $T) -> Result<bool, Error> {
-            Ok(false)
-        })*
-    };
+/// Passes everything on and notices.
+struct Watching<'a, S> {
+    inner: S,
+    seen: &'a Seen,
+    /// The value is text that is JSON already.
+    is_raw: bool,
 }
 
-fn finite(is_finite: bool, float: impl Display) -> Result<bool, Error> {
+fn finite<E: Error>(is_finite: bool, float: impl Display) -> Result<(), E> {
     match is_finite {
-        true => Ok(false),
-        false => Err(Error::custom(format!(
+        true => Ok(()),
+        false => Err(E::custom(format!(
             "the float `{float}` has no JSON form and could not be read back; give an `Option` or an error in its place"
         ))),
     }
 }
 
-impl Serializer for Faithful {
-    type Ok = bool;
-    type Error = Error;
-    type SerializeSeq = Self;
-    type SerializeTuple = Self;
-    type SerializeTupleStruct = Self;
-    type SerializeTupleVariant = Self;
-    type SerializeMap = Self;
-    type SerializeStruct = Self;
-    type SerializeStructVariant = Self;
+macro_rules! leaves {
+    ($($method:ident $T:ty)*) => {
+        $(fn $method(self, value: $T) -> Result<S::Ok, S::Error> {
+            self.seen.wrote(false);
+            self.inner.$method(value)
+        })*
+    };
+}
 
-    never_null! {
+impl<'a, S: Serializer> Watching<'a, S> {
+    fn compound<C>(self, open: impl FnOnce(S) -> Result<C, S::Error>) -> Result<Watching<'a, C>, S::Error> {
+        self.seen.open()?;
+        Ok(Watching { inner: open(self.inner)?, seen: self.seen, is_raw: false })
+    }
+}
+
+impl<'a, S: Serializer> Serializer for Watching<'a, S> {
+    type Ok = S::Ok;
+    type Error = S::Error;
+    type SerializeSeq = Watching<'a, S::SerializeSeq>;
+    type SerializeTuple = Watching<'a, S::SerializeTuple>;
+    type SerializeTupleStruct = Watching<'a, S::SerializeTupleStruct>;
+    type SerializeTupleVariant = Watching<'a, S::SerializeTupleVariant>;
+    type SerializeMap = Watching<'a, S::SerializeMap>;
+    type SerializeStruct = Watching<'a, S::SerializeStruct>;
+    type SerializeStructVariant = Watching<'a, S::SerializeStructVariant>;
+
+    leaves! {
         serialize_bool bool
-        serialize_i8 i8 serialize_i16 i16 serialize_i32 i32 serialize_i64 i64 serialize_i128 i128
-        serialize_u8 u8 serialize_u16 u16 serialize_u32 u32 serialize_u64 u64 serialize_u128 u128
-        serialize_char char serialize_str &str serialize_bytes &[u8]
+        serialize_i8 i8 serialize_i16 i16 serialize_i32 i32 serialize_i64 i64
+        serialize_u8 u8 serialize_u16 u16 serialize_u32 u32 serialize_u64 u64
+        serialize_bytes &[u8]
     }
 
-    fn serialize_f32(self, float: f32) -> Result<bool, Error> {
-        finite(float.is_finite(), float)
+    fn serialize_i128(self, value: i128) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_integer(i64::try_from(value).is_err());
+        self.inner.serialize_i128(value)
     }
 
-    fn serialize_f64(self, float: f64) -> Result<bool, Error> {
-        finite(float.is_finite(), float)
+    fn serialize_u128(self, value: u128) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_integer(u64::try_from(value).is_err());
+        self.inner.serialize_u128(value)
     }
 
-    fn serialize_none(self) -> Result<bool, Error> {
-        Ok(true)
+    fn serialize_f32(self, value: f32) -> Result<S::Ok, S::Error> {
+        finite(value.is_finite(), value)?;
+        self.seen.wrote(false);
+        self.inner.serialize_f32(value)
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<bool, Error> {
-        match value.serialize(Self)? {
-            false => Ok(false),
-            true => Err(Error::custom(format!(
+    fn serialize_f64(self, value: f64) -> Result<S::Ok, S::Error> {
+        finite(value.is_finite(), value)?;
+        self.seen.wrote(false);
+        self.inner.serialize_f64(value)
+    }
+
+    fn serialize_char(self, value: char) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_text(None);
+        self.inner.serialize_char(value)
+    }
+
+    fn serialize_str(self, value: &str) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_text(Some(value));
+        self.inner.serialize_str(value)
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_text(None);
+        self.inner.collect_str(value)
+    }
+
+    fn serialize_none(self) -> Result<S::Ok, S::Error> {
+        self.seen.wrote(true);
+        self.inner.serialize_none()
+    }
+
+    fn serialize_unit(self) -> Result<S::Ok, S::Error> {
+        self.seen.wrote(true);
+        self.inner.serialize_unit()
+    }
+
+    fn serialize_unit_struct(self, name: &'static str) -> Result<S::Ok, S::Error> {
+        self.seen.wrote(true);
+        self.inner.serialize_unit_struct(name)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<S::Ok, S::Error> {
+        let written = self.inner.serialize_some(&Watched(value, self.seen))?;
+        match self.seen.null.get() {
+            false => Ok(written),
+            true => Err(S::Error::custom(format!(
                 "a `Some` of `{}` is `null` in JSON and would be read back as `None`; give a `bool` or an enum in its \
                  place",
                 std::any::type_name::<T>()
@@ -80,85 +200,87 @@ impl Serializer for Faithful {
         }
     }
 
-    fn serialize_unit(self) -> Result<bool, Error> {
-        Ok(true)
+    fn serialize_unit_variant(self, name: &'static str, at: u32, variant: &'static str) -> Result<S::Ok, S::Error> {
+        self.seen.wrote_text(None);
+        self.inner.serialize_unit_variant(name, at, variant)
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Result<bool, Error> {
-        Ok(true)
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<bool, Error> {
-        Ok(false)
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<bool, Error> {
-        value.serialize(self)
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<S::Ok, S::Error> {
+        self.inner.serialize_newtype_struct(name, &Watched(value, self.seen))
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
+        name: &'static str,
+        at: u32,
+        variant: &'static str,
         value: &T,
-    ) -> Result<bool, Error> {
-        value.serialize(self).map(|_| false)
+    ) -> Result<S::Ok, S::Error> {
+        self.seen.open()?;
+        let written = self.inner.serialize_newtype_variant(name, at, variant, &Watched(value, self.seen))?;
+        self.seen.close(false);
+        Ok(written)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_seq(self, len: Option<usize>) -> Result<Self::SerializeSeq, S::Error> {
+        self.compound(|inner| inner.serialize_seq(len))
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_tuple(self, len: usize) -> Result<Self::SerializeTuple, S::Error> {
+        self.compound(|inner| inner.serialize_tuple(len))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_tuple_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeTupleStruct, S::Error> {
+        self.compound(|inner| inner.serialize_tuple_struct(name, len))
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_tuple_variant(
+        self,
+        name: &'static str,
+        at: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeTupleVariant, S::Error> {
+        self.compound(|inner| inner.serialize_tuple_variant(name, at, variant, len))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_map(self, len: Option<usize>) -> Result<Self::SerializeMap, S::Error> {
+        self.compound(|inner| inner.serialize_map(len))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
+        let watching = self.compound(|inner| inner.serialize_struct(name, len))?;
+        Ok(Watching { is_raw: name == RAW, ..watching })
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        at: u32,
+        variant: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeStructVariant, S::Error> {
+        self.compound(|inner| inner.serialize_struct_variant(name, at, variant, len))
     }
 
-    fn collect_str<T: Display + ?Sized>(self, _: &T) -> Result<bool, Error> {
-        Ok(false)
+    fn is_human_readable(&self) -> bool {
+        self.inner.is_human_readable()
     }
-}
-
-fn looked_at<T: Serialize + ?Sized>(value: &T) -> Result<(), Error> {
-    value.serialize(Faithful).map(drop)
-}
-
-fn field<T: Serialize + ?Sized>(name: &str, value: &T) -> Result<(), Error> {
-    looked_at(value).map_err(|error| Error::custom(format!("in `{name}`: {error}")))
 }
 
 macro_rules! elements {
     ($($Compound:ident $element:ident)*) => {
-        $(impl $Compound for Faithful {
-            type Ok = bool;
-            type Error = Error;
+        $(impl<C: $Compound> $Compound for Watching<'_, C> {
+            type Ok = C::Ok;
+            type Error = C::Error;
 
-            fn $element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-                looked_at(value)
+            fn $element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), C::Error> {
+                self.inner.$element(&Watched(value, self.seen))
             }
 
-            fn end(self) -> Result<bool, Error> {
-                Ok(false)
+            fn end(self) -> Result<C::Ok, C::Error> {
+                self.seen.close(false);
+                self.inner.end()
             }
         })*
     };
@@ -173,16 +295,23 @@ elements! {
 
 macro_rules! fields {
     ($($Compound:ident)*) => {
-        $(impl $Compound for Faithful {
-            type Ok = bool;
-            type Error = Error;
+        $(impl<C: $Compound> $Compound for Watching<'_, C> {
+            type Ok = C::Ok;
+            type Error = C::Error;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-                field(name, value)
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), C::Error> {
+                self.inner
+                    .serialize_field(name, &Watched(value, self.seen))
+                    .map_err(|error| C::Error::custom(format!("in `{name}`: {error}")))
             }
 
-            fn end(self) -> Result<bool, Error> {
-                Ok(false)
+            fn skip_field(&mut self, name: &'static str) -> Result<(), C::Error> {
+                self.inner.skip_field(name)
+            }
+
+            fn end(self) -> Result<C::Ok, C::Error> {
+                self.seen.close(self.is_raw && self.seen.null_text.get());
+                self.inner.end()
             }
         })*
     };
@@ -190,20 +319,24 @@ macro_rules! fields {
 
 fields!(SerializeStruct SerializeStructVariant);
 
-impl SerializeMap for Faithful {
-    type Ok = bool;
-    type Error = Error;
+impl<C: SerializeMap> SerializeMap for Watching<'_, C> {
+    type Ok = C::Ok;
+    type Error = C::Error;
 
-    // What a key may be is checked where it is written.
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), Error> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), C::Error> {
+        self.inner.serialize_key(&Watched(key, self.seen))?;
+        if !self.seen.text.get() {
+            self.seen.unsure.set(true);
+        }
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        looked_at(value)
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), C::Error> {
+        self.inner.serialize_value(&Watched(value, self.seen))
     }
 
-    fn end(self) -> Result<bool, Error> {
-        Ok(false)
+    fn end(self) -> Result<C::Ok, C::Error> {
+        self.seen.close(false);
+        self.inner.end()
     }
 }

@@ -6,12 +6,18 @@ use std::any::TypeId;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
+use serde_json::Value;
+
+use super::bodies::{encode, item_step_of, load, step_of};
 use super::names;
-use super::node_handle::{Handle, Loader, RawHandle, Reads};
-use super::policy::{NodePolicy, OnError, StopPolicy};
-use super::spec::{Body, Branch as SpecBranch, NodeIndex, NodeKind, NodeSpec, Outputs, Spec, StepFuture};
+use super::node::{Branch, Node};
+use super::node_handle::{Handle, RawHandle, Reads};
+use super::order::{Order, Role};
+use super::policy::{NodePolicy, StopPolicy};
+use super::spec::{
+    After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
+};
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
 use crate::error::FailureKind;
@@ -20,149 +26,14 @@ use crate::path::StepPath;
 use crate::tool::{Effects, ToolPolicy};
 use crate::value::{Encoded, NodeValue};
 
-/// What is said of a node beside its body: its name, its place in the source, its policy. A name alone turns into one.
-#[derive(Clone, Debug, Default)]
-#[must_use]
-pub struct Node {
-    name: String,
-    call: &'static str,
-    line: u32,
-    policy: NodePolicy,
-    after: Vec<RawHandle>,
-    /// The type of the function that its step calls.
-    callee: Option<TypeId>,
-}
-
-impl Node {
-    /// A node of a name, which is its identity: a run is resumed by it after a crash.
-    ///
-    /// A name is a part of paths such as `notes[3]` or `judge/model#2`: no part between slashes may be empty, contain
-    /// `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#` or `attempt#`. What a node runs is
-    /// recorded below its name, so `a/b` cannot stand beside a node `a`.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), ..Self::default() }
-    }
-
-    /// What the node calls, for drawings.
-    pub fn calls(mut self, call: &'static str) -> Self {
-        self.call = call;
-        self
-    }
-
-    /// Its step calls a function of a type, so that what the function says of itself counts.
-    pub(crate) fn calling(mut self, callee: Option<TypeId>) -> Self {
-        self.callee = callee;
-        self
-    }
-
-    /// The line of the source that the node is written on.
-    pub fn line(mut self, line: u32) -> Self {
-        self.line = line;
-        self
-    }
-
-    /// What is done when it fails, takes long, or needs a person's word.
-    pub fn policy(mut self, policy: NodePolicy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Begins only when this node has ended, without reading its output. It may have failed or been skipped.
-    pub fn after<T>(mut self, handle: Handle<T>) -> Self {
-        self.after.push(RawHandle { node: handle.node, builder: handle.builder });
-        self
-    }
-
-    /// Bounds each attempt; of a gate, the waiting.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.policy = self.policy.timeout(timeout);
-        self
-    }
-
-    /// Tries again so many times after a failed first attempt.
-    pub fn retry(mut self, retries: u32) -> Self {
-        self.policy = self.policy.retry(retries);
-        self
-    }
-
-    /// Sets what a failure means for the run.
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.policy = self.policy.on_error(on_error);
-        self
-    }
-
-    /// Asks a person before it begins, with the values that it reads.
-    pub fn approve(mut self, question: impl Into<String>) -> Self {
-        self.policy = self.policy.approve(question);
-        self
-    }
-
-    /// Bounds how many items of a map, or branches of a race, run at once.
-    pub fn concurrency(mut self, at_once: u32) -> Self {
-        self.policy = self.policy.concurrency(at_once);
-        self
-    }
-
-    /// Says whether it may be run again when its process ended in the middle of it.
-    pub fn repeatable(mut self, repeatable: bool) -> Self {
-        self.policy = self.policy.repeatable(repeatable);
-        self
-    }
-}
-
-impl<T: Into<String>> From<T> for Node {
-    fn from(name: T) -> Self {
-        Self::new(name)
-    }
-}
+/// The name of an output's Rust type, and its schema.
+type TypeOf = (&'static str, fn() -> Value);
 
 /// A choice of one arm; made by [`Builder::route`].
 #[derive(Clone, Copy, Debug)]
 pub struct Router {
     node: NodeIndex,
     builder: u32,
-}
-
-/// A branch of a race or a fallback.
-#[must_use]
-pub struct Branch<O> {
-    name: String,
-    reads: Vec<RawHandle>,
-    step: super::spec::Step,
-    callee: Option<TypeId>,
-    output: std::marker::PhantomData<fn() -> O>,
-}
-
-impl<O: NodeValue> Branch<O> {
-    /// A branch of a name, with what it reads and its step. The name is as a [node's](Node::new), without `/`; a second
-    /// branch of the same name is recorded as `NAME[1]`.
-    pub fn new<R, E, B, F>(name: impl Into<String>, reads: R, body: B) -> Self
-    where
-        R: Reads,
-        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-        E: StepFailure,
-    {
-        Self {
-            name: name.into(),
-            reads: reads.handles(),
-            step: step_of(reads, body),
-            callee: None,
-            output: std::marker::PhantomData,
-        }
-    }
-
-    /// Its step calls a function of a type.
-    pub(crate) fn calling(mut self, callee: Option<TypeId>) -> Self {
-        self.callee = callee;
-        self
-    }
-}
-
-impl<O> std::fmt::Debug for Branch<O> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Branch").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 /// Adds nodes to a workflow; [`Workflow::build`](super::Workflow::build) gives one.
@@ -173,6 +44,11 @@ pub struct Builder {
     names: HashSet<String>,
     prefix: String,
     guard: Option<(NodeIndex, u32)>,
+    unless: Option<NodeIndex>,
+    /// The written order, in a `#[workflow]`.
+    order: Option<Order>,
+    /// The workflow's name; of the nodes within a body with the name of their node.
+    name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) concurrency: usize,
     pub(super) stop: StopPolicy,
@@ -185,66 +61,8 @@ impl std::fmt::Debug for NodeSpec {
     }
 }
 
-pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Values, StepError> {
-    reads.load(Loader(outputs)).map_err(|error| error.0)
-}
-
-pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
-    output
-        .encode()
-        .map_err(|error| StepError::value(&format!("a `{}` has no JSON form", std::any::type_name::<O>()), &error))
-}
-
-/// The outcome of a body. The body is called when the future is first polled: by then the start of the step is kept,
-/// and whatever the body does before its first await comes after that too.
-fn encoded<O, E, F>(body: impl FnOnce() -> F + Send + 'static) -> StepFuture
-where
-    O: NodeValue,
-    E: StepFailure,
-    F: Future<Output = Result<O, E>> + Send + 'static,
-{
-    Box::pin(async move {
-        match body().await {
-            Ok(output) => encode(&output),
-            Err(error) => Err(StepError::of(error)),
-        }
-    })
-}
-
-fn step_of<R, O, E, B, F>(reads: R, body: B) -> super::spec::Step
-where
-    R: Reads,
-    O: NodeValue,
-    E: StepFailure,
-    B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<O, E>> + Send + 'static,
-{
-    let body = Arc::new(body);
-    Arc::new(move |cx, outputs| {
-        let (body, values) = (Arc::clone(&body), load(&reads, outputs)?);
-        Ok(encoded(move || body(cx, values)))
-    })
-}
-
-fn item_step_of<R, I, O, E, B, F>(reads: R, what: &'static str, body: B) -> super::spec::ItemStep
-where
-    R: Reads,
-    I: NodeValue,
-    O: NodeValue,
-    E: StepFailure,
-    B: Fn(Context, I, R::Values) -> F + Send + Sync + 'static,
-    F: Future<Output = Result<O, E>> + Send + 'static,
-{
-    let body = Arc::new(body);
-    Arc::new(move |cx, item, outputs| {
-        let item = I::decode(item).map_err(|error| StepError::value(what, &error))?;
-        let (body, values) = (Arc::clone(&body), load(&reads, outputs)?);
-        Ok(encoded(move || body(cx, item, values)))
-    })
-}
-
 impl Builder {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(name: Arc<str>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -252,6 +70,9 @@ impl Builder {
             names: HashSet::new(),
             prefix: String::new(),
             guard: None,
+            unless: None,
+            order: None,
+            name,
             description: "".into(),
             concurrency: super::CONCURRENCY,
             stop: StopPolicy::default(),
@@ -291,7 +112,8 @@ impl Builder {
         self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step_of(reads, body)))
     }
 
-    /// Adds a value that follows from others without an effect. It is not recorded but computed anew after a crash.
+    /// Adds a value that follows from others without an effect. It is computed once: in a run with a store it is
+    /// recorded, so that every reader has the same one, also after a crash.
     pub fn value<R, O, E, B>(&mut self, node: impl Into<Node>, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
@@ -300,7 +122,7 @@ impl Builder {
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
         let pure: super::spec::Pure =
-            Arc::new(move |outputs| encode(&body(load(&reads, outputs)?).map_err(StepError::of)?));
+            Arc::new(move |outputs, _| encode(&body(load(&reads, outputs)?).map_err(StepError::of)?));
         self.push::<O>(node.into(), NodeKind::Value, reads.handles(), Body::Pure(pure))
     }
 
@@ -316,7 +138,7 @@ impl Builder {
     {
         let arms: Vec<Arc<str>> = arms.into_iter().map(Into::into).collect();
         let names = arms.clone();
-        let pick: super::spec::Pure = Arc::new(move |outputs| {
+        let pick: super::spec::Pure = Arc::new(move |outputs, _| {
             let at = pick(load(&reads, outputs)?).map_err(StepError::of)?;
             let Some(arm) = names.get(at) else {
                 return Err(StepError::new(
@@ -335,8 +157,7 @@ impl Builder {
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
             self.problems.push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
         }
-        let handle =
-            self.push::<serde_json::Value>(node, NodeKind::Router, reads.handles(), Body::Router { pick, arms });
+        let handle = self.push::<Value>(node, NodeKind::Router, reads.handles(), Body::Router { pick, arms });
         Router { node: handle.node, builder: handle.builder }
     }
 
@@ -355,11 +176,67 @@ impl Builder {
             }
         };
         let prefix = format!("{}/{name}/", of.path);
+        let first = self.nodes.len();
         let outer = (std::mem::replace(&mut self.prefix, prefix), self.guard);
         self.guard = Some((router.node, u32::try_from(arm).unwrap_or(u32::MAX)));
-        let end = nodes(self);
+        let order = self.order.as_mut().map(|order| order.open_arm(router.node));
+        let mut end = nodes(self);
+        if (end.node as usize) < first && end.builder == self.id {
+            end = self.yielded(end);
+        }
+        if let (Some(order), Some(before)) = (&mut self.order, order) {
+            order.close_arm(before);
+        }
         (self.prefix, self.guard) = outer;
         end
+    }
+
+    /// The output of a node outside of the arm, as that of the arm: it is there only when the arm is taken.
+    fn yielded<O>(&mut self, end: Handle<O>) -> Handle<O> {
+        let of = &self.nodes[end.node as usize];
+        let described = (of.type_name, of.schema);
+        let at = self.add(Node::new(names::YIELD), NodeKind::Join, vec![end.raw()], Body::Join, described);
+        end.moved(at)
+    }
+
+    /// Adds nodes that run only when none of the arms was taken whose ends a join puts together.
+    pub(super) fn unless<O>(&mut self, join: RawHandle, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
+        let outer = self.unless.replace(join.node);
+        let end = nodes(self);
+        self.unless = outer;
+        end
+    }
+
+    /// The join of all arms that return so far; it stands below the router of the last one.
+    pub(super) fn returned<O: NodeValue>(&mut self, router: Router, ends: &[Handle<O>]) -> RawHandle {
+        let of = match self.is_foreign(router) {
+            true => "?".to_owned(),
+            false => self.nodes[router.node as usize].path.to_string(),
+        };
+        self.joined(format!("{of}/{}", names::RETURN), ends).raw()
+    }
+
+    /// A join under a name that no prefix stands before.
+    pub(super) fn joined<O: NodeValue>(&mut self, name: String, ends: &[Handle<O>]) -> Handle<O> {
+        let ends = ends.iter().map(Handle::raw).collect();
+        let outer = std::mem::take(&mut self.prefix);
+        let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);
+        self.prefix = outer;
+        handle
+    }
+
+    /// The place of an arm among those of its router.
+    pub(super) fn arm_named(&mut self, router: Router, name: &str) -> usize {
+        if router.builder != self.id {
+            return 0;
+        }
+        let of = &self.nodes[router.node as usize];
+        let Body::Router { arms, .. } = &of.body else { return 0 };
+        let found = arms.iter().position(|arm| **arm == *name);
+        found.unwrap_or_else(|| {
+            self.problems.push(format!("the router `{}` has no arm `{name}`", of.path));
+            0
+        })
     }
 
     /// Whether a router was made by another builder, which is a mistake and noted as one.
@@ -378,12 +255,8 @@ impl Builder {
             true => "?".to_owned(),
             false => self.nodes[router.node as usize].path.to_string(),
         };
-        let name = format!("{of}/{}", names::END);
-        let ends = arms.into_iter().map(|end| RawHandle { node: end.node, builder: end.builder }).collect();
-        let outer = std::mem::take(&mut self.prefix);
-        let handle = self.push::<O>(Node::new(name), NodeKind::Join, ends, Body::Join);
-        self.prefix = outer;
-        handle
+        let ends: Vec<Handle<O>> = arms.into_iter().collect();
+        self.joined(format!("{of}/{}", names::END), &ends)
     }
 
     /// Adds a question to a person: `ask` gives its text and what it is about. The output is the answer, of any type;
@@ -430,9 +303,24 @@ impl Builder {
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
         let step = item_step_of(reads, "an item of the list", body);
-        let items = RawHandle { node: items.node, builder: items.builder };
-        let all = std::iter::once(items).chain(reads.handles()).collect();
-        self.push::<Vec<O>>(node.into(), NodeKind::Map, all, Body::Map { items: items.node, step })
+        self.each(node.into(), NodeKind::Map, items.raw(), reads.handles(), step)
+    }
+
+    /// Adds a step for each item of a list that is made already; the output is a list for [`NodeKind::Map`].
+    pub(super) fn each<O: NodeValue>(
+        &mut self,
+        mut node: Node,
+        kind: NodeKind,
+        items: RawHandle,
+        reads: Vec<RawHandle>,
+        step: ItemStep,
+    ) -> Handle<O> {
+        let collects = kind == NodeKind::Map;
+        if !collects {
+            node.policy.concurrency = Some(1);
+        }
+        let all = std::iter::once(items).chain(reads).collect();
+        self.push::<O>(node, kind, all, Body::Map { items: items.node, step, collects })
     }
 
     /// Adds branches that run at the same time; the first to succeed gives the output, the others are cancelled and
@@ -464,14 +352,15 @@ impl Builder {
     ) -> Handle<O> {
         let mut reads = Vec::new();
         let mut of_spec: Vec<SpecBranch> = Vec::new();
+        let mut callees = Vec::new();
         for branch in branches {
             reads.extend(branch.reads);
             // One branch that must not run twice makes a node that must not.
-            if node.policy.repeatable.is_none()
-                && branch.callee.and_then(super::callee::tool_policy).is_some_and(|tool| !is_repeatable(&tool))
-            {
+            let mut tools = branch.callees.iter().filter_map(|callee| super::callee::tool_policy(*callee));
+            if node.policy.repeatable.is_none() && tools.any(|tool| !is_repeatable(&tool)) {
                 node.policy.repeatable = Some(false);
             }
+            callees.extend(branch.callees);
             self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
             let mut name = branch.name.clone();
             let mut repeat = 1;
@@ -479,12 +368,12 @@ impl Builder {
                 name = format!("{}[{repeat}]", branch.name);
                 repeat += 1;
             }
-            of_spec.push(SpecBranch { name: name.into(), step: branch.step });
+            of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
         }
         if of_spec.is_empty() {
             self.problems.push(format!("the node `{}` has no branches; give it at least one", node.name));
         }
-        self.push::<O>(node, kind, reads, body(of_spec))
+        self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
 
     /// Adds a step that is repeated on its own output until `until` holds, at most `max` times; its output is the last.
@@ -505,67 +394,188 @@ impl Builder {
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
         let step = item_step_of(reads, "the last output", body);
-        let until: super::spec::Until = Arc::new(move |last| {
-            let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
-            Ok(until(&last))
-        });
-        let first = RawHandle { node: first.node, builder: first.builder };
-        let all = std::iter::once(first).chain(reads.handles()).collect();
-        let body = Body::Repeat { first: first.node, step, until: Some(until), max: max.max(1) };
-        self.push::<T>(node.into(), NodeKind::Repeat, all, body)
+        let until = until_of(until);
+        self.repeated(node.into(), first, reads.handles(), (max, until), step)
     }
 
-    fn push<T: NodeValue>(&mut self, node: Node, kind: NodeKind, reads: Vec<RawHandle>, body: Body) -> Handle<T> {
-        let Node { name, call, line, mut policy, after, callee } = node;
-        let name = format!("{}{name}", self.prefix);
-        if let Some(problem) = names::problem_of_node(&name) {
-            self.problems.push(problem);
+    /// The same with a step that is made already.
+    pub(super) fn repeated<T: NodeValue>(
+        &mut self,
+        node: Node,
+        first: Handle<T>,
+        reads: Vec<RawHandle>,
+        (max, until): (u32, Until),
+        step: ItemStep,
+    ) -> Handle<T> {
+        if max == 0 {
+            self.problems.push(format!("the node `{}` is repeated at most 0 times; give it at least 1", node.name));
         }
+        let all = std::iter::once(first.raw()).chain(reads).collect();
+        let body = Body::Repeat { first: first.node, step, until: Some(until), max };
+        self.push::<T>(node, NodeKind::Repeat, all, body)
+    }
+
+    pub(super) fn push<T: NodeValue>(
+        &mut self,
+        node: Node,
+        kind: NodeKind,
+        reads: Vec<RawHandle>,
+        body: Body,
+    ) -> Handle<T> {
+        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>(), T::schema));
+        Handle::new(at.node, at.builder)
+    }
+
+    fn add(
+        &mut self,
+        node: Node,
+        kind: NodeKind,
+        reads: Vec<RawHandle>,
+        body: Body,
+        (type_name, schema): TypeOf,
+    ) -> RawHandle {
+        let name = format!("{}{}", self.prefix, node.name);
+        self.problems.extend(names::problem_of_node(&name));
+        self.problems.extend(names::problem_of_type(&name, type_name));
         if !self.names.insert(name.clone()) {
             self.problems.push(format!("two nodes are named `{name}`; rename one"));
         }
-        if reads.iter().chain(&after).any(|handle| handle.builder != self.id) {
+        if reads.iter().chain(&node.after).any(|handle| handle.builder != self.id) {
             self.problems.push(format!("the node `{name}` reads a handle of another workflow"));
         }
-        if let Some(tool) = callee.and_then(super::callee::tool_policy) {
-            take_over(&mut policy, &tool, call);
+        let (asked, mut policy) = (node.policy.repeatable, node.policy);
+        let tool_of = |callee: &TypeId| Some((*callee, super::callee::tool_policy(*callee)?));
+        let (callee, tools): (_, Vec<_>) = match (node.direct, node.under_its_tools) {
+            (true, _) => {
+                let callee = node.callees.first();
+                (callee.copied(), callee.and_then(tool_of).into_iter().collect())
+            }
+            (false, true) => {
+                let tools: Vec<_> = node.callees.iter().filter_map(tool_of).collect();
+                (tools.first().map(|(tool, _)| *tool), tools)
+            }
+            (false, false) => (None, Vec::new()),
+        };
+        let call = if node.text.is_empty() { node.call } else { node.text };
+        tools.iter().for_each(|(_, tool)| take_over(&mut policy, tool, call));
+        if tools.iter().any(|(_, tool)| !is_repeatable(tool)) && asked.is_none() {
+            policy.repeatable = Some(false);
         }
-        let at = NodeIndex::try_from(self.nodes.len()).unwrap_or(NodeIndex::MAX);
-        self.nodes.push(NodeSpec {
+        let mut made = NodeSpec {
             path: StepPath::of_names(name.into()),
             kind,
-            call,
-            line,
+            call: node.call,
+            line: node.line,
             reads: reads.iter().map(|handle| handle.node).collect(),
-            after: after.iter().map(|handle| handle.node).collect(),
+            after: node.after.iter().map(|after| After { node: after.node, why: OrderReason::Asked }).collect(),
             guard: self.guard,
+            unless: self.unless.filter(|_| kind != NodeKind::Join),
             policy,
-            type_name: std::any::type_name::<T>(),
-            schema: T::schema,
+            type_name,
+            schema,
             callee,
+            writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
+            callees: node.callees,
+            code: node.code,
             body,
-        });
-        Handle::new(at, self.id)
+            inner: node.inner,
+        };
+        made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
+        if let Some(order) = &mut self.order {
+            let role = match kind {
+                NodeKind::Input | NodeKind::Join => Role::Outside,
+                NodeKind::Gate => Role::Gate,
+                _ if node.checks => Role::Check,
+                _ if made.writes => Role::Write,
+                _ => Role::Free,
+            };
+            let edges = order.place(&self.nodes, &made, role, node.unordered);
+            made.after.extend(edges);
+        }
+        let at = NodeIndex::try_from(self.nodes.len()).unwrap_or(NodeIndex::MAX);
+        self.nodes.push(made);
+        RawHandle { node: at, builder: self.id }
     }
 
-    /// A step that is made already: what a workflow's macro puts together itself, so that the compiler has less to do
-    /// for each node.
-    pub(super) fn made<O: NodeValue>(
+    /// From now on written order is kept where it can be noticed.
+    pub(super) fn keep_order(&mut self) {
+        self.order.get_or_insert_default();
+    }
+
+    /// A workflow below a node: what its items, rounds or branches consist of. Its inputs are an item of the type that
+    /// `item` describes, if there is one, and what `reads` reads.
+    pub(super) fn inner<R: Reads, O>(
         &mut self,
-        node: Node,
-        reads: Vec<RawHandle>,
-        step: super::spec::Step,
-    ) -> Handle<O> {
-        self.push::<O>(node, NodeKind::Step, reads, Body::Step(step))
+        node: &str,
+        item: Option<(&'static str, TypeOf)>,
+        reads: R,
+        nodes: impl FnOnce(&mut Self, Option<RawHandle>, R) -> Handle<O>,
+    ) -> Option<Arc<Spec>> {
+        let name: Arc<str> = format!("{}/{}{node}", self.name, self.prefix).into();
+        let mut inner = Self::new(Arc::clone(&name));
+        (inner.concurrency, inner.stop) = (self.concurrency, self.stop);
+        if self.order.is_some() {
+            inner.keep_order();
+        }
+        let item = item.map(|(name, of)| inner.inner_input(name, of));
+        let read = reads.moved(&mut |outer| {
+            let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
+            match of {
+                Some(of) => inner.inner_input(of.path.last_name().unwrap_or_default(), (of.type_name, of.schema)),
+                // The node itself reports that it reads this.
+                None => inner.inner_input("unknown", ("?", || Value::Null)),
+            }
+        });
+        let output = nodes(&mut inner, item, read);
+        inner.rename_inputs();
+        match inner.finish(name, output.raw()) {
+            Ok(spec) => Some(Arc::new(spec)),
+            Err(problem) => {
+                self.problems.push(format!("within `{}{node}`: {problem}", self.prefix));
+                None
+            }
+        }
     }
 
-    pub(super) fn finish(mut self, name: Arc<str>, output: NodeIndex) -> Result<Spec, String> {
+    /// An input of a workflow below a node. It is named when all other names are known.
+    fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
+        let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: |_| Ok(()) }, described);
+        self.names.remove(name);
+        at
+    }
+
+    /// Inputs of a workflow below a node give way to its nodes: theirs are the names that stand in paths.
+    fn rename_inputs(&mut self) {
+        let first = |path: &StepPath| path.names().split('/').next().unwrap_or_default().to_owned();
+        let others = self.nodes.iter().filter(|node| node.kind != NodeKind::Input);
+        let mut taken: HashSet<String> = others.map(|node| first(&node.path)).collect();
+        for node in self.nodes.iter_mut().filter(|node| node.kind == NodeKind::Input) {
+            let mut name = node.path.names().to_owned();
+            while !taken.insert(name.clone()) {
+                name = format!("outer.{name}");
+            }
+            node.path = StepPath::of_names(name.into());
+        }
+    }
+
+    pub(super) fn finish(mut self, name: Arc<str>, output: RawHandle) -> Result<Spec, String> {
+        if output.builder != self.id {
+            self.problems.push("the output is a handle of another workflow".to_owned());
+        }
         self.problems.extend(names::problems_of_places(&self.nodes));
         match self.problems.is_empty() {
-            true => Ok(Spec::new(name, self.description, self.nodes, output, self.concurrency, self.stop)),
+            true => Ok(Spec::new(name, self.description, self.nodes, output.node, self.concurrency, self.stop)),
             false => Err(self.problems.join("; ")),
         }
     }
+}
+
+/// Whether a repetition is over, from its encoded output.
+pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 'static) -> Until {
+    Arc::new(move |last| {
+        let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
+        Ok(until(&last))
+    })
 }
 
 fn is_repeatable(tool: &ToolPolicy) -> bool {

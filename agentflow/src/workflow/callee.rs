@@ -5,16 +5,16 @@
 //! `#[workflow]` writes the step `let page = fetch(url).await?;` as
 //!
 //! ```text
-//! steps.call(Node::new("page"), (url,), move |args| async move {
-//!     let f = fetch;                             // only the compiler can say what `fetch` is
-//!     let (cx, (url,)) = args.calling(&f).await; // built: notes the type of `f`, and never goes further
-//!     Ok(f(url).await?)                          // run: ready at once, with the context and the values
+//! steps.step(Node::new("page"), (url,), move |args| async move {
+//!     let f = fetch;                      // only the compiler can say what `fetch` is
+//!     let callees = [function_id(&f)];    // built: notes the type of `f`, and never goes further
+//!     let (cx, (url,)) = args.calling(callees).await;
+//!     Ok(f(url).await?)                   // run: ready at once, with the context and the values
 //! })
 //! ```
 //!
-//! [`ask_callee`] polls this body once while the workflow is built; none of the user's code runs then. The type is
-//! asked for within the body, since the type parameters of a generic function follow from the arguments of its call. A
-//! call within another expression is not seen: such a step has the effects of a step without a tool.
+//! [`ask_callees`] polls this body once while the workflow is built; none of the user's code runs then. The type is
+//! asked for within the body, since the type parameters of a generic function follow from the arguments of its call.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -23,28 +23,32 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
+use super::expansion::LinkedWorkflow;
+use super::spec::Spec;
 use crate::agent::AgentDefinition;
 use crate::context::Context;
-use crate::linked::{self, function_id};
-use crate::tool::{ToolPolicy, ToolRef};
+use crate::linked;
+use crate::tool::{Effects, ToolPolicy, ToolRef};
 
 /// Which attribute a function has.
 #[derive(Clone)]
 enum CalleeKind {
     Tool(ToolRef),
-    Agent,
-    Workflow,
+    Agent(&'static AgentDefinition),
+    Workflow(LinkedWorkflow),
 }
 
 fn kind(function: TypeId) -> Option<&'static CalleeKind> {
     static KINDS: OnceLock<HashMap<TypeId, CalleeKind>> = OnceLock::new();
     let kinds = KINDS.get_or_init(|| {
         let kind = |item: Box<dyn Any>| match item.downcast::<ToolRef>() {
-            Ok(tool) => CalleeKind::Tool(*tool),
-            Err(item) if item.is::<&'static AgentDefinition>() => CalleeKind::Agent,
-            Err(_) => CalleeKind::Workflow,
+            Ok(tool) => Some(CalleeKind::Tool(*tool)),
+            Err(item) => match item.downcast::<&'static AgentDefinition>() {
+                Ok(agent) => Some(CalleeKind::Agent(*agent)),
+                Err(item) => item.downcast::<LinkedWorkflow>().ok().map(|workflow| CalleeKind::Workflow(*workflow)),
+            },
         };
-        linked::all().map(|(function, item)| (function, kind(item))).collect()
+        linked::all().filter_map(|(function, item)| Some((function, kind(item)?))).collect()
     });
     kinds.get(&function)
 }
@@ -61,9 +65,29 @@ pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
 pub(super) fn word(function: TypeId) -> Option<&'static str> {
     Some(match kind(function)? {
         CalleeKind::Tool(_) => "tool",
-        CalleeKind::Agent => "agent",
-        CalleeKind::Workflow => "workflow",
+        CalleeKind::Agent(_) => "agent",
+        CalleeKind::Workflow(_) => "workflow",
     })
+}
+
+/// Whether a function changes something outside of the run, or asks a person, as far as that is declared. A workflow
+/// that is being built, since it calls itself, counts as one that does.
+pub(super) fn writes(function: TypeId) -> bool {
+    let tool_writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
+    match kind(function) {
+        Some(CalleeKind::Tool(tool)) => tool_writes(tool),
+        Some(CalleeKind::Agent(agent)) => agent.tools().iter().any(tool_writes),
+        Some(CalleeKind::Workflow(workflow)) => workflow.spec().map_or(true, |spec| spec.writes_or_asks()),
+        None => false,
+    }
+}
+
+/// The workflow that a function is.
+pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
+    match kind(function)? {
+        CalleeKind::Workflow(workflow) => workflow.spec().ok(),
+        _ => None,
+    }
 }
 
 /// The argument of a step's body: in a run the context and the values that the step reads, while the workflow is built
@@ -73,7 +97,7 @@ pub struct StepArgs<V>(Args<V>);
 
 enum Args<V> {
     Run(Option<(Context, V)>),
-    Ask(Arc<OnceLock<TypeId>>),
+    Ask(Arc<OnceLock<Vec<TypeId>>>),
 }
 
 impl<V> fmt::Debug for StepArgs<V> {
@@ -88,9 +112,10 @@ impl<V> StepArgs<V> {
     }
 
     /// The context and the values, in a run; never ready in a body that was only asked.
-    pub fn calling<F>(self, function: &F) -> ReadyArgs<V> {
+    pub fn calling<const N: usize>(self, callees: [TypeId; N]) -> ReadyArgs<V> {
         if let Args::Ask(answer) = &self.0 {
-            let _ = answer.set(function_id(function));
+            // It is asked once.
+            let _ = answer.set(callees.into());
         }
         ReadyArgs(self.0)
     }
@@ -119,10 +144,10 @@ impl<V> Future for ReadyArgs<V> {
     }
 }
 
-/// The function that a body calls, by its type: polls the body up to `calling`.
-pub(super) fn ask_callee<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Option<TypeId> {
+/// The functions that a body calls, by their types: polls the body up to `calling`.
+pub(super) fn ask_callees<V, F: Future>(body: &impl Fn(StepArgs<V>) -> F) -> Vec<TypeId> {
     let answer = Arc::new(OnceLock::new());
     let asked = pin!(body(StepArgs(Args::Ask(Arc::clone(&answer)))));
     drop(asked.poll(&mut std::task::Context::from_waker(Waker::noop())));
-    answer.get().copied()
+    answer.get().cloned().unwrap_or_default()
 }

@@ -1,28 +1,26 @@
-//! The functions that `#[workflow]` calls besides the public builder: steps whose function is known, arms and branches
-//! of one type, the call of a workflow's function. They are named through `__private` only.
+//! What `#[workflow]` makes of a function besides its nodes: the traits of its inputs, output and error, the workflow
+//! that is built when it is first asked for, and the call of the function. It is named through `__private` only.
 //!
-//! It decides nothing that the builder does not: it looks up which function a step calls, turns the workflow's error
-//! type into a recorded one, and improves the compiler's messages.
+//! It adds no nodes; that is [`Steps`]'s.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
-use std::any::Any;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::builder::{Branch, Builder, Node, Router, encode, load};
-use super::callee::{StepArgs, ask_callee};
+use super::builder::Builder;
 use super::inputs::Inputs;
-use super::node_handle::{Handle, Reads};
-use super::policy::StopPolicy;
-use super::same_type::{Arms, Branches};
-use super::spec::{Spec, Step, StepFuture};
+use super::node_handle::Handle;
+use super::spec::Spec;
 use super::step_error::{StepError, StepFailure};
+pub use super::steps::{Returned, Returns, Steps, returns};
 use super::{Workflow, own_error};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::linked;
+use crate::tool::StepPlace;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
@@ -105,14 +103,80 @@ pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
     pub(crate) line: u32,
-    /// The graph; made when it is first asked for.
-    pub(crate) spec: fn() -> Arc<Spec>,
+    spec: fn() -> Result<Arc<Spec>, Unbuilt>,
+}
+
+/// Why there is no workflow.
+pub enum Unbuilt {
+    /// It is being built by this thread: it calls itself, by way of others or not.
+    Recursive,
+    Wrong(Error),
 }
 
 impl LinkedWorkflow {
     pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
         Self { name, file, line, spec }
     }
+
+    /// What is executed; made when it is first asked for.
+    pub(crate) fn spec(&self) -> Result<Arc<Spec>, Error> {
+        (self.spec)().map_err(|unbuilt| unbuilt.error(self.name))
+    }
+}
+
+impl Unbuilt {
+    fn error(self, name: &'static str) -> Error {
+        match self {
+            Self::Wrong(error) => error,
+            Self::Recursive => {
+                Error::Build { what: "workflow", name: name.into(), problem: "it is being built already".to_owned() }
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// The workflows that this thread is building, by the places of their cells.
+    static BUILDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes itself off the list when the building ends, also by a panic.
+struct Building;
+
+impl Building {
+    fn enter(cell: usize) -> Result<Self, Unbuilt> {
+        BUILDING.with_borrow_mut(|building| match building.contains(&cell) {
+            true => Err(Unbuilt::Recursive),
+            false => {
+                building.push(cell);
+                Ok(Self)
+            }
+        })
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        BUILDING.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// The workflow in a cell, built when it is first asked for. Two threads may build it at once, and one of the two is
+/// kept: a thread that waited for another could wait for ever, since building a workflow looks at those that it calls.
+fn built<In: Inputs, Out: NodeValue, E: 'static>(
+    cell: &OnceLock<Workflow<In, Out>>,
+    name: &'static str,
+    inputs: In::Names,
+    of: fn(E) -> StepError,
+    nodes: fn(&mut Steps<'_, E>, In::Handles) -> Handle<Out>,
+) -> Result<Workflow<In, Out>, Unbuilt> {
+    if let Some(workflow) = cell.get() {
+        return Ok(workflow.clone());
+    }
+    let _building = Building::enter(std::ptr::from_ref(cell).addr())?;
+    let nodes = |builder: &mut Builder, inputs: In::Handles| nodes(&mut Steps::new(builder, of), inputs);
+    let workflow = Workflow::build(name, inputs, nodes).map_err(Unbuilt::Wrong)?;
+    Ok(cell.get_or_init(|| workflow).clone())
 }
 
 /// The workflows that are linked into the program, by name.
@@ -128,7 +192,7 @@ pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> 
 }
 
 /// Makes the graph of a workflow.
-pub struct GraphOf(fn() -> Arc<Spec>);
+pub struct GraphOf(fn() -> Result<Arc<Spec>, Unbuilt>);
 
 impl fmt::Debug for LinkedWorkflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,28 +223,26 @@ macro_rules! workflow_fn {
             fn nodes(steps: &mut Steps<'_, Fails<Self::Return>>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Output<Self::Return>>;
 
             /// The workflow, built when it is first asked for.
+            fn built() -> Result<Workflow<($(Self::$T,)*), Output<Self::Return>>, Unbuilt> {
+                built(Self::cell(), Self::NAME, Self::INPUTS, StepError::of::<Fails<Self::Return>>, Self::nodes)
+            }
+
+            /// The same where there is no place for an error.
             fn workflow() -> Workflow<($(Self::$T,)*), Output<Self::Return>> {
-                let build = || {
-                    let nodes = |builder: &mut Builder, inputs: ($(Handle<Self::$T>,)*)| {
-                        Self::nodes(&mut Steps { builder, of: StepError::of::<Fails<Self::Return>> }, inputs)
-                    };
-                    match Workflow::build(Self::NAME, Self::INPUTS, nodes) {
-                        Ok(workflow) => workflow,
-                        // The macro has checked all that the builder checks.
-                        Err(error) => panic!("{error}"),
-                    }
-                };
-                Self::cell().get_or_init(build).clone()
+                match Self::built() {
+                    Ok(workflow) => workflow,
+                    Err(unbuilt) => panic!("{}", unbuilt.error(Self::NAME)),
+                }
             }
 
             fn run(
                 cx: Option<&Context>,
                 inputs: ($(Self::$T,)*),
             ) -> impl Future<Output = Result<Output<Self::Return>, Fails<Self::Return>>> + Send {
-                run(Self::workflow(), cx, inputs)
+                run(Self::built().map_err(|unbuilt| unbuilt.error(Self::NAME)), cx, inputs)
             }
 
-            const GRAPH: GraphOf = GraphOf(|| Arc::clone(Self::workflow().spec()));
+            const GRAPH: GraphOf = GraphOf(|| Ok(Arc::clone(Self::built()?.spec())));
         }
     };
 }
@@ -192,271 +254,17 @@ all_the_tuples!(workflow_fn, [
 
 /// Runs a workflow for a call of its function: in the run that `cx` belongs to, or as a run of its own.
 async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
-    workflow: Workflow<In, Out>,
+    workflow: Result<Workflow<In, Out>, Error>,
     cx: Option<&Context>,
     inputs: In,
 ) -> Result<Out, E> {
-    let detached;
-    let cx = match cx {
-        Some(cx) => cx,
-        None => {
-            detached = Context::detached();
-            &detached
-        }
-    };
-    workflow.run_to_end(cx, inputs).await.map_err(|failed| match own_error::<E>(failed.original) {
+    let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+    let ended = workflow?.run_to_end(&cx, inputs).await;
+    let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
+    ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
         None => E::from(failed.error),
     })
-}
-
-/// A step's future with its end as it is recorded.
-fn ended<O, E, F>(step: F, of: fn(E) -> StepError) -> StepFuture
-where
-    O: NodeValue,
-    E: 'static,
-    F: Future<Output = Result<O, E>> + Send + 'static,
-{
-    Box::pin(async move {
-        match step.await {
-            Ok(output) => encode(&output),
-            Err(error) => Err(of(error)),
-        }
-    })
-}
-
-/// A builder whose steps all have the error type of the workflow, so that it is judged once and not at each step.
-pub struct Steps<'b, E> {
-    builder: &'b mut Builder,
-    of: fn(E) -> StepError,
-}
-
-impl<E> fmt::Debug for Steps<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.builder.fmt(f)
-    }
-}
-
-impl<E: 'static> Steps<'_, E> {
-    pub fn describe(&mut self, description: &'static str) {
-        self.builder.describe(description);
-    }
-
-    pub fn concurrency(&mut self, at_once: usize) {
-        self.builder.concurrency(at_once);
-    }
-
-    pub fn stop_policy(&mut self, stop: StopPolicy) {
-        self.builder.stop_policy(stop);
-    }
-
-    /// A step that is an expression of any form.
-    pub fn step<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let of = self.of;
-        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(cx, load(&reads, outputs)?), of)));
-        self.builder.made(node, reads.handles(), step)
-    }
-
-    /// A step that is a call of a function.
-    pub fn call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let node = node.calling(ask_callee(&body));
-        let of = self.of;
-        let step: Step = Arc::new(move |cx, outputs| Ok(ended(body(StepArgs::run(cx, load(&reads, outputs)?)), of)));
-        self.builder.made(node, reads.handles(), step)
-    }
-
-    /// A step without `?`.
-    pub fn step_plain<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: PlainOutput,
-        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        self.step(node, reads, body)
-    }
-
-    /// A call without `?`.
-    pub fn call_plain<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: PlainOutput,
-        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        self.call(node, reads, body)
-    }
-
-    pub fn value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
-    {
-        let of = self.of;
-        self.builder.value(node, reads, move |values| body(values).map_err(of))
-    }
-
-    pub fn route<R, B, const N: usize>(&mut self, node: Node, arms: [&'static str; N], reads: R, pick: B) -> Router
-    where
-        R: Reads,
-        B: Fn(R::Values) -> Result<usize, E> + Send + Sync + 'static,
-    {
-        let of = self.of;
-        self.builder.route(node, arms, reads, move |values| pick(values).map_err(of))
-    }
-
-    pub fn arm<O>(
-        &mut self,
-        router: Router,
-        arm: usize,
-        nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>,
-    ) -> Handle<O> {
-        let of = self.of;
-        self.builder.arm(router, arm, |builder| nodes(&mut Steps { builder, of }))
-    }
-
-    pub fn join<O: NodeValue>(&mut self, router: Router, arms: Arms<O>) -> Handle<O> {
-        self.builder.join(router, arms.0)
-    }
-
-    pub fn gate<R, P, A, B>(&mut self, node: Node, reads: R, ask: B) -> Handle<A>
-    where
-        R: Reads,
-        P: NodeValue,
-        A: NodeValue,
-        B: Fn(R::Values) -> Result<(String, P), E> + Send + Sync + 'static,
-    {
-        let of = self.of;
-        self.builder.gate(node, reads, move |values| ask(values).map_err(of))
-    }
-
-    pub fn branch<R, O, B, F>(&mut self, name: &'static str, reads: R, body: B) -> Branch<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let of = self.of;
-        Branch::new(name, reads, move |cx, values| {
-            let step = body(cx, values);
-            async move { step.await.map_err(of) }
-        })
-    }
-
-    pub fn branch_call<R, O, B, F>(&mut self, name: &'static str, reads: R, body: B) -> Branch<O>
-    where
-        R: Reads,
-        O: NodeValue,
-        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let callee = ask_callee(&body);
-        self.branch(name, reads, move |cx, values| body(StepArgs::run(cx, values))).calling(callee)
-    }
-
-    pub fn race<O: NodeValue>(&mut self, node: Node, branches: Branches<O>) -> Handle<O> {
-        self.builder.race(node, branches.0)
-    }
-
-    pub fn fallback<O: NodeValue>(&mut self, node: Node, branches: Branches<O>) -> Handle<O> {
-        self.builder.fallback(node, branches.0)
-    }
-
-    /// The list of a map: the handle itself when its output is a `Vec`, else a node that makes one of it.
-    pub fn items<T>(&mut self, node: Node, from: Handle<T>) -> Handle<Vec<T::Item>>
-    where
-        T: IntoIterator + NodeValue,
-        T::Item: NodeValue,
-        Vec<T::Item>: NodeValue,
-    {
-        let any: &dyn Any = &from;
-        match any.downcast_ref::<Handle<Vec<T::Item>>>() {
-            Some(already) => *already,
-            None => self.value(node, (from,), |(all,)| Ok(all.into_iter().collect())),
-        }
-    }
-
-    pub fn map<I, R, O, B, F>(&mut self, node: Node, items: Handle<Vec<I>>, reads: R, body: B) -> Handle<Vec<O>>
-    where
-        I: NodeValue,
-        R: Reads,
-        O: NodeValue,
-        Vec<O>: NodeValue,
-        B: Fn(Context, I, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let of = self.of;
-        self.builder.map(node, items, reads, move |cx, item, values| {
-            let step = body(cx, item, values);
-            async move { step.await.map_err(of) }
-        })
-    }
-
-    pub fn map_call<I, R, O, B, F>(&mut self, node: Node, items: Handle<Vec<I>>, reads: R, body: B) -> Handle<Vec<O>>
-    where
-        I: NodeValue,
-        R: Reads,
-        O: NodeValue,
-        Vec<O>: NodeValue,
-        B: Fn(StepArgs<(I, R::Values)>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        let node = node.calling(ask_callee(&body));
-        self.map(node, items, reads, move |cx, item, values| body(StepArgs::run(cx, (item, values))))
-    }
-
-    pub fn repeat<R, T, B, F>(
-        &mut self,
-        node: Node,
-        first: Handle<T>,
-        reads: R,
-        (max, until): (u32, impl Fn(&T) -> bool + Send + Sync + 'static),
-        body: B,
-    ) -> Handle<T>
-    where
-        R: Reads,
-        T: NodeValue,
-        B: Fn(Context, T, R::Values) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-    {
-        let of = self.of;
-        self.builder.repeat(node, first, reads, max, until, move |cx, last, values| {
-            let step = body(cx, last, values);
-            async move { step.await.map_err(of) }
-        })
-    }
-
-    pub fn repeat_call<R, T, B, F>(
-        &mut self,
-        node: Node,
-        first: Handle<T>,
-        reads: R,
-        until: (u32, impl Fn(&T) -> bool + Send + Sync + 'static),
-        body: B,
-    ) -> Handle<T>
-    where
-        R: Reads,
-        T: NodeValue,
-        B: Fn(StepArgs<(T, R::Values)>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-    {
-        let node = node.calling(ask_callee(&body));
-        self.repeat(node, first, reads, until, move |cx, last, values| body(StepArgs::run(cx, (last, values))))
-    }
 }
 
 /// Stands where the pattern of an arm does not match the router's value: a node of another arm does not run.

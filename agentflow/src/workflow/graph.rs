@@ -1,14 +1,15 @@
 //! `Graph`: the description of a workflow, with nodes, edges, guards, policies and types. It is available without
 //! running anything and can be stored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::policy::{NodePolicy, StopPolicy};
-use super::spec::{Body, NodeKind, NodeSpec, Spec};
+use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 
 /// A workflow described: what it consists of, without what its steps do.
 ///
@@ -52,15 +53,36 @@ pub struct GraphNode {
     /// The nodes whose outputs it reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<String>,
-    /// The nodes that must have ended before it begins.
+    /// The nodes that must have ended before it begins, as [`Node::after`](super::Node::after) asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// The nodes that must have ended before it begins since they are written above it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<OrderEdge>,
     /// The arm it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
+    /// The join of the arms that return above it: it runs only when none of them is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless: Option<String>,
     /// The arms of a router, the branches of a race or a fallback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
+    /// What each of its items or rounds consists of, when that is more than one step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<Graph>>,
+    /// What its branches consist of, by their names, where that is more than one step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub branch_bodies: BTreeMap<String, Graph>,
+    /// Whether it changes something outside of the run, as far as that is declared.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub writes: bool,
+    /// The fingerprint of the source text of what it does; empty when that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// The hashes of the workflows that it calls, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workflows: BTreeMap<String, String>,
     /// What is done when it fails, takes long, or needs a person's word.
     #[serde(default)]
     pub policy: NodePolicy,
@@ -72,6 +94,20 @@ pub struct GraphNode {
     /// The line of the source it is written on; 0 when that is not known.
     #[serde(default)]
     pub line: u32,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// An edge between nodes whose written order is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OrderEdge {
+    /// The node above.
+    pub node: String,
+    /// Why it is waited for.
+    pub reason: OrderReason,
 }
 
 /// The condition under which a node runs.
@@ -132,15 +168,35 @@ impl Graph {
     /// The version of the form that this release makes.
     pub const VERSION: u32 = 1;
 
+    /// The hash of a definition without those of the workflows that it calls.
+    pub(super) fn own_hash(spec: &Spec) -> String {
+        // Nothing of the others is looked at, which may call this one.
+        Self::described(spec, false).hash_with(false)
+    }
+
     pub(crate) fn of(spec: &Spec) -> Self {
-        let names = |nodes: &[u32]| nodes.iter().map(|node| spec.node(*node).path.to_string()).collect();
+        Self::described(spec, true)
+    }
+
+    fn described(spec: &Spec, workflows: bool) -> Self {
+        let name = |node: u32| spec.node(node).path.to_string();
+        let after = |node: &NodeSpec| node.after.clone().into_iter();
         let describe = |node: &NodeSpec| GraphNode {
             name: node.path.to_string(),
             kind: node.kind,
             calls: node.call.to_owned(),
-            callee: node.callee.and_then(super::callee::word).map(ToOwned::to_owned),
-            reads: names(&node.reads),
-            after: names(&node.after),
+            callee: node
+                .callee
+                .iter()
+                .chain(&node.callees)
+                .find_map(|callee| super::callee::word(*callee))
+                .map(ToOwned::to_owned),
+            reads: node.reads.iter().map(|read| name(*read)).collect(),
+            after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
+            order: after(node)
+                .filter(|after| after.why != OrderReason::Asked)
+                .map(|after| OrderEdge { node: name(after.node), reason: after.why })
+                .collect(),
             guard: node.guard.map(|(router, arm)| {
                 let of = spec.node(router);
                 let arm = match &of.body {
@@ -149,6 +205,18 @@ impl Graph {
                 };
                 Guard { router: of.path.to_string(), arm }
             }),
+            unless: node.unless.map(name),
+            body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),
+            branch_bodies: node
+                .bodies()
+                .filter_map(|(branch, inner)| Some((branch?.to_owned(), Self::described(inner, workflows))))
+                .collect(),
+            writes: node.writes,
+            code: if node.code == 0 { String::new() } else { format!("{:016x}", node.code) },
+            workflows: match workflows {
+                true => called_by(node).iter().map(|called| (called.name.to_string(), closure_hash(called))).collect(),
+                false => BTreeMap::new(),
+            },
             branches: match &node.body {
                 Body::Router { arms, .. } => arms.iter().map(ToString::to_string).collect(),
                 Body::Race(branches) | Body::Fallback(branches) => {
@@ -197,28 +265,35 @@ impl Graph {
         self.node(&self.output).map_or(Value::Null, |node| node.schema.to_value())
     }
 
-    /// The hash of the definition: of what nodes there are, what they call and read, and the schemas of what they
-    /// yield. Policies, lines and descriptions do not count. Two workflows of one hash can resume each other's runs.
+    /// The hash of the definition: of what nodes there are, what they do, call, read and wait for, their policies, the
+    /// schemas of what they yield, and the workflows that they call. Lines, descriptions and formatting do not count.
+    /// Two workflows of one hash can resume each other's runs.
     pub fn hash(&self) -> String {
+        self.hash_with(true)
+    }
+
+    fn hash_with(&self, workflows: bool) -> String {
         let mut hash = Fnv::new();
         hash.text(&self.name);
         hash.text(&self.output);
         let mut schemas = HashMap::new();
         for node in &self.nodes {
-            hash.number(self.shape_with(node, &mut schemas));
+            hash.number(self.shape_with(node, &mut schemas, workflows));
         }
         format!("{:016x}", hash.0)
     }
 
     /// What makes a node the same node in another version of the workflow, as a number.
     pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
-        self.shape_with(node, &mut HashMap::new())
+        self.shape_with(node, &mut HashMap::new(), true)
     }
 
-    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>) -> u64 {
+    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, workflows: bool) -> u64 {
         let schema_hash = || {
+            let mut schema = node.schema.to_value();
+            without_notes(&mut schema);
             let mut hash = Fnv::new();
-            hash.text(&node.schema.to_value().to_string());
+            hash.text(&schema.to_string());
             hash.0
         };
         let schema = match &node.schema.0 {
@@ -230,13 +305,31 @@ impl Graph {
         hash.text(&node.name);
         hash.text(&format!("{:?}", node.kind));
         hash.text(&node.calls);
+        hash.text(&node.code);
         for list in [&node.reads, &node.after, &node.branches] {
             hash.number(list.len() as u64);
             list.iter().for_each(|name| hash.text(name));
         }
+        hash.number(node.order.len() as u64);
+        for edge in &node.order {
+            hash.text(&edge.node);
+            hash.text(edge.reason.as_str());
+        }
         if let Some(guard) = &node.guard {
             hash.text(&guard.router);
             hash.text(&guard.arm);
+        }
+        hash.text(node.unless.as_deref().unwrap_or_default());
+        hash.text(&serde_json::to_string(&node.policy).unwrap_or_default());
+        for (branch, body) in node.bodies() {
+            hash.text(branch);
+            hash.text(&body.hash_with(workflows));
+        }
+        if workflows {
+            for (name, called) in &node.workflows {
+                hash.text(name);
+                hash.text(called);
+            }
         }
         hash.number(schema);
         hash.0
@@ -245,6 +338,79 @@ impl Graph {
     /// The graph as JSON, with all schemas.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl GraphNode {
+    /// What it consists of, where that is more than one step: its branches by their names, else by an empty name.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = (&str, &Graph)> {
+        let branches = self.branch_bodies.iter().map(|(name, body)| (name.as_str(), body));
+        self.body.as_deref().into_iter().map(|body| ("", body)).chain(branches)
+    }
+}
+
+/// The workflows that a node calls, by themselves.
+fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
+    node.callees.iter().filter_map(|callee| super::callee::workflow(*callee)).collect()
+}
+
+/// The hash of a workflow with all that it calls, also by way of others. Each counts by itself alone, so that workflows
+/// may call each other.
+fn closure_hash(of: &Arc<Spec>) -> String {
+    let mut all: BTreeMap<Arc<str>, String> = BTreeMap::new();
+    let mut open = vec![Arc::clone(of)];
+    while let Some(spec) = open.pop() {
+        if all.contains_key(&spec.name) {
+            continue;
+        }
+        all.insert(Arc::clone(&spec.name), spec.own_hash().to_string());
+        let mut specs = vec![spec];
+        while let Some(spec) = specs.pop() {
+            for node in &spec.nodes {
+                open.extend(called_by(node));
+                specs.extend(node.bodies().map(|(_, inner)| Arc::clone(inner)));
+            }
+        }
+    }
+    let mut hash = Fnv::new();
+    for (name, own) in &all {
+        hash.text(name);
+        hash.text(own);
+    }
+    format!("{:016x}", hash.0)
+}
+
+/// Takes titles and descriptions out of a schema, where they are keywords: a property may be called so.
+fn without_notes(schema: &mut Value) {
+    let Value::Object(keywords) = schema else { return };
+    keywords.remove("title");
+    keywords.remove("description");
+    for (keyword, value) in keywords.iter_mut() {
+        match (keyword.as_str(), value) {
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                Value::Object(schemas),
+            ) => schemas.values_mut().for_each(without_notes),
+            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(without_notes);
+            }
+            (
+                "items"
+                | "additionalItems"
+                | "unevaluatedItems"
+                | "contains"
+                | "additionalProperties"
+                | "unevaluatedProperties"
+                | "propertyNames"
+                | "not"
+                | "if"
+                | "then"
+                | "else"
+                | "contentSchema",
+                schema,
+            ) => without_notes(schema),
+            _ => {}
+        }
     }
 }
 

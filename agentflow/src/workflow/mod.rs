@@ -3,6 +3,7 @@
 //! [`Builder`] makes a workflow; `spec` is the form that is executed and [`Graph`] the form that is shown; `machine`
 //! decides the next command; `driver` executes it.
 
+mod bodies;
 mod builder;
 pub(crate) mod callee;
 mod compact;
@@ -15,28 +16,32 @@ mod graph;
 pub(crate) mod inputs;
 mod machine;
 mod names;
-mod node_handle;
+mod node;
+pub(crate) mod node_handle;
+mod order;
 mod policy;
 pub(crate) mod same_type;
 pub(crate) mod spec;
 pub(crate) mod step_error;
+mod steps;
 
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use self::builder::{Branch, Builder, Node, Router};
+pub use self::builder::{Builder, Router};
 use self::driver::{Failed, WorkflowRun};
 pub(crate) use self::gate::{approval_of, check_answer};
-pub use self::graph::{Graph, GraphNode, Guard, NodeSchema};
+pub use self::graph::{Graph, GraphNode, Guard, NodeSchema, OrderEdge};
 pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
+pub use self::node::{Branch, Node};
 pub use self::node_handle::{Handle, Reads};
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
-pub use self::spec::NodeKind;
 use self::spec::Spec;
+pub use self::spec::{NodeKind, OrderReason};
 pub use self::step_error::StepFailure;
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -83,10 +88,10 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         nodes: impl FnOnce(&mut Builder, In::Handles) -> Handle<Out>,
     ) -> Result<Self> {
         let name = name.into();
-        let mut builder = Builder::new();
+        let mut builder = Builder::new(Arc::clone(&name));
         let handles = In::declare(&mut builder, inputs);
         let output = nodes(&mut builder, handles);
-        match builder.finish(Arc::clone(&name), output.node) {
+        match builder.finish(Arc::clone(&name), output.raw()) {
             Ok(spec) => Ok(Self { spec: Arc::new(spec), types: PhantomData }),
             Err(problem) => Err(Error::Build { what: "workflow", name, problem }),
         }

@@ -27,6 +27,25 @@ pub(super) fn problem_of_node(path: &str) -> Option<String> {
         .then(|| format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}"))
 }
 
+/// What is wrong with the type of a node's output: a value that can be changed through a shared reference is another
+/// one after a restart, or for each of its readers.
+pub(super) fn problem_of_type(node: &str, type_name: &str) -> Option<String> {
+    const SHARED: [&str; 9] =
+        ["Cell", "RefCell", "UnsafeCell", "OnceCell", "LazyCell", "Mutex", "RwLock", "OnceLock", "LazyLock"];
+    let is_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
+    let mut types = type_name.split(|letter| !is_path(letter));
+    let shared = types.find_map(|path| {
+        let (first, _) = path.split_once("::")?;
+        let (_, last) = path.rsplit_once("::")?;
+        let of_std = matches!(first, "core" | "std" | "alloc");
+        (of_std && (SHARED.contains(&last) || last.starts_with("Atomic"))).then_some(last)
+    })?;
+    Some(format!(
+        "the node `{node}` gives a `{shared}`, which can be changed after it was recorded; give the value in it, and \
+         make the `{shared}` in the step that needs one"
+    ))
+}
+
 /// What is wrong with the name of a branch of a node.
 pub(super) fn problem_of_branch(node: &str, branch: &str) -> Option<String> {
     if branch.contains('/') {
@@ -80,8 +99,15 @@ fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
 
 /// The router that an end of arms belongs to.
 fn router_of(end: &StepPath) -> Option<StepPath> {
-    end.parent().filter(|_| end.last_name() == Some(END))
+    end.parent().filter(|_| matches!(end.last_name(), Some(END | RETURN)))
 }
 
 /// What the end of a router's arms is called, below the router.
 pub(super) const END: &str = "end";
+
+/// What the join of all arms that return so far is called, below the router whose arm is the last of them. Like
+/// [`YIELD`] it is a keyword of Rust, so no variable is called so.
+pub(super) const RETURN: &str = "return";
+
+/// What the end of an arm is called, below the arm, when its output is that of a node outside of the arm.
+pub(super) const YIELD: &str = "yield";

@@ -19,9 +19,22 @@ impl<T: NodeValue> Handle<T> {
     pub(super) fn new(node: NodeIndex, builder: u32) -> Self {
         Self { node, builder, decode: T::decode }
     }
+
+    pub(super) fn of(RawHandle { node, builder }: RawHandle) -> Self {
+        Self::new(node, builder)
+    }
 }
 
 impl<T> Handle<T> {
+    pub(super) fn raw(&self) -> RawHandle {
+        RawHandle { node: self.node, builder: self.builder }
+    }
+
+    /// The handle of the same type at another place.
+    pub(super) fn moved(self, to: RawHandle) -> Self {
+        Self { node: to.node, builder: to.builder, ..self }
+    }
+
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
         let encoded = outputs
             .output(self.node)
@@ -57,6 +70,34 @@ pub trait Reads: Copy + Send + Sync + 'static {
 
     #[doc(hidden)]
     fn load(&self, outputs: Loader<'_>) -> Result<Self::Values, LoadError>;
+
+    /// The same handles for another builder, each by its place there.
+    #[doc(hidden)]
+    #[must_use]
+    fn moved(&self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self;
+}
+
+/// More handles than one tuple holds.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct And<A, B>(pub A, pub B);
+
+impl<A: Reads, B: Reads> Reads for And<A, B> {
+    type Values = (A::Values, B::Values);
+
+    fn handles(&self) -> Vec<RawHandle> {
+        let mut handles = self.0.handles();
+        handles.extend(self.1.handles());
+        handles
+    }
+
+    fn load(&self, outputs: Loader<'_>) -> Result<Self::Values, LoadError> {
+        Ok((self.0.load(outputs)?, self.1.load(outputs)?))
+    }
+
+    fn moved(&self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
+        Self(self.0.moved(to), self.1.moved(to))
+    }
 }
 
 /// A handle without its type.
@@ -65,6 +106,13 @@ pub trait Reads: Copy + Send + Sync + 'static {
 pub struct RawHandle {
     pub(super) node: NodeIndex,
     pub(super) builder: u32,
+}
+
+impl RawHandle {
+    /// A handle that no builder has; reading it is reported.
+    pub(super) const fn nowhere() -> Self {
+        Self { node: NodeIndex::MAX, builder: u32::MAX }
+    }
 }
 
 #[doc(hidden)]
@@ -82,12 +130,17 @@ macro_rules! reads {
             type Values = ($($T,)*);
 
             fn handles(&self) -> Vec<RawHandle> {
-                vec![$(RawHandle { node: self.$at.node, builder: self.$at.builder }),*]
+                vec![$(self.$at.raw()),*]
             }
 
             #[allow(unused_variables, clippy::unused_unit, reason = "of the empty tuple")]
             fn load(&self, outputs: Loader<'_>) -> Result<Self::Values, LoadError> {
                 Ok(($(self.$at.load(outputs.0).map_err(LoadError)?,)*))
+            }
+
+            #[allow(unused_variables, clippy::unused_unit, reason = "of the empty tuple")]
+            fn moved(&self, to: &mut dyn FnMut(RawHandle) -> RawHandle) -> Self {
+                ($(self.$at.moved(to(self.$at.raw())),)*)
             }
         }
     };

@@ -3,7 +3,7 @@
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
-use super::builder::Branch;
+use super::node::Branch;
 use super::node_handle::Handle;
 
 /// The output of an arm. The compiler quotes the signature of [`Arms::arm`] when types differ, so it has a short name.

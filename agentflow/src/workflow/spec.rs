@@ -36,8 +36,11 @@ pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, S
 /// A step for one item: of a map, or of a repetition, which gets its last output.
 pub(crate) type ItemStep = Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
-/// What follows from outputs at once and without effects; it may be computed any number of times.
-pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs) -> Result<Encoded, StepError> + Send + Sync>;
+/// Gives the context of a value's node, where its expression takes one.
+pub(crate) type ContextOf<'a> = &'a dyn Fn() -> Context;
+
+/// A value that follows from outputs at once. It is computed once in a run: what it gave is recorded.
+pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded, StepError> + Send + Sync>;
 
 /// What a gate asks.
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
@@ -60,6 +63,7 @@ pub(crate) struct Spec {
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
     hash: OnceLock<Arc<str>>,
+    own_hash: OnceLock<Arc<str>>,
 }
 
 pub(crate) struct NodeSpec {
@@ -70,16 +74,66 @@ pub(crate) struct NodeSpec {
     pub(crate) line: u32,
     /// The nodes whose outputs it reads.
     pub(crate) reads: Vec<NodeIndex>,
-    /// The nodes that have ended before it begins, whatever came of them.
-    pub(crate) after: Vec<NodeIndex>,
+    /// The nodes that have ended before it begins.
+    pub(crate) after: Vec<After>,
     /// It runs only when this router took this arm.
     pub(crate) guard: Option<(NodeIndex, u32)>,
+    /// It runs only when none of the arms was taken whose ends this join puts together: arms that return.
+    pub(crate) unless: Option<NodeIndex>,
     pub(crate) policy: NodePolicy,
     pub(crate) type_name: &'static str,
     pub(crate) schema: fn() -> Value,
-    /// The function it calls, when that is a tool, an agent or a workflow.
+    /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
+    /// recorded a second time.
     pub(crate) callee: Option<TypeId>,
+    /// The functions that its step calls, as far as they are written in it.
+    pub(crate) callees: Vec<TypeId>,
+    /// Whether it changes something outside of the run, as far as that is declared.
+    pub(crate) writes: bool,
+    /// The fingerprint of the source text of what it does; 0 when that is not known.
+    pub(crate) code: u64,
     pub(crate) body: Body,
+    /// What its items or rounds consist of, when that is more than one step.
+    pub(crate) inner: Option<Arc<Spec>>,
+}
+
+/// A node that ends before another begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct After {
+    pub(crate) node: NodeIndex,
+    pub(crate) why: OrderReason,
+}
+
+/// Why a node waits for another one whose output it does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OrderReason {
+    /// It was asked for with [`Node::after`](super::Node::after).
+    Asked,
+    /// Both write, or the later one is a gate or a check: written order is kept.
+    Write,
+    /// A gate stands above: nothing below it begins before the answer.
+    Gate,
+    /// A check stands above: nothing below it begins before it has passed.
+    Check,
+}
+
+impl OrderReason {
+    /// The word, such as `gate`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Write => "write",
+            Self::Gate => "gate",
+            Self::Check => "check",
+        }
+    }
+
+    /// Whether nothing below may begin when the node above has failed.
+    pub(crate) fn holds_back(self) -> bool {
+        matches!(self, Self::Gate | Self::Check)
+    }
 }
 
 /// What a node is.
@@ -93,6 +147,8 @@ pub enum NodeKind {
     Step,
     /// An expression of other outputs, computed in place.
     Value,
+    /// A condition that must hold, computed in place.
+    Check,
     /// A choice of one arm.
     Router,
     /// The end of a router's arms.
@@ -101,6 +157,8 @@ pub enum NodeKind {
     Gate,
     /// A step for each item of a list.
     Map,
+    /// Steps for each item of a list, one item after another.
+    Each,
     /// Branches of which the first to finish wins.
     Race,
     /// Branches that are tried one after another until one succeeds.
@@ -128,6 +186,8 @@ pub(crate) enum Body {
     Map {
         items: NodeIndex,
         step: ItemStep,
+        /// Whether the output is the list of the items' outputs; else there is none.
+        collects: bool,
     },
     Race(Vec<Branch>),
     Fallback(Vec<Branch>),
@@ -143,6 +203,8 @@ pub(crate) enum Body {
 pub(crate) struct Branch {
     pub(crate) name: Arc<str>,
     pub(crate) step: Step,
+    /// What it consists of, when that is more than one step.
+    pub(crate) inner: Option<Arc<Spec>>,
 }
 
 impl Spec {
@@ -180,6 +242,7 @@ impl Spec {
             followers,
             followers_at: counts,
             hash: OnceLock::new(),
+            own_hash: OnceLock::new(),
         }
     }
 
@@ -188,10 +251,20 @@ impl Spec {
         self.hash.get_or_init(|| Graph::of(self).hash().into())
     }
 
+    /// The hash of its definition without those of the workflows that it calls.
+    pub(super) fn own_hash(&self) -> &Arc<str> {
+        self.own_hash.get_or_init(|| Graph::own_hash(self).into())
+    }
+
     /// The names of its inputs, in their order.
     pub(crate) fn input_names(&self) -> Vec<&str> {
         let inputs = self.nodes.iter().filter(|node| node.kind == NodeKind::Input);
         inputs.map(|node| node.path.names()).collect()
+    }
+
+    /// Whether it changes something outside of the run, or asks a person.
+    pub(crate) fn writes_or_asks(&self) -> bool {
+        self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
     }
 
     /// Whether values are of the inputs' types.
@@ -218,18 +291,30 @@ impl Spec {
 impl NodeSpec {
     /// All nodes that must have ended before this one is decided on; one may be there several times.
     pub(crate) fn predecessors(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        self.reads.iter().chain(&self.after).copied().chain(self.guard.map(|(router, _)| router))
+        let after = self.after.iter().map(|after| after.node);
+        let guards = self.guard.map(|(router, _)| router).into_iter().chain(self.unless);
+        self.reads.iter().copied().chain(after).chain(guards)
     }
 
     /// How many predecessors there are, each as often as it is there.
     pub(crate) fn predecessor_count(&self) -> u32 {
-        let count = self.reads.len() + self.after.len() + usize::from(self.guard.is_some());
-        u32::try_from(count).unwrap_or(u32::MAX)
+        let guards = usize::from(self.guard.is_some()) + usize::from(self.unless.is_some());
+        u32::try_from(self.reads.len() + self.after.len() + guards).unwrap_or(u32::MAX)
+    }
+
+    /// What it consists of: its items or rounds, or its branches by their names.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = (Option<&str>, &Arc<Spec>)> {
+        let branches = match &self.body {
+            Body::Race(branches) | Body::Fallback(branches) => branches.as_slice(),
+            _ => &[],
+        };
+        let named = branches.iter().filter_map(|branch| Some((Some(&*branch.name), branch.inner.as_ref()?)));
+        self.inner.iter().map(|inner| (None, inner)).chain(named)
     }
 }
 
 impl Body {
-    /// Whether its output follows from others without an effect, so that nothing of it is recorded.
+    /// Whether its output follows from others at once, so that it has no record when it does not run.
     pub(crate) fn is_pure(&self) -> bool {
         matches!(self, Self::Pure(_) | Self::Join | Self::Input { .. })
     }

@@ -2,10 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 
 use crate::error::{Error, Failure, FailureKind};
 use crate::model::ModelError;
-use crate::tool::ToolError;
+use crate::text::panic_text;
+use crate::tool::{EndsStep, StepPlace, ToolError};
 
 /// Why a step failed: the record of it, and the step's own error where it is still there.
 pub(crate) struct StepError {
@@ -21,6 +23,7 @@ impl StepError {
     /// The error of a step's own type; one that is a `StepError` already stays as it is.
     pub(crate) fn of<E: StepFailure>(error: E) -> Self {
         let message = error.to_string();
+        let hidden = StepPlace::final_failure_in(&error);
         let error: Box<dyn Any + Send> = Box::new(error);
         let error = match error.downcast::<Self>() {
             Ok(already) => return *already,
@@ -36,16 +39,33 @@ impl StepError {
             let boxed = error.downcast_ref::<Box<dyn std::error::Error + Send + Sync>>();
             match boxed.and_then(|boxed| known(&**boxed)) {
                 Some(known) => Failure { message, ..known },
-                None => Failure::new(FailureKind::Error, message),
+                // An error type of the program's own may hide one of ours.
+                None => match hidden {
+                    Some(hidden) => Failure { message, ..hidden },
+                    None => Failure::new(FailureKind::Error, message),
+                },
             }
         };
         Self { failure, original: Some(error) }
+    }
+
+    /// A step that panicked.
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        if let Some(failure) = EndsStep::of(panic) {
+            return Self { failure: failure.clone(), original: None };
+        }
+        Self::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
     }
 
     /// A value that could not be encoded or decoded where it crosses a boundary.
     pub(crate) fn value(what: &str, error: &serde_json::Error) -> Self {
         Self::new(FailureKind::Value, format!("{what}: {error}"))
     }
+}
+
+/// Does something of the user's; a panic is a failure of the step.
+pub(crate) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
+    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(StepError::panicked(&*panic)))
 }
 
 /// The record of the first error of ours among an error and its sources.

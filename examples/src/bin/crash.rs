@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use agentflow::RunId;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
 use agentflow::runtime::NodeStatus;
 use agentflow::store::SqliteStore;
-use agentflow::{Result, RunId};
 use futures_util::StreamExt;
 
 const USAGE: &str = "usage: crash [FILE]
@@ -99,7 +99,7 @@ async fn main() -> ExitCode {
     }
 }
 
-type Done<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
     Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(Doomed(doomed)).build())

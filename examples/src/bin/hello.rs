@@ -7,7 +7,7 @@ fn add(a: i64, b: i64) -> i64 {
 }
 
 #[tokio::main]
-async fn main() -> agentflow::Result<()> {
+async fn main() -> Result<()> {
     let agent = Agent::new("openai/gpt-5-mini").tools(tools![add]);
     println!("{}", agent.run("What is 2 + 3?").await?);
     Ok(())

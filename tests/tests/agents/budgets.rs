@@ -33,14 +33,14 @@ impl Middleware for Counting {
         "counting"
     }
 
-    async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+    async fn before_model(&self, _: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         self.0.made.fetch_add(1, Ordering::SeqCst);
         let now = self.0.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.most.fetch_max(now, Ordering::SeqCst);
         Ok(Flow::Continue)
     }
 
-    async fn after_model(&self, _: &mut ModelStep, _: &mut ModelResponse) -> agentflow::Result<()> {
+    async fn after_model(&self, _: &mut ModelStep, _: &mut ModelResponse) -> Result<()> {
         self.0.now.fetch_sub(1, Ordering::SeqCst);
         Ok(())
     }
@@ -49,7 +49,7 @@ impl Middleware for Counting {
         &self,
         _: &mut ModelStep,
         _: &agentflow::model::ModelError,
-    ) -> agentflow::Result<Flow<agentflow::middleware::Recovery>> {
+    ) -> Result<Flow<agentflow::middleware::Recovery>> {
         self.0.now.fetch_sub(1, Ordering::SeqCst);
         Ok(Flow::Continue)
     }
@@ -171,7 +171,7 @@ impl Middleware for Answers {
         "answers"
     }
 
-    async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+    async fn before_model(&self, _: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         Ok(Flow::Return(ModelResponse::new(Message::assistant("answered"))))
     }
 }
@@ -202,7 +202,7 @@ impl Middleware for Judge {
         "judge"
     }
 
-    async fn before_model(&self, step: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+    async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         if step.agent() != "judge" {
             // Until all agents that fit have begun.
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -9,6 +9,7 @@ mod events;
 mod middleware;
 mod nesting;
 mod output;
+mod prelude;
 mod registry;
 mod scripted;
 mod tool_macro;

@@ -56,7 +56,7 @@ impl Spy {
         self
     }
 
-    fn note<T>(&self, hook: &str, answer: impl FnOnce() -> T) -> agentflow::Result<Flow<T>> {
+    fn note<T>(&self, hook: &str, answer: impl FnOnce() -> T) -> Result<Flow<T>> {
         self.notes.lock().unwrap().push(format!("{}.{hook}", self.name));
         Ok(if self.answers == hook { Flow::Return(answer()) } else { Flow::Continue })
     }
@@ -68,7 +68,7 @@ impl Middleware for Spy {
         self.name
     }
 
-    async fn before_run(&self, _: &RunInfo) -> agentflow::Result<()> {
+    async fn before_run(&self, _: &RunInfo) -> Result<()> {
         self.note("before_run", || ()).map(drop)
     }
 
@@ -76,35 +76,35 @@ impl Middleware for Spy {
         let _ = self.note("after_run", || ());
     }
 
-    async fn before_agent(&self, _: &mut AgentStep) -> agentflow::Result<Flow<Message>> {
+    async fn before_agent(&self, _: &mut AgentStep) -> Result<Flow<Message>> {
         self.note("before_agent", || Message::assistant("answered"))
     }
 
-    async fn after_agent(&self, _: &AgentStep, _: &mut AgentCompleted) -> agentflow::Result<()> {
+    async fn after_agent(&self, _: &AgentStep, _: &mut AgentCompleted) -> Result<()> {
         self.note("after_agent", || ()).map(drop)
     }
 
-    async fn before_model(&self, _: &mut ModelStep) -> agentflow::Result<Flow<ModelResponse>> {
+    async fn before_model(&self, _: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         self.note("before_model", || ModelResponse::new(Message::assistant("answered")))
     }
 
-    async fn after_model(&self, _: &mut ModelStep, _: &mut ModelResponse) -> agentflow::Result<()> {
+    async fn after_model(&self, _: &mut ModelStep, _: &mut ModelResponse) -> Result<()> {
         self.note("after_model", || ()).map(drop)
     }
 
-    async fn on_model_error(&self, _: &mut ModelStep, _: &ModelError) -> agentflow::Result<Flow<Recovery>> {
+    async fn on_model_error(&self, _: &mut ModelStep, _: &ModelError) -> Result<Flow<Recovery>> {
         self.note("on_model_error", || ModelResponse::new(Message::assistant("replaced")).into())
     }
 
-    async fn before_tool(&self, step: &mut ToolStep) -> agentflow::Result<Flow<ToolResult>> {
+    async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
         self.note("before_tool", || step.result(ToolStatus::Success, "\"answered\""))
     }
 
-    async fn after_tool(&self, _: &ToolStep, _: &mut ToolResult) -> agentflow::Result<()> {
+    async fn after_tool(&self, _: &ToolStep, _: &mut ToolResult) -> Result<()> {
         self.note("after_tool", || ()).map(drop)
     }
 
-    async fn on_tool_error(&self, step: &ToolStep, _: &ToolResult) -> agentflow::Result<Flow<ToolResult>> {
+    async fn on_tool_error(&self, step: &ToolStep, _: &ToolResult) -> Result<Flow<ToolResult>> {
         self.note("on_tool_error", || step.result(ToolStatus::Success, "\"replaced\""))
     }
 }
@@ -307,7 +307,7 @@ async fn a_run_may_be_cancelled_inside_of_a_hook() {
         fn name(&self) -> &str {
             "waits"
         }
-        async fn before_agent(&self, _: &mut AgentStep) -> agentflow::Result<Flow<Message>> {
+        async fn before_agent(&self, _: &mut AgentStep) -> Result<Flow<Message>> {
             std::future::pending().await
         }
     }
@@ -354,7 +354,7 @@ async fn holds_over_a_crash(
     expected: Result<&str, &str>,
 ) {
     let calls = Arc::new(AtomicU32::new(0));
-    let outcome = |result: agentflow::Result<agentflow::run::RunResult>| match result {
+    let outcome = |result: Result<agentflow::run::RunResult>| match result {
         Ok(result) => Ok(result.output().clone()),
         Err(error) => Err(error.kind().as_str().to_owned()),
     };
@@ -794,7 +794,7 @@ async fn a_workflow_is_a_run_with_hooks_around_it() {
         fn name(&self) -> &str {
             "refuses"
         }
-        async fn before_run(&self, _: &RunInfo) -> agentflow::Result<()> {
+        async fn before_run(&self, _: &RunInfo) -> Result<()> {
             Err(Error::Middleware { name: "refuses".into(), problem: "not today".to_owned() })
         }
     }
@@ -903,7 +903,7 @@ impl Middleware for Instructs {
         "instructs"
     }
 
-    async fn before_agent(&self, step: &mut AgentStep) -> agentflow::Result<Flow<Message>> {
+    async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         assert_eq!(step.conversation.messages()[0].text(), "Count.");
         let rest = step.conversation.messages()[1..].iter().map(|message| Message::clone(message));
         step.conversation = self.0.map(Message::system).into_iter().chain(rest).collect();

@@ -1,7 +1,6 @@
 #![allow(dead_code)]
 
 use agentflow::prelude::*;
-use agentflow::Result;
 
 #[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
 #[serde(crate = "agentflow::serde")]

@@ -106,10 +106,10 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
 async fn an_unchanged_workflow_is_resumed() {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
-    // Policies, bodies and lines do not make it another one.
+    // How much runs at once, and lines, do not make it another one.
     let flow = Workflow::<(i64,), i64>::build("flow", ["n"], |b, (n,)| {
         b.concurrency(1);
-        let a = ran.step(b, Node::new("a").retry(3).line(7), n);
+        let a = ran.step(b, Node::new("a").line(7), n);
         let c = ran.step(b, "c", a);
         let d = ran.step(b, "d", a);
         ending(b, &ran, c, d)

@@ -1,12 +1,14 @@
 //! Workflows and their runs: every form, crashes, control requests.
 
 mod attacked;
+mod calls;
 mod control_requests;
 mod crash;
 mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod recorded_errors;
 mod run_control;
 mod workflow;
 mod workflow_macro;

@@ -5,7 +5,8 @@ async fn judge(customer: String, limit: u8) -> Result<String> {
     let value0 = <String as __private::AgentParam>::json(&customer);
     let call = __private::AgentCall::new(<judge>::definition(), __private::None)
         .text(include_str!("judge.md"))
-        .text("\nFor ")
+        .message()
+        .text("For ")
         .value("customer", &value0)
         .text(".")
         .argument("limit", &<u8 as __private::AgentParam>::json(&limit));

@@ -3,6 +3,7 @@
 async fn answer(question: String) -> Result<String> {
     let value0 = <String as __private::AgentParam>::json(&question);
     let call = __private::AgentCall::new(<answer>::definition(), __private::None)
+        .message()
         .text("Answer in one sentence: ")
         .value("question", &value0);
     <Result<String> as __private::AgentReturn>::run(call).await

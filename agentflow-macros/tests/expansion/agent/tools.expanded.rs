@@ -7,6 +7,7 @@ pub async fn judge(cx: &Context, change: Change, limit: u32) -> Result<Risk> {
             <judge>::definition(),
             __private::Some(<Context as __private::AgentContext>::of(cx)),
         )
+        .message()
         .text("You are a release manager at ")
         .app("company", false)
         .text(".\nJudge the risk of ")

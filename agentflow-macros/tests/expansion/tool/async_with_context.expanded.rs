@@ -1,7 +1,13 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Finds an order by its number.
 pub async fn find_order(cx: &Context, number: u64) -> Result<Order, StoreError> {
-    load(cx, number).await
+    if let __private::Some(call) = __private::announced::<find_order>() {
+        return __private::Box::pin(
+                <find_order>::__agentflow_in_step(call, cx, (number,)),
+            )
+            .await;
+    }
+    { load(cx, number).await }
 }
 #[doc(hidden)]
 #[allow(
@@ -19,15 +25,17 @@ const _: () = {
         type A = u64;
         fn call(cx: &__private::Context, (p0,): (u64,)) -> __private::ToolFuture<'_> {
             __private::ToolFuture::pending(async move {
-                {
+                ({
                     use __private::{ResultKind as _, ValueKind as _};
                     let value = find_order(
                             <Context as __private::ContextParam>::of(&cx),
                             p0,
                         )
                         .await;
-                    (&value).agentflow_kind().finish(&value)
-                }
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1
             })
         }
     }
@@ -45,6 +53,45 @@ const _: () = {
     impl __private::PathTool for find_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> __private::TypeId {
+            __private::function_id(&find_order)
+        }
+    }
+    impl find_order {
+        #[doc(hidden)]
+        async fn __agentflow_in_step(
+            call: __private::CallInStep,
+            given: &Context,
+            (p0,): (u64,),
+        ) -> Result<Order, StoreError> {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            let call = call
+                .given([("number", (&__private::GivenArgument(&p0)).agentflow_form())]);
+            let made = |cx: __private::Context, (p0,): (u64,)| async move {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = find_order(
+                            <Context as __private::ContextParam>::of(&cx),
+                            p0,
+                        )
+                        .await;
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = __private::ReturnForm::of_async(&made);
+            call.run(
+                    __private::Some(<Context as __private::ContextParam>::given(given)),
+                    (p0,),
+                    |(p0,)| __private::Some((
+                        (&__private::GivenArgument(p0)).agentflow_again()?,
+                    )),
+                    made,
+                    ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+                )
+                .await
         }
     }
     __private::inventory::submit! {

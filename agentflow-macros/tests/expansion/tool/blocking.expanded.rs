@@ -1,7 +1,10 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// The words of a file.
 fn words(cx: &Context, path: String) -> std::io::Result<usize> {
-    Ok(std::fs::read_to_string(path)?.split_whitespace().count())
+    if let my_agentflow::__private::Some(call) = my_agentflow::__private::announced::<words>() {
+        return <words>::__agentflow_in_step(call, cx, (path,));
+    }
+    { Ok(std::fs::read_to_string(path)?.split_whitespace().count()) }
 }
 #[doc(hidden)]
 #[allow(
@@ -23,14 +26,16 @@ const _: () = {
         ) -> my_agentflow::__private::ToolFuture<'_> {
             let cx = my_agentflow::__private::Clone::clone(cx);
             my_agentflow::__private::ToolFuture::blocking(move || {
-                {
+                ({
                     use my_agentflow::__private::{ResultKind as _, ValueKind as _};
                     let value = words(
                         <Context as my_agentflow::__private::ContextParam>::of(&cx),
                         p0,
                     );
-                    (&value).agentflow_kind().finish(&value)
-                }
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1
             })
         }
     }
@@ -55,6 +60,47 @@ const _: () = {
     impl my_agentflow::__private::PathTool for words {
         fn tool() -> &'static my_agentflow::__private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> my_agentflow::__private::TypeId {
+            my_agentflow::__private::function_id(&words)
+        }
+    }
+    impl words {
+        #[doc(hidden)]
+        fn __agentflow_in_step(
+            call: my_agentflow::__private::CallInStep,
+            given: &Context,
+            (p0,): (String,),
+        ) -> std::io::Result<usize> {
+            #[allow(unused_imports)]
+            use my_agentflow::__private::call_forms::*;
+            let call = call
+                .given([
+                    (
+                        "path",
+                        (&my_agentflow::__private::GivenArgument(&p0)).agentflow_form(),
+                    ),
+                ]);
+            let made = |cx: my_agentflow::__private::Context, (p0,): (String,)| {
+                {
+                    use my_agentflow::__private::{ResultKind as _, ValueKind as _};
+                    let value = words(
+                        <Context as my_agentflow::__private::ContextParam>::of(&cx),
+                        p0,
+                    );
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = my_agentflow::__private::ReturnForm::of_sync(&made);
+            call.run_now(
+                my_agentflow::__private::Some(
+                    <Context as my_agentflow::__private::ContextParam>::given(given),
+                ),
+                (p0,),
+                made,
+                ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+            )
         }
     }
     my_agentflow::__private::inventory::submit! {

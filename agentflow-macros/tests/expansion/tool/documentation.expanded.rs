@@ -1,9 +1,14 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// First line.
 ///
 ///     indented
 /// last
-fn describe(#[allow(unused)] text: String) {}
+fn describe(#[allow(unused)] text: String) {
+    if let __private::Some(call) = __private::announced::<describe>() {
+        return <describe>::__agentflow_in_step(call, (text,));
+    }
+    {}
+}
 #[doc(hidden)]
 #[allow(
     non_camel_case_types,
@@ -20,11 +25,15 @@ const _: () = {
         type A = String;
         #[allow(unused_variables)]
         fn call(cx: &__private::Context, (p0,): (String,)) -> __private::ToolFuture<'_> {
-            __private::ToolFuture::ready({
-                use __private::{ResultKind as _, ValueKind as _};
-                let value = describe(p0);
-                (&value).agentflow_kind().finish(&value)
-            })
+            __private::ToolFuture::ready(
+                ({
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = describe(p0);
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1,
+            )
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
@@ -44,6 +53,33 @@ const _: () = {
     impl __private::PathTool for describe {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> __private::TypeId {
+            __private::function_id(&describe)
+        }
+    }
+    impl describe {
+        #[doc(hidden)]
+        fn __agentflow_in_step(call: __private::CallInStep, (p0,): (String,)) {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            let call = call
+                .given([("text", (&__private::GivenArgument(&p0)).agentflow_form())]);
+            let made = |cx: __private::Context, (p0,): (String,)| {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = describe(p0);
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = __private::ReturnForm::of_sync(&made);
+            call.run_now(
+                __private::None,
+                (p0,),
+                made,
+                ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+            )
         }
     }
     __private::inventory::submit! {

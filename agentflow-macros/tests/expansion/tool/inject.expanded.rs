@@ -1,7 +1,13 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Finds an order by its number.
 async fn find_order(store: Inject<Store>, number: u64) -> Option<Order> {
-    store.order(number).await
+    if let __private::Some(call) = __private::announced::<find_order>() {
+        return __private::Box::pin(
+                <find_order>::__agentflow_in_step(call, (store, number)),
+            )
+            .await;
+    }
+    { store.order(number).await }
 }
 #[doc(hidden)]
 #[allow(
@@ -24,11 +30,13 @@ const _: () = {
             (p0, p1): (Inject<Store>, u64),
         ) -> __private::ToolFuture<'_> {
             __private::ToolFuture::pending(async move {
-                {
+                ({
                     use __private::{ResultKind as _, ValueKind as _};
                     let value = find_order(p0, p1).await;
-                    (&value).agentflow_kind().finish(&value)
-                }
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1
             })
         }
     }
@@ -50,6 +58,44 @@ const _: () = {
     impl __private::PathTool for find_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> __private::TypeId {
+            __private::function_id(&find_order)
+        }
+    }
+    impl find_order {
+        #[doc(hidden)]
+        async fn __agentflow_in_step(
+            call: __private::CallInStep,
+            (p0, p1): (Inject<Store>, u64),
+        ) -> Option<Order> {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            let call = call
+                .given([
+                    ("store", (&__private::GivenArgument(&p0)).agentflow_form()),
+                    ("number", (&__private::GivenArgument(&p1)).agentflow_form()),
+                ]);
+            let made = |cx: __private::Context, (p0, p1): (Inject<Store>, u64)| async move {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = find_order(p0, p1).await;
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = __private::ReturnForm::of_async(&made);
+            call.run(
+                    __private::None,
+                    (p0, p1),
+                    |(p0, p1)| __private::Some((
+                        (&__private::GivenArgument(p0)).agentflow_again()?,
+                        (&__private::GivenArgument(p1)).agentflow_again()?,
+                    )),
+                    made,
+                    ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+                )
+                .await
         }
     }
     __private::inventory::submit! {

@@ -1,11 +1,17 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Refunds an order.
 async fn refund_order(
     number: u64,
     cents: u64,
     reason: Option<String>,
 ) -> Result<(), String> {
-    pay_back(number, cents, reason).await
+    if let __private::Some(call) = __private::announced::<refund_order>() {
+        return __private::Box::pin(
+                <refund_order>::__agentflow_in_step(call, (number, cents, reason)),
+            )
+            .await;
+    }
+    { pay_back(number, cents, reason).await }
 }
 #[doc(hidden)]
 #[allow(
@@ -29,11 +35,13 @@ const _: () = {
             (p0, p1, p2): (u64, u64, Option<String>),
         ) -> __private::ToolFuture<'_> {
             __private::ToolFuture::pending(async move {
-                {
+                ({
                     use __private::{ResultKind as _, ValueKind as _};
                     let value = refund_order(p0, p1, p2).await;
-                    (&value).agentflow_kind().finish(&value)
-                }
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1
             })
         }
     }
@@ -73,6 +81,49 @@ const _: () = {
     impl __private::PathTool for refund_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> __private::TypeId {
+            __private::function_id(&refund_order)
+        }
+    }
+    impl refund_order {
+        #[doc(hidden)]
+        async fn __agentflow_in_step(
+            call: __private::CallInStep,
+            (p0, p1, p2): (u64, u64, Option<String>),
+        ) -> Result<(), String> {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            let call = call
+                .given([
+                    ("number", (&__private::GivenArgument(&p0)).agentflow_form()),
+                    ("amount", (&__private::GivenArgument(&p1)).agentflow_form()),
+                    ("reason", (&__private::GivenArgument(&p2)).agentflow_form()),
+                ]);
+            let made = |
+                cx: __private::Context,
+                (p0, p1, p2): (u64, u64, Option<String>)|
+            async move {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = refund_order(p0, p1, p2).await;
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = __private::ReturnForm::of_async(&made);
+            call.run(
+                    __private::None,
+                    (p0, p1, p2),
+                    |(p0, p1, p2)| __private::Some((
+                        (&__private::GivenArgument(p0)).agentflow_again()?,
+                        (&__private::GivenArgument(p1)).agentflow_again()?,
+                        (&__private::GivenArgument(p2)).agentflow_again()?,
+                    )),
+                    made,
+                    ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+                )
+                .await
         }
     }
     __private::inventory::submit! {

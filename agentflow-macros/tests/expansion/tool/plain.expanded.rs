@@ -1,7 +1,10 @@
-#[allow(clippy::needless_pass_by_value)]
+#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Adds two numbers.
 fn add(a: i64, b: i64) -> i64 {
-    a + b
+    if let __private::Some(call) = __private::announced::<add>() {
+        return <add>::__agentflow_in_step(call, (a, b));
+    }
+    { a + b }
 }
 #[doc(hidden)]
 #[allow(
@@ -23,11 +26,15 @@ const _: () = {
             cx: &__private::Context,
             (p0, p1): (i64, i64),
         ) -> __private::ToolFuture<'_> {
-            __private::ToolFuture::ready({
-                use __private::{ResultKind as _, ValueKind as _};
-                let value = add(p0, p1);
-                (&value).agentflow_kind().finish(&value)
-            })
+            __private::ToolFuture::ready(
+                ({
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = add(p0, p1);
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                })
+                    .1,
+            )
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
@@ -44,6 +51,39 @@ const _: () = {
     impl __private::PathTool for add {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
+        }
+        fn function() -> __private::TypeId {
+            __private::function_id(&add)
+        }
+    }
+    impl add {
+        #[doc(hidden)]
+        fn __agentflow_in_step(
+            call: __private::CallInStep,
+            (p0, p1): (i64, i64),
+        ) -> i64 {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            let call = call
+                .given([
+                    ("a", (&__private::GivenArgument(&p0)).agentflow_form()),
+                    ("b", (&__private::GivenArgument(&p1)).agentflow_form()),
+                ]);
+            let made = |cx: __private::Context, (p0, p1): (i64, i64)| {
+                {
+                    use __private::{ResultKind as _, ValueKind as _};
+                    let value = add(p0, p1);
+                    let answer = (&value).agentflow_kind().finish(&value);
+                    (value, answer)
+                }
+            };
+            let form = __private::ReturnForm::of_sync(&made);
+            call.run_now(
+                __private::None,
+                (p0, p1),
+                made,
+                ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+            )
         }
     }
     __private::inventory::submit! {

@@ -13,5 +13,8 @@ const _: () = {
         fn tool() -> &'static __private::LinkedTool {
             loop {}
         }
+        fn function() -> __private::TypeId {
+            loop {}
+        }
     }
 };

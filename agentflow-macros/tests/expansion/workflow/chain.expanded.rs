@@ -53,32 +53,59 @@ const _: () = {
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
             let page = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("page").line(::core::line!()).calls("fetch"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("page")
+                        .line(::core::line!())
+                        .code(5956098427924000285u64)
+                        .calls("fetch")
+                        .direct()
+                        .text("fetch(url)"),
                     (url,),
                     move |args| async move {
-                        let agentflow_step = fetch;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (url,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(url).await?)
+                        let agentflow_call_0 = fetch;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (url,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(url).await?)
+                    },
+                );
+            let words = steps
+                .value::<_, _, _>(
+                    __private::Node::new("words")
+                        .line(::core::line!())
+                        .code(6481825094717273900u64)
+                        .calls("split"),
+                    (page,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (page,) = values;
+                        __private::Ok::<_, __AgentflowError>(page.split(' '))
                     },
                 );
             let count = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("count").line(::core::line!()).calls("count"),
-                    (page,),
+                .step::<_, _, _, _>(
+                    __private::Node::new("count")
+                        .line(::core::line!())
+                        .code(4453144752957049415u64)
+                        .calls("count")
+                        .direct()
+                        .text("count(words.collect())"),
+                    (words,),
                     move |args| async move {
-                        let agentflow_step = count;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (page,)) = args.calling(&agentflow_step).await;
-                        #[allow(unused_variables, unused_mut)]
-                        let words = page.split(' ');
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(words.collect()).await?)
+                        let agentflow_call_0 = count;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (words,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(words.collect()).await?)
                     },
                 );
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(6974312986091710006u64),
                     (count,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]

@@ -55,99 +55,148 @@ const _: () = {
             let first = {
                 let branches = __private::branches::<_>();
                 let branch = steps
-                    .branch_call::<_, _, _, _>(
+                    .branch::<_, _, _, _>(
                         "fast",
                         (draft,),
                         move |args| async move {
-                            let agentflow_step = fast;
-                            #[allow(unused_variables, unused_mut)]
-                            let (cx, (draft,)) = args.calling(&agentflow_step).await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(draft).await?)
+                            let agentflow_call_0 = fast;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (draft,)) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(draft).await?)
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
                 let branch = steps
-                    .branch_call::<_, _, _, _>(
+                    .branch::<_, _, _, _>(
                         "good",
                         (draft,),
                         move |args| async move {
-                            let agentflow_step = good;
-                            #[allow(unused_variables, unused_mut)]
-                            let (cx, (draft,)) = args.calling(&agentflow_step).await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(draft).await?)
+                            let agentflow_call_0 = good;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (draft,)) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(draft).await?)
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
-                steps.race(__private::Node::new("first").line(::core::line!()), branches)
+                steps
+                    .race(
+                        __private::Node::new("first")
+                            .line(::core::line!())
+                            .code(9567436354510922772u64),
+                        branches,
+                    )
             };
             let second = {
                 let branches = __private::branches::<_>();
                 let branch = steps
-                    .branch_call::<_, _, _, _>(
+                    .branch::<_, _, _, _>(
                         "one",
                         (first,),
                         move |args| async move {
-                            let agentflow_step = one;
-                            #[allow(unused_variables, unused_mut)]
-                            let (cx, (first,)) = args.calling(&agentflow_step).await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(first).await?)
+                            let agentflow_call_0 = one;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (first,)) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(first).await?)
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
                 let branch = steps
-                    .branch_call::<_, _, _, _>(
+                    .branch::<_, _, _, _>(
                         "two",
                         (first,),
                         move |args| async move {
-                            let agentflow_step = two;
-                            #[allow(unused_variables, unused_mut)]
-                            let (cx, (first,)) = args.calling(&agentflow_step).await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(first).await?)
+                            let agentflow_call_0 = two;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (first,)) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(first).await?)
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
                 steps
                     .fallback(
-                        __private::Node::new("second").line(::core::line!()),
+                        __private::Node::new("second")
+                            .line(::core::line!())
+                            .code(13350613463149498459u64),
                         branches,
                     )
             };
             let third = {
                 let first = second;
                 steps
-                    .repeat_call(
+                    .repeat(
                         __private::Node::new("third")
                             .line(::core::line!())
-                            .calls("improve"),
+                            .code(9385224066670853067u64)
+                            .calls("improve")
+                            .direct()
+                            .text("improve(text)"),
                         first,
                         (),
                         (5, |text| text.good),
                         move |args| async move {
-                            let agentflow_step = improve;
-                            #[allow(unused_variables, unused_mut)]
-                            let (cx, (item, ())) = args.calling(&agentflow_step).await;
+                            let agentflow_call_0 = improve;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (cx, (item, ())) = args
+                                .calling([__private::function_id(&agentflow_call_0)])
+                                .await;
+                            #[allow(unused_variables)]
                             let text = item;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(text).await?)
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(text).await?)
                         },
                     )
             };
             let fourth = steps
-                .call::<_, _, _, _>(
+                .step::<_, _, _, _>(
                     __private::Node::new("fourth")
                         .line(::core::line!())
+                        .code(2450367340433245280u64)
                         .calls("check")
-                        .timeout(__private::Duration::from_millis(30000u64)),
+                        .timeout(__private::Duration::from_millis(30000u64))
+                        .direct()
+                        .text("check(third)"),
                     (third,),
                     move |args| async move {
-                        let agentflow_step = check;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (third,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(third).await?)
+                        let agentflow_call_0 = check;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (third,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(third).await?)
                     },
                 );
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(9901413573451006107u64),
                     (fourth,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]

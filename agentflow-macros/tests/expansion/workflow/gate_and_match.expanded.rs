@@ -56,6 +56,7 @@ const _: () = {
                 .gate::<_, _, __private::Approval, _>(
                     __private::Node::new("approval")
                         .line(::core::line!())
+                        .code(1910724193713604131u64)
                         .timeout(__private::Duration::from_millis(604800000u64)),
                     (change,),
                     move |values| {
@@ -69,8 +70,9 @@ const _: () = {
                     .route(
                         __private::Node::new("outcome")
                             .line(::core::line!())
+                            .code(15886785706158556490u64)
                             .calls("match approval"),
-                        ["Granted", "Denied"],
+                        &["Granted", "Denied"],
                         (approval,),
                         move |values| {
                             #[allow(
@@ -85,30 +87,39 @@ const _: () = {
                                 clippy::match_same_arms,
                                 clippy::needless_bool
                             )]
-                            let chosen: usize = match approval {
-                                Approval::Granted { .. } => 0usize,
-                                Approval::Denied { comment } => 1usize,
+                            let chosen: &'static str = match approval {
+                                Approval::Granted { .. } => "Granted",
+                                Approval::Denied { comment } => "Denied",
                             };
-                            __private::Ok::<usize, __AgentflowError>(chosen)
+                            __private::Ok::<&'static str, __AgentflowError>(chosen)
                         },
                     );
                 let arms = __private::arms::<_>();
                 let arm = steps
                     .arm(
                         router,
-                        0usize,
+                        "Granted",
                         |steps| {
                             steps
-                                .call::<_, _, _, _>(
+                                .step::<_, _, _, _>(
                                     __private::Node::new("merge_now")
                                         .line(::core::line!())
-                                        .calls("merge_now"),
+                                        .code(205200438002480737u64)
+                                        .calls("merge_now")
+                                        .direct()
+                                        .text("merge_now(change)"),
                                     (change,),
                                     move |args| async move {
-                                        let agentflow_step = merge_now;
-                                        #[allow(unused_variables, unused_mut)]
-                                        let (cx, (change,)) = args.calling(&agentflow_step).await;
-                                        __private::Ok::<_, __AgentflowError>(agentflow_step(change).await?)
+                                        let agentflow_call_0 = merge_now;
+                                        #[allow(
+                                            unused_variables,
+                                            unused_mut,
+                                            clippy::let_unit_value
+                                        )]
+                                        let (cx, (change,)) = args
+                                            .calling([__private::function_id(&agentflow_call_0)])
+                                            .await;
+                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(change).await?)
                                     },
                                 )
                         },
@@ -117,23 +128,30 @@ const _: () = {
                 let arm = steps
                     .arm(
                         router,
-                        1usize,
+                        "Denied",
                         |steps| {
                             steps
-                                .call::<_, _, _, _>(
+                                .step::<_, _, _, _>(
                                     __private::Node::new("comment_on")
                                         .line(::core::line!())
-                                        .calls("comment_on"),
+                                        .code(10169083517162593799u64)
+                                        .calls("comment_on")
+                                        .direct()
+                                        .text("comment_on(change, comment)"),
                                     (change, approval),
                                     move |args| async move {
-                                        let agentflow_step = comment_on;
-                                        #[allow(unused_variables, unused_mut)]
+                                        let agentflow_call_0 = comment_on;
+                                        #[allow(
+                                            unused_variables,
+                                            unused_mut,
+                                            clippy::let_unit_value
+                                        )]
                                         let (cx, (change, approval)) = args
-                                            .calling(&agentflow_step)
+                                            .calling([__private::function_id(&agentflow_call_0)])
                                             .await;
+                                        #[allow(unused_variables, unused_mut)]
                                         #[allow(
                                             unreachable_patterns,
-                                            irrefutable_let_patterns,
                                             clippy::single_match_else,
                                             clippy::match_wildcard_for_single_variants,
                                             clippy::manual_let_else,
@@ -144,7 +162,7 @@ const _: () = {
                                             Approval::Denied { comment } => (comment,),
                                             _ => __private::not_this_arm(),
                                         };
-                                        __private::Ok::<_, __AgentflowError>(agentflow_step(change, comment).await?)
+                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(change, comment).await?)
                                     },
                                 )
                         },
@@ -154,7 +172,9 @@ const _: () = {
             };
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(9015494572107954799u64),
                     (outcome,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]

@@ -57,63 +57,108 @@ const _: () = {
                 .describe(
                     "A `let` without a step is repeated by its readers, also after a name is bound again. One that nothing reads is written\nonce, for the compiler's warnings.",
                 );
+            let length = steps
+                .value::<_, _, _>(
+                    __private::Node::new("length")
+                        .line(::core::line!())
+                        .code(3437873407671074428u64),
+                    (a, b),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (a, b) = values;
+                        __private::Ok::<_, __AgentflowError>(a.len() + b)
+                    },
+                );
+            let unread = steps
+                .value::<_, _, _>(
+                    __private::Node::new("unread")
+                        .line(::core::line!())
+                        .code(13858541334941445u64)
+                        .calls("len"),
+                    (a,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (a,) = values;
+                        __private::Ok::<_, __AgentflowError>(a.len())
+                    },
+                );
             let output_4 = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("x_y").line(::core::line!()).calls("pair"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("x_y")
+                        .line(::core::line!())
+                        .code(1567511410354756875u64)
+                        .calls("pair")
+                        .direct()
+                        .text("pair(a)"),
                     (a,),
                     move |args| async move {
-                        let agentflow_step = pair;
+                        let agentflow_call_0 = pair;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (a,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a).await?)
+                    },
+                );
+            let text = steps
+                .value::<_, _, _>(
+                    __private::Node::new("text")
+                        .line(::core::line!())
+                        .code(4165913464549503207u64),
+                    (length, output_4),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (length, output_4) = values;
                         #[allow(unused_variables, unused_mut)]
-                        let (cx, (a,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(a).await?)
+                        let (x, y) = output_4;
+                        __private::Ok::<_, __AgentflowError>(format!("{length} {y}"))
                     },
                 );
             let a_7 = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("second").line(::core::line!()).calls("step"),
-                    (a, b, output_4),
+                .step::<_, _, _, _>(
+                    __private::Node::new("second")
+                        .line(::core::line!())
+                        .code(12486432265407145785u64)
+                        .calls("step")
+                        .direct()
+                        .text("step(text)"),
+                    (text,),
                     move |args| async move {
-                        let agentflow_step = step;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (a, b, output_4)) = args.calling(&agentflow_step).await;
-                        #[allow(unused_variables, unused_mut)]
-                        let length = a.len() + b;
-                        #[allow(unused_variables, unused_mut)]
-                        let (x, y) = output_4;
-                        #[allow(unused_variables, unused_mut)]
-                        let text = format!("{length} {y}");
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(text).await?)
+                        let agentflow_call_0 = step;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (text,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(text).await?)
                     },
                 );
             let last = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("last").line(::core::line!()).calls("step"),
-                    (a, b, a_7),
+                .step::<_, _, _, _>(
+                    __private::Node::new("last")
+                        .line(::core::line!())
+                        .code(9282264536538875374u64)
+                        .calls("step")
+                        .direct()
+                        .text("step(a, length)"),
+                    (length, a_7),
                     move |args| async move {
-                        let agentflow_step = step;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (value_0, value_1, value_7)) = args
-                            .calling(&agentflow_step)
+                        let agentflow_call_0 = step;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (length, a)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        #[allow(unused_variables, unused_mut)]
-                        let a = value_0;
-                        #[allow(unused_variables, unused_mut)]
-                        let b = value_1;
-                        #[allow(unused_variables, unused_mut)]
-                        let length = a.len() + b;
-                        #[allow(unused_variables, unused_mut)]
-                        let a = value_7;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(a, length).await?)
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a, length).await?)
                     },
                 );
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
-                    (a, last),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(13508621595172944747u64),
+                    (last,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (a, last) = values;
-                        let unread = a.len();
+                        let (last,) = values;
                         #[allow(clippy::let_and_return)]
                         {
                             let ended: Result<String> = Ok(last);

@@ -59,23 +59,33 @@ const _: () = {
                 .describe(
                     "Lint levels are written before all statements that hold the user's code.",
                 );
-            #[allow(deprecated)]
+            #[expect(deprecated)]
             let output_1 = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("x_y").line(::core::line!()).calls("step"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("x_y")
+                        .line(::core::line!())
+                        .code(9730393407849280245u64)
+                        .calls("step")
+                        .direct()
+                        .text("step(a)"),
                     (a,),
                     move |args| async move {
-                        let agentflow_step = step;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (a,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(a).await?)
+                        let agentflow_call_0 = step;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (a,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a).await?)
                     },
                 );
             let z = {
                 let router = steps
                     .route(
-                        __private::Node::new("z").line(::core::line!()).calls("match x"),
-                        ["1", "else"],
+                        __private::Node::new("z")
+                            .line(::core::line!())
+                            .code(10417650714096689442u64)
+                            .calls("match x"),
+                        &["1", "else"],
                         (output_1,),
                         move |values| {
                             #[allow(
@@ -85,7 +95,7 @@ const _: () = {
                             )]
                             let (output_1,) = values;
                             #[allow(unused_variables, unused_mut)]
-                            #[allow(deprecated)]
+                            #[expect(deprecated)]
                             let (x, y) = output_1;
                             #[allow(
                                 unused_variables,
@@ -93,12 +103,12 @@ const _: () = {
                                 clippy::match_same_arms,
                                 clippy::needless_bool
                             )]
-                            let chosen: usize = match x {
+                            let chosen: &'static str = match x {
                                 #[allow(deprecated)]
-                                1 => 0usize,
-                                _ => 1usize,
+                                1 => "1",
+                                _ => "else",
                             };
-                            __private::Ok::<usize, __AgentflowError>(chosen)
+                            __private::Ok::<&'static str, __AgentflowError>(chosen)
                         },
                     );
                 let arms = __private::arms::<_>();
@@ -106,22 +116,31 @@ const _: () = {
                 let arm = steps
                     .arm(
                         router,
-                        0usize,
+                        "1",
                         |steps| {
                             steps
-                                .call::<_, _, _, _>(
+                                .step::<_, _, _, _>(
                                     __private::Node::new("step")
                                         .line(::core::line!())
-                                        .calls("step"),
+                                        .code(13412785069903838654u64)
+                                        .calls("step")
+                                        .direct()
+                                        .text("step(y)"),
                                     (output_1,),
                                     move |args| async move {
-                                        let agentflow_step = step;
+                                        let agentflow_call_0 = step;
+                                        #[allow(
+                                            unused_variables,
+                                            unused_mut,
+                                            clippy::let_unit_value
+                                        )]
+                                        let (cx, (output_1,)) = args
+                                            .calling([__private::function_id(&agentflow_call_0)])
+                                            .await;
                                         #[allow(unused_variables, unused_mut)]
-                                        let (cx, (output_1,)) = args.calling(&agentflow_step).await;
-                                        #[allow(unused_variables, unused_mut)]
-                                        #[allow(deprecated)]
+                                        #[expect(deprecated)]
                                         let (x, y) = output_1;
-                                        __private::Ok::<_, __AgentflowError>(agentflow_step(y).await?)
+                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(y).await?)
                                     },
                                 )
                         },
@@ -130,11 +149,13 @@ const _: () = {
                 let arm = steps
                     .arm(
                         router,
-                        1usize,
+                        "else",
                         |steps| {
                             steps
                                 .value::<_, _, _>(
-                                    __private::Node::new("yield").line(::core::line!()),
+                                    __private::Node::new("yield")
+                                        .line(::core::line!())
+                                        .code(3440368199005707862u64),
                                     (output_1,),
                                     move |values| {
                                         #[allow(
@@ -144,7 +165,7 @@ const _: () = {
                                         )]
                                         let (output_1,) = values;
                                         #[allow(unused_variables, unused_mut)]
-                                        #[allow(deprecated)]
+                                        #[expect(deprecated)]
                                         let (x, y) = output_1;
                                         __private::Ok::<_, __AgentflowError>(y)
                                     },
@@ -156,19 +177,24 @@ const _: () = {
             };
             #[allow(deprecated)]
             let last = steps
-                .call::<_, _, _, _>(
+                .step::<_, _, _, _>(
                     __private::Node::new("end")
                         .line(::core::line!())
+                        .code(12952349512833801435u64)
                         .calls("step")
-                        .retry(2),
+                        .retry(2)
+                        .direct()
+                        .text("step(z)"),
                     (z,),
                     move |args| async move {
-                        let agentflow_step = step;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (z,)) = args.calling(&agentflow_step).await;
+                        let agentflow_call_0 = step;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (z,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
                         #[allow(clippy::let_and_return)]
                         {
-                            let ended: Result<u32> = agentflow_step(z).await;
+                            let ended: Result<u32> = agentflow_call_0(z).await;
                             ended
                         }
                     },

@@ -61,13 +61,14 @@ const _: () = {
                 );
             let page = steps
                 .step::<_, _, _, _>(
-                    __private::Node::new("page").line(::core::line!()).calls("fetch"),
+                    __private::Node::new("page")
+                        .line(::core::line!())
+                        .code(7245015186190802955u64)
+                        .calls("fetch"),
                     (a,),
-                    move |cx, values| async move {
-                        #[allow(unused_variables, unused_mut)]
-                        let (a,) = values;
-                        #[allow(unused_variables)]
-                        let cx = cx;
+                    move |args| async move {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (a,)) = args.calling([]).await;
                         #[allow(unused_variables)]
                         let cx = &cx;
                         __private::Ok::<_, __AgentflowError>(a.fetch(cx).await?)
@@ -75,13 +76,14 @@ const _: () = {
                 );
             let loud = steps
                 .step::<_, _, _, _>(
-                    __private::Node::new("loud").line(::core::line!()).calls("shout"),
+                    __private::Node::new("loud")
+                        .line(::core::line!())
+                        .code(6717413903224111177u64)
+                        .calls("shout"),
                     (page,),
-                    move |cx, values| async move {
-                        #[allow(unused_variables, unused_mut)]
-                        let (page,) = values;
-                        #[allow(unused_variables)]
-                        let cx = cx;
+                    move |args| async move {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (page,)) = args.calling([]).await;
                         #[allow(unused_variables, unused_mut)]
                         let shout = |text: String| async move {
                             Ok(text.to_uppercase())
@@ -91,7 +93,9 @@ const _: () = {
                 );
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(3111348293539290851u64),
                     (loud,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]

@@ -56,31 +56,43 @@ const _: () = {
             let notes = {
                 let items = steps
                     .items(
-                        __private::Node::new("notes.items").line(::core::line!()),
+                        __private::Node::new("notes.items")
+                            .line(::core::line!())
+                            .code(15940959950753440055u64),
                         files,
                     );
                 steps
-                    .map_call::<_, _, _, _, _>(
+                    .map::<_, _, _, _, _>(
                         __private::Node::new("notes")
                             .line(::core::line!())
+                            .code(9936707988244321681u64)
                             .calls("annotate")
-                            .concurrency(2),
+                            .concurrency(2)
+                            .direct()
+                            .text("annotate(file, rules)"),
                         items,
                         (rules,),
                         move |args| async move {
-                            let agentflow_step = annotate;
-                            #[allow(unused_variables, unused_mut)]
+                            let agentflow_call_0 = annotate;
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
                             let (cx, (item, (rules,))) = args
-                                .calling(&agentflow_step)
+                                .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
+                            #[allow(unused_variables)]
                             let file = item;
-                            __private::Ok::<_, __AgentflowError>(agentflow_step(file, rules).await?)
+                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(file, rules).await?)
                         },
                     )
             };
             steps
                 .value::<_, _, _>(
-                    __private::Node::new("output").line(::core::line!()),
+                    __private::Node::new("output")
+                        .line(::core::line!())
+                        .code(8894907817829508314u64),
                     (notes,),
                     move |values| {
                         #[allow(unused_variables, unused_mut, clippy::let_unit_value)]

@@ -53,14 +53,21 @@ const _: () = {
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");
             let kind = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("kind").line(::core::line!()).calls("classify"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("kind")
+                        .line(::core::line!())
+                        .code(8931517412244237882u64)
+                        .calls("classify")
+                        .direct()
+                        .text("classify(question)"),
                     (question,),
                     move |args| async move {
-                        let agentflow_step = classify;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (question,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(question).await?)
+                        let agentflow_call_0 = classify;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (question,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(question).await?)
                     },
                 );
             {
@@ -68,8 +75,9 @@ const _: () = {
                     .route(
                         __private::Node::new("match")
                             .line(::core::line!())
+                            .code(10495876254623926054u64)
                             .calls("match kind"),
-                        ["Order", "Other"],
+                        &["Order", "Other"],
                         (kind,),
                         move |values| {
                             #[allow(
@@ -84,33 +92,41 @@ const _: () = {
                                 clippy::match_same_arms,
                                 clippy::needless_bool
                             )]
-                            let chosen: usize = match kind {
-                                Kind::Order(number) => 0usize,
-                                Kind::Other => 1usize,
+                            let chosen: &'static str = match kind {
+                                Kind::Order(number) => "Order",
+                                Kind::Other => "Other",
                             };
-                            __private::Ok::<usize, __AgentflowError>(chosen)
+                            __private::Ok::<&'static str, __AgentflowError>(chosen)
                         },
                     );
                 let arms = __private::arms::<_>();
                 let arm = steps
                     .arm(
                         router,
-                        0usize,
+                        "Order",
                         |steps| {
                             let order = steps
-                                .call::<_, _, _, _>(
+                                .step::<_, _, _, _>(
                                     __private::Node::new("order")
                                         .line(::core::line!())
-                                        .calls("find_order"),
+                                        .code(5142150653309594328u64)
+                                        .calls("find_order")
+                                        .direct()
+                                        .text("find_order(number)"),
                                     (kind,),
                                     move |args| async move {
-                                        let agentflow_step = find_order;
-                                        #[allow(unused_variables, unused_mut)]
-                                        let (cx, (kind,)) = args.calling(&agentflow_step).await;
+                                        let agentflow_call_0 = find_order;
+                                        #[allow(
+                                            unused_variables,
+                                            unused_mut,
+                                            clippy::let_unit_value
+                                        )]
+                                        let (cx, (kind,)) = args
+                                            .calling([__private::function_id(&agentflow_call_0)])
+                                            .await;
                                         #[allow(unused_variables, unused_mut)]
                                         #[allow(
                                             unreachable_patterns,
-                                            irrefutable_let_patterns,
                                             clippy::single_match_else,
                                             clippy::match_wildcard_for_single_variants,
                                             clippy::manual_let_else,
@@ -121,7 +137,7 @@ const _: () = {
                                             Kind::Order(number) => (number,),
                                             _ => __private::not_this_arm(),
                                         };
-                                        __private::Ok::<_, __AgentflowError>(agentflow_step(number).await?)
+                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(number).await?)
                                     },
                                 );
                             {
@@ -129,8 +145,9 @@ const _: () = {
                                     .route(
                                         __private::Node::new("if")
                                             .line(::core::line!())
-                                            .calls("if"),
-                                        ["then", "else"],
+                                            .code(15095646660180452354u64)
+                                            .calls("if order.open"),
+                                        &["then", "else"],
                                         (order,),
                                         move |values| {
                                             #[allow(
@@ -145,33 +162,42 @@ const _: () = {
                                                 clippy::match_same_arms,
                                                 clippy::needless_bool
                                             )]
-                                            let chosen: usize = if order.open {
-                                                0usize
+                                            let chosen: &'static str = if order.open {
+                                                "then"
                                             } else {
-                                                1usize
+                                                "else"
                                             };
-                                            __private::Ok::<usize, __AgentflowError>(chosen)
+                                            __private::Ok::<&'static str, __AgentflowError>(chosen)
                                         },
                                     );
                                 let arms = __private::arms::<_>();
                                 let arm = steps
                                     .arm(
                                         router,
-                                        0usize,
+                                        "then",
                                         |steps| {
                                             steps
-                                                .call::<_, _, _, _>(
+                                                .step::<_, _, _, _>(
                                                     __private::Node::new("track")
                                                         .line(::core::line!())
-                                                        .calls("track"),
+                                                        .code(9261704774780294710u64)
+                                                        .calls("track")
+                                                        .direct()
+                                                        .text("track(order)"),
                                                     (order,),
                                                     move |args| async move {
-                                                        let agentflow_step = track;
-                                                        #[allow(unused_variables, unused_mut)]
-                                                        let (cx, (order,)) = args.calling(&agentflow_step).await;
+                                                        let agentflow_call_0 = track;
+                                                        #[allow(
+                                                            unused_variables,
+                                                            unused_mut,
+                                                            clippy::let_unit_value
+                                                        )]
+                                                        let (cx, (order,)) = args
+                                                            .calling([__private::function_id(&agentflow_call_0)])
+                                                            .await;
                                                         #[allow(clippy::let_and_return)]
                                                         {
-                                                            let ended: Result<String> = agentflow_step(order).await;
+                                                            let ended: Result<String> = agentflow_call_0(order).await;
                                                             ended
                                                         }
                                                     },
@@ -182,21 +208,30 @@ const _: () = {
                                 let arm = steps
                                     .arm(
                                         router,
-                                        1usize,
+                                        "else",
                                         |steps| {
                                             steps
-                                                .call::<_, _, _, _>(
+                                                .step::<_, _, _, _>(
                                                     __private::Node::new("archive")
                                                         .line(::core::line!())
-                                                        .calls("archive"),
+                                                        .code(2004402492650372721u64)
+                                                        .calls("archive")
+                                                        .direct()
+                                                        .text("archive(order)"),
                                                     (order,),
                                                     move |args| async move {
-                                                        let agentflow_step = archive;
-                                                        #[allow(unused_variables, unused_mut)]
-                                                        let (cx, (order,)) = args.calling(&agentflow_step).await;
+                                                        let agentflow_call_0 = archive;
+                                                        #[allow(
+                                                            unused_variables,
+                                                            unused_mut,
+                                                            clippy::let_unit_value
+                                                        )]
+                                                        let (cx, (order,)) = args
+                                                            .calling([__private::function_id(&agentflow_call_0)])
+                                                            .await;
                                                         #[allow(clippy::let_and_return)]
                                                         {
-                                                            let ended: Result<String> = agentflow_step(order).await;
+                                                            let ended: Result<String> = agentflow_call_0(order).await;
                                                             ended
                                                         }
                                                     },
@@ -212,11 +247,13 @@ const _: () = {
                 let arm = steps
                     .arm(
                         router,
-                        1usize,
+                        "Other",
                         |steps| {
                             steps
                                 .value::<_, _, _>(
-                                    __private::Node::new("yield").line(::core::line!()),
+                                    __private::Node::new("yield")
+                                        .line(::core::line!())
+                                        .code(14286503816170804410u64),
                                     (),
                                     move |values| {
                                         #[allow(

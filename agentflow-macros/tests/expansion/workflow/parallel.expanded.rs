@@ -62,62 +62,87 @@ const _: () = {
             steps.concurrency(4);
             steps.stop_policy(__private::StopPolicy::BestEffort);
             let diff = steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("diff").line(::core::line!()).calls("load"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("diff")
+                        .line(::core::line!())
+                        .code(10219000396749237508u64)
+                        .calls("load")
+                        .direct()
+                        .text("load(cx, change)"),
                     (change,),
                     move |args| async move {
-                        let agentflow_step = load;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (change,)) = args.calling(&agentflow_step).await;
+                        let agentflow_call_0 = load;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (change,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
                         #[allow(unused_variables)]
                         let cx = &cx;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(cx, change).await?)
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(cx, change).await?)
                     },
                 );
             let lint = steps
-                .call::<_, _, _, _>(
+                .step::<_, _, _, _>(
                     __private::Node::new("lint")
                         .line(::core::line!())
+                        .code(13893244619943395331u64)
                         .calls("run_linter")
                         .retry(3)
-                        .timeout(__private::Duration::from_millis(30000u64)),
+                        .timeout(__private::Duration::from_millis(30000u64))
+                        .direct()
+                        .text("run_linter(diff)"),
                     (diff,),
                     move |args| async move {
-                        let agentflow_step = run_linter;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (diff,)) = args.calling(&agentflow_step).await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(diff).await?)
+                        let agentflow_call_0 = run_linter;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (diff,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(diff).await?)
                     },
                 );
             let output_4 = steps
-                .call::<_, _, _, _>(
+                .step::<_, _, _, _>(
                     __private::Node::new("title_body")
                         .line(::core::line!())
-                        .calls("summarize"),
+                        .code(5188007297336834200u64)
+                        .calls("summarize")
+                        .direct()
+                        .text("summarize(cx, diff)"),
                     (diff,),
                     move |args| async move {
-                        let agentflow_step = summarize;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (diff,)) = args.calling(&agentflow_step).await;
+                        let agentflow_call_0 = summarize;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (diff,)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
                         #[allow(unused_variables)]
                         let cx = &cx;
-                        __private::Ok::<_, __AgentflowError>(agentflow_step(cx, diff).await?)
+                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(cx, diff).await?)
                     },
                 );
             steps
-                .call::<_, _, _, _>(
-                    __private::Node::new("judge").line(::core::line!()).calls("judge"),
+                .step::<_, _, _, _>(
+                    __private::Node::new("judge")
+                        .line(::core::line!())
+                        .code(14436633705117981690u64)
+                        .calls("judge")
+                        .direct()
+                        .text("judge(cx, lint, title, body)"),
                     (lint, output_4),
                     move |args| async move {
-                        let agentflow_step = judge;
-                        #[allow(unused_variables, unused_mut)]
-                        let (cx, (lint, output_4)) = args.calling(&agentflow_step).await;
+                        let agentflow_call_0 = judge;
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (cx, (lint, output_4)) = args
+                            .calling([__private::function_id(&agentflow_call_0)])
+                            .await;
                         #[allow(unused_variables)]
                         let cx = &cx;
+                        #[allow(unused_variables, unused_mut)]
                         let (title, body) = output_4;
                         #[allow(clippy::let_and_return)]
                         {
-                            let ended: Result<Verdict> = agentflow_step(
+                            let ended: Result<Verdict> = agentflow_call_0(
                                     cx,
                                     lint,
                                     title,

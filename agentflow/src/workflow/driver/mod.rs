@@ -21,11 +21,11 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use self::replay::is_changed;
-use self::task::{Ended, Task, WithLimit};
+use self::task::{Ended, Step, Task};
 use super::compact::compact;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
-use super::step_error::StepError;
+use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
@@ -37,6 +37,7 @@ use crate::run::{Asked, InSegment, Ledger, RunShared, Segment, SegmentKind, unle
 use crate::store::{Snapshot, StoreError};
 use crate::telemetry;
 use crate::time::Timestamp;
+use crate::tool::StepPlace;
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -55,6 +56,8 @@ pub(crate) struct WorkflowRun {
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
+    /// It is what an item, a round or a branch of a node consists of.
+    is_body: bool,
 }
 
 /// The records in which a workflow begins and ends.
@@ -158,6 +161,13 @@ impl WorkflowRun {
         run
     }
 
+    /// What an item, a round or a branch of a node consists of, as a step of the run.
+    pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        let mut run = Self::within(spec, inputs, cx);
+        run.is_body = true;
+        run
+    }
+
     /// A run that is resumed from its journal, which is in the log.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
@@ -188,6 +198,7 @@ impl WorkflowRun {
             original: None,
             ended: None,
             refused: None,
+            is_body: false,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
@@ -223,7 +234,8 @@ impl WorkflowRun {
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
-        task::caught(|| pure(&self.machine))
+        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
+        caught(|| pure(&self.machine, &cx))
     }
 
     fn path(&self, unit: Unit) -> StepPath {
@@ -322,7 +334,12 @@ impl WorkflowRun {
                 Ok(output)
             }
             Outcome::Failed { node, error } => {
-                let error = Error::Node { node: self.path(Unit::node(node)), failure: error };
+                // A body names the step that failed once, however many bodies are around it.
+                let is_named = self.is_body && self.machine.spec().node(node).inner.is_some();
+                let error = match is_named {
+                    true => Error::Recorded(error),
+                    false => Error::Node { node: self.path(Unit::node(node)), failure: error },
+                };
                 self.record_failed(&error);
                 let original = self.original.take().filter(|(of, _)| *of == node).map(|(_, original)| original);
                 Err(Failed { error, original })
@@ -351,10 +368,6 @@ impl WorkflowRun {
                 if let Some(outcome) = self.act(command) {
                     return Ok(outcome);
                 }
-            }
-            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
-                let shared = Arc::clone(&self.segment.shared);
-                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
             }
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
@@ -394,6 +407,11 @@ impl WorkflowRun {
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
                 return Poll::Ready(Happened::Task(ended));
             }
+            // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
+            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
+                let shared = Arc::clone(&self.segment.shared);
+                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
+            }
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
             {
@@ -409,7 +427,10 @@ impl WorkflowRun {
     /// Does one command; the outcome, if it was the last.
     fn act(&mut self, command: Command) -> Option<Outcome> {
         match command {
-            Command::Evaluate(node) => match self.evaluate(node) {
+            Command::Evaluate(node) => match self.evaluate(node).and_then(|output| self.within_size(output)) {
+                Ok(output) if self.is_recorded(node) => {
+                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
+                }
                 Ok(output) => self.machine.evaluated(node, output),
                 Err(error) => self.fail(Unit::node(node), error),
             },
@@ -443,6 +464,13 @@ impl WorkflowRun {
         None
     }
 
+    /// Whether a value has a record of its own. The record of the workflow's end has the output.
+    fn is_recorded(&self, node: NodeIndex) -> bool {
+        let spec = self.machine.spec();
+        let is_output = node == spec.output && spec.followers(node).is_empty();
+        !is_output && self.segment.shared.log.is_durable()
+    }
+
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let spec = Arc::clone(self.machine.spec());
         let node = spec.node(unit.node);
@@ -451,7 +479,9 @@ impl WorkflowRun {
         let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
             .with_attempt(attempt, scope);
         cx.forget_claims();
-        let made = task::caught(|| match (&node.body, unit.child) {
+        // An attempt before this one may have recorded calls.
+        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1);
+        let step = Step::new(place, || match (&node.body, unit.child) {
             (Body::Step(step), None) => step(cx, &self.machine),
             (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
                 (branches[child as usize].step)(cx, &self.machine)
@@ -462,20 +492,16 @@ impl WorkflowRun {
             },
             _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
         });
-        let future = match (made, node.policy.timeout_of()) {
-            (Ok(future), None) => future,
-            (Ok(future), Some(limit)) => Box::pin(WithLimit::new(limit, future)),
-            (Err(error), _) => Box::pin(std::future::ready(Err(error))),
-        };
+        let step = step.with_limit(node.policy.timeout_of());
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
-        self.tasks.push(Task::step(unit, self.segment.shared.now(), future, durable));
+        self.tasks.push(Task::step(unit, self.segment.shared.now(), step, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => task::caught(|| question(&self.machine)),
+            Body::Gate { question, .. } => caught(|| question(&self.machine)),
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {

@@ -16,7 +16,6 @@ impl WorkflowRun {
         let nodes: HashMap<StepPath, NodeIndex> =
             (0..).zip(&spec.nodes).map(|(at, _)| (self.path(Unit::node(at)), at)).collect();
         for (time, path, kind) in recorded {
-            self.settle();
             if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
@@ -30,20 +29,9 @@ impl WorkflowRun {
                 self.machine.apply(unit, kind, *time);
             }
         }
-        self.settle();
         self.machine.recover();
         for (unit, since) in self.machine.pending_times() {
             self.set_timer(unit, since);
-        }
-    }
-
-    /// Computes all values that can be computed, as they were before the next event of a journal.
-    fn settle(&mut self) {
-        while let Some(node) = self.machine.pending_value() {
-            match self.evaluate(node) {
-                Ok(output) => self.machine.evaluated(node, output),
-                Err(_) => return,
-            }
         }
     }
 }

@@ -1,4 +1,6 @@
 //! The futures that a workflow's driver polls: running steps, and timers.
+//!
+//! A step is polled at its place: a call in it finds the place, and can end the step by it.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -9,14 +11,15 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use crate::error::FailureKind;
-use crate::run::RunShared;
+use crate::run::{Around, RunShared};
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
+use crate::tool::StepPlace;
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
-use crate::workflow::step_error::StepError;
+use crate::workflow::step_error::{StepError, caught};
 
 /// A running step, or a timer.
 pub(super) struct Task {
@@ -25,10 +28,17 @@ pub(super) struct Task {
 }
 
 enum Work {
-    Step { began: Timestamp, future: StepFuture },
-    Commit { began: Timestamp, commit: Commit, future: Option<StepFuture> },
+    Step { began: Timestamp, step: Step },
+    Commit { began: Timestamp, commit: Commit, step: Option<Step> },
     Timer(Pin<Box<Sleep>>),
     Dropped,
+}
+
+/// A step with its place.
+pub(super) struct Step {
+    future: StepFuture,
+    place: Arc<StepPlace>,
+    around: Around,
 }
 
 type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -47,14 +57,47 @@ pub(super) enum Ended {
     Uncommitted(StoreError),
 }
 
+impl Step {
+    /// A step that is made and polled at a place.
+    pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
+        let around = Around::at(Arc::clone(&place));
+        let made = around.clone().sync_scope(|| caught(make));
+        let future = made.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))));
+        Self { future, place, around }
+    }
+
+    pub(super) fn with_limit(mut self, limit: Option<Duration>) -> Self {
+        if let Some(limit) = limit {
+            self.future = Box::pin(WithLimit::new(limit, self.future));
+        }
+        self
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Encoded, StepError>> {
+        let future = &mut self.future;
+        let poll = || self.around.clone().sync_scope(|| future.as_mut().poll(cx));
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
+        if let Some(failure) = self.place.ended() {
+            return Poll::Ready(Err(StepError { failure, original: None }));
+        }
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked(&*panic))));
+        if let Poll::Ready(Ok(_)) = &polled
+            && let Some(failure) = self.place.mismatch()
+        {
+            return Poll::Ready(Err(StepError { failure, original: None }));
+        }
+        polled
+    }
+}
+
 impl Task {
     /// A step; with a store, it begins when its start is kept there.
-    pub(super) fn step(unit: Unit, began: Timestamp, future: StepFuture, durable: Option<Arc<RunShared>>) -> Self {
+    pub(super) fn step(unit: Unit, began: Timestamp, step: Step, durable: Option<Arc<RunShared>>) -> Self {
         let work = match durable {
-            None => Work::Step { began, future },
+            None => Work::Step { began, step },
             Some(shared) => {
                 let commit: Commit = Box::pin(async move { shared.log.commit().await });
-                Work::Commit { began, commit, future: Some(future) }
+                Work::Commit { began, commit, step: Some(step) }
             }
         };
         Self { unit, work }
@@ -91,18 +134,13 @@ impl Future for Task {
         let unit = this.unit;
         loop {
             match &mut this.work {
-                Work::Step { began, future } => {
-                    let polled = std::panic::catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-                    let result = match polled {
-                        Ok(Poll::Pending) => return Poll::Pending,
-                        Ok(Poll::Ready(result)) => result,
-                        Err(panic) => Err(panicked(&*panic)),
-                    };
+                Work::Step { began, step } => {
+                    let result = std::task::ready!(step.poll(cx));
                     let began = *began;
                     this.drop_work();
                     return Poll::Ready(Ended::Step { unit, began, result });
                 }
-                Work::Commit { began, commit, future } => match commit.as_mut().poll(cx) {
+                Work::Commit { began, commit, step } => match commit.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(error)) => {
                         this.drop_work();
@@ -110,8 +148,8 @@ impl Future for Task {
                     }
                     Poll::Ready(Ok(())) => {
                         let began = *began;
-                        this.work = match future.take() {
-                            Some(future) => Work::Step { began, future },
+                        this.work = match step.take() {
+                            Some(step) => Work::Step { began, step },
                             None => Work::Dropped,
                         };
                     }
@@ -128,14 +166,14 @@ impl Future for Task {
 }
 
 /// A step with a time limit.
-pub(super) struct WithLimit {
+struct WithLimit {
     limit: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
     future: StepFuture,
 }
 
 impl WithLimit {
-    pub(super) fn new(limit: Duration, future: StepFuture) -> Self {
+    fn new(limit: Duration, future: StepFuture) -> Self {
         Self { limit, sleep: None, future }
     }
 }
@@ -157,13 +195,4 @@ impl Future for WithLimit {
             format!("the step took longer than its time limit of {limit:?}"),
         )))
     }
-}
-
-/// Does something of the user's; a panic is a failure of the step.
-pub(super) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
-    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> StepError {
-    StepError::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
 }

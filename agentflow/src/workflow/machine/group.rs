@@ -6,6 +6,7 @@ use super::{Command, Machine, Phase, Unit, UnitState, index};
 use crate::error::{Failure, FailureKind};
 use crate::value::Encoded;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
+use crate::workflow::step_error::caught;
 
 /// The items of a map, the branches of a race or a fallback, the rounds of a repetition.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +73,9 @@ impl Machine {
             self.begin_next(node);
         }
         if count == 0 {
-            self.due.push_back(Command::Close { node, output: Encoded::list([]) });
+            let collects = matches!(definition.body, Body::Map { collects: true, .. });
+            let output = if collects { Encoded::list([]) } else { Encoded::null() };
+            self.due.push_back(Command::Close { node, output });
         }
         true
     }
@@ -95,6 +98,21 @@ impl Machine {
         false
     }
 
+    /// A round of a repetition begins: the record of it says that the one before was not the last, whatever `until` would
+    /// say today.
+    pub(super) fn next_round(&mut self, node: NodeIndex, child: u32) {
+        if !matches!(self.spec.node(node).body, Body::Repeat { .. }) {
+            return;
+        }
+        self.due.retain(|command| !matches!(command, Command::Close { node: of, .. } if *of == node));
+        if let Some(group) = self.nodes[node as usize].group.as_mut()
+            && child as usize == group.units.len()
+        {
+            group.grow(child as usize + 1);
+            group.begun = group.begun.max(child + 1);
+        }
+    }
+
     pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
@@ -103,9 +121,10 @@ impl Machine {
         group.done += 1;
         let all_done = group.done as usize == group.most;
         match &spec.node(node).body {
-            Body::Map { .. } => {
+            Body::Map { collects, .. } => {
                 if all_done {
-                    let output = Encoded::list(group.outputs.iter().flatten());
+                    let output =
+                        if *collects { Encoded::list(group.outputs.iter().flatten()) } else { Encoded::null() };
                     self.due.push_back(Command::Close { node, output });
                 } else {
                     self.begin_next(node);
@@ -116,9 +135,17 @@ impl Machine {
                 self.due.push_back(Command::Close { node, output });
             }
             Body::Repeat { until, .. } => {
-                let over = until.as_ref().is_some_and(|until| until(&output).unwrap_or(true));
-                if over || all_done || !self.begin_next(node) {
-                    self.due.push_back(Command::Close { node, output });
+                let over = until.as_ref().map_or(Ok(false), |until| caught(|| until(&output)));
+                match over {
+                    Ok(over) if over || all_done || !self.begin_next(node) => {
+                        self.due.push_back(Command::Close { node, output });
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        let message = format!("whether the repetition is over is not known: {}", error.failure.message);
+                        let error = Arc::new(Failure { message, ..error.failure });
+                        self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+                    }
                 }
             }
             _ => self.due.push_back(Command::Close { node, output }),

@@ -19,7 +19,7 @@ use self::group::Group;
 use self::stopped::{BEGUN_ONCE, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
 use super::policy::{OnError, StopPolicy};
-use super::spec::{Body, NodeIndex, Outputs, Spec};
+use super::spec::{Body, NodeIndex, NodeSpec, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
 use crate::time::Timestamp;
@@ -86,8 +86,6 @@ pub(crate) struct Machine {
     ready: BinaryHeap<Reverse<(NodeIndex, u32)>>,
     /// Nodes that are done at once, whatever else runs: values, routers, and nodes that will not run.
     instant: BinaryHeap<Reverse<NodeIndex>>,
-    /// Nodes that go back into `instant` when all values are computed.
-    later: Vec<NodeIndex>,
     /// Commands that follow from what has happened.
     due: VecDeque<Command>,
     running: usize,
@@ -178,7 +176,6 @@ impl Machine {
             nodes: nodes.collect(),
             ready: BinaryHeap::new(),
             instant: BinaryHeap::new(),
-            later: Vec::new(),
             due: VecDeque::new(),
             running: 0,
             waiting_units: 0,
@@ -255,22 +252,6 @@ impl Machine {
         self.announced
     }
 
-    /// The next value to compute, if there is one.
-    pub(crate) fn pending_value(&mut self) -> Option<NodeIndex> {
-        while let Some(Reverse(node)) = self.instant.peek().copied() {
-            match self.instant_command(node) {
-                Some(Command::Evaluate(node)) => return Some(node),
-                // A router and a skip are recorded, so they come with the journal.
-                Some(_) => self.later.push(node),
-                None => {}
-            }
-            self.instant.pop();
-        }
-        let later = std::mem::take(&mut self.later);
-        self.instant.extend(later.into_iter().map(Reverse));
-        None
-    }
-
     /// How many attempts at a unit have begun.
     pub(crate) fn attempts(&self, unit: Unit) -> u32 {
         self.unit(unit).map_or(0, |unit| unit.attempts)
@@ -343,7 +324,11 @@ impl Machine {
         let spec = Arc::clone(&self.spec);
         let definition = spec.node(node);
         if let Body::Join = definition.body {
-            let taken = definition.reads.iter().find_map(|end| self.output(*end).cloned());
+            // The end of an arm may be a node outside of it: then its join has the arm's guard.
+            let taken = match self.guarded(definition) {
+                None => definition.reads.iter().find_map(|end| self.output(*end).cloned()),
+                Some(_) => None,
+            };
             match taken {
                 Some(output) => self.complete(node, output),
                 None => self.skip(node),
@@ -371,14 +356,58 @@ impl Machine {
     /// Why a node cannot run although its predecessors have ended.
     fn obstacle(&self, node: NodeIndex) -> Option<Arc<str>> {
         let definition = self.spec.node(node);
-        if let Some((router, arm)) = definition.guard {
+        let missing = || definition.reads.iter().find(|read| self.output(**read).is_none());
+        self.guarded(definition)
+            .or_else(|| definition.unless.and_then(|join| self.returned(join)))
+            .or_else(|| missing().map(|read| self.not_there(*read)))
+            .or_else(|| self.held_back(definition))
+    }
+
+    /// Why the arm that a node is in does not run it.
+    fn guarded(&self, definition: &NodeSpec) -> Option<Arc<str>> {
+        let (router, arm) = definition.guard?;
+        match self.chosen(router) {
+            Some(chosen) if chosen == arm => None,
+            Some(_) => Some("another arm was taken".into()),
+            None => Some(self.not_there(router)),
+        }
+    }
+
+    /// Why nothing runs that stands below the arms whose ends a join puts together: one that returns was taken, or it
+    /// is not known which one would have been.
+    fn returned(&self, join: NodeIndex) -> Option<Arc<str>> {
+        let mut unknown = None;
+        for end in &self.spec.node(join).reads {
+            let Some((router, arm)) = self.spec.node(*end).guard else { continue };
             match self.chosen(router) {
-                Some(chosen) if chosen == arm => {}
-                Some(_) => return Some("another arm was taken".into()),
-                None => return Some(self.not_there(router)),
+                Some(chosen) if chosen == arm => return Some("the workflow returned before".into()),
+                Some(_) => {}
+                None if self.is_passed_by(router) => {}
+                None => unknown = unknown.or(Some(router)),
             }
         }
-        definition.reads.iter().find(|read| self.output(**read).is_none()).map(|read| self.not_there(*read))
+        unknown.map(|router| self.not_there(router))
+    }
+
+    /// Whether a router has chosen nothing since it is in an arm that was not taken.
+    fn is_passed_by(&self, router: NodeIndex) -> bool {
+        match self.spec.node(router).guard {
+            None => false,
+            Some((around, arm)) => match self.chosen(around) {
+                Some(chosen) => chosen != arm,
+                None => self.is_passed_by(around),
+            },
+        }
+    }
+
+    /// The gate or the check that has failed above a node.
+    fn held_back(&self, definition: &NodeSpec) -> Option<Arc<str>> {
+        let failed = |node: NodeIndex| {
+            let skips = self.spec.node(node).policy.on_error == OnError::Skip;
+            self.nodes[node as usize].unit.phase == Phase::Failed && !skips
+        };
+        let after = definition.after.iter().filter(|after| after.why.holds_back()).map(|after| after.node);
+        after.into_iter().find(|node| failed(*node)).map(|node| self.not_there(node))
     }
 
     fn not_there(&self, node: NodeIndex) -> Arc<str> {
@@ -398,6 +427,9 @@ impl Machine {
 
     /// Takes in what was recorded of a unit.
     pub(crate) fn apply(&mut self, unit: Unit, kind: &EventKind, time: Timestamp) {
+        if let (Some(child), EventKind::NodeStarted { .. }) = (unit.child, kind) {
+            self.next_round(unit.node, child);
+        }
         if unit.child.is_some() && self.unit(unit).is_none() {
             return;
         }

@@ -1,6 +1,5 @@
 //! The workflow, its agents and its tools. It knows no model and no terminal.
 
-use agentflow::Result;
 use agentflow::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,17 +55,21 @@ async fn comment_on(pr: PullRequest, comment: Option<String>) -> String {
     format!("not merged: {}: {}", pr.title, comment.as_deref().unwrap_or("no reason was given"))
 }
 
-/// Sum up this change in one sentence:
+/// Sum up a change in one sentence.
 ///
 /// {diff}
 #[agent(model = "anthropic/claude-sonnet-4-5")]
 async fn summarize(cx: &Context, diff: String) -> Result<String>;
 
-/// Say what a reviewer should look at in {file}. A linter found {issues} issues in the whole change.
+/// Say what a reviewer should look at in a file.
+///
+/// The file is {file}. A linter found {issues} issues in the whole change.
 #[agent(model = "anthropic/claude-sonnet-4-5")]
 async fn annotate(cx: &Context, file: String, issues: u32) -> Result<String>;
 
-/// You are a release manager. Judge the risk of this change in one sentence: {summary}
+/// You are a release manager. Judge the risk of a change in one sentence.
+///
+/// {summary}
 #[agent(model = "anthropic/claude-sonnet-4-5", tools = [search_incidents])]
 async fn judge_risk(cx: &Context, summary: String) -> Result<Risk>;
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
 use agentflow::store::{RunFilter, SqliteStore};
-use agentflow::{Event, Result, RunHandle};
+use agentflow::{Event, RunHandle};
 use futures_util::StreamExt;
 
 use crate::flow::{PullRequest, Verdict, review};
@@ -45,7 +45,7 @@ struct Arguments {
     diff: Option<PathBuf>,
 }
 
-fn arguments(mut given: impl Iterator<Item = String>) -> std::result::Result<Arguments, String> {
+fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
     while let Some(argument) = given.next() {
         match argument.as_str() {
@@ -94,7 +94,7 @@ async fn main() -> ExitCode {
 }
 
 /// The verdict, or `None` when the run waits in its store for somebody's word.
-async fn reviewed(arguments: Arguments) -> std::result::Result<Option<Verdict>, String> {
+async fn reviewed(arguments: Arguments) -> Result<Option<Verdict>, String> {
     let pr = match &arguments.diff {
         Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?,
         None => DIFF.to_owned(),

@@ -1,4 +1,4 @@
-//! Stand-ins for the models: each computes its agent's answers from the instruction by a rule.
+//! Stand-ins for the models: each computes its agent's answers from what it is shown by a rule.
 
 use agentflow::message::Role;
 use agentflow::model::ModelRequest;
@@ -14,18 +14,18 @@ pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
         .agent_model("judge_risk", ScriptedModel::from_fn(risk))
 }
 
-/// The instruction, with what the agent was called with filled in.
-fn instruction(request: &ModelRequest) -> String {
+/// The user's message, which shows what the agent was called with.
+fn shown(request: &ModelRequest) -> String {
     request
         .messages
         .messages()
         .iter()
-        .find(|message| message.role() == Role::System)
-        .map_or_else(String::new, |system| system.text().into_owned())
+        .find(|message| message.role() == Role::User)
+        .map_or_else(String::new, |message| message.text().into_owned())
 }
 
 fn summary(request: &ModelRequest) -> Turn {
-    let diff = instruction(request);
+    let diff = shown(request);
     let count = |sign: &str| {
         let is_header = |line: &str| line.starts_with(&sign.repeat(3));
         diff.lines().filter(|line| line.starts_with(sign) && !is_header(line)).count()
@@ -35,8 +35,9 @@ fn summary(request: &ModelRequest) -> Turn {
 }
 
 fn note(request: &ModelRequest) -> Turn {
-    let told = instruction(request);
-    let file = told.split(" look at in ").nth(1).and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
+    let message = shown(request);
+    let file =
+        message.strip_prefix("The file is ").and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
     let look =
         if file.contains("test") { "is the zero among the cases?" } else { "what becomes of a negative amount?" };
     Turn::text(format!("{file}: {look}"))
@@ -51,7 +52,7 @@ fn risk(request: &ModelRequest) -> Turn {
         .map(|result| result.output.clone())
         .collect();
     match results.first() {
-        None if instruction(request).contains("payments") => Turn::call("search_incidents", json!({"part": "payment"})),
+        None if shown(request).contains("payments") => Turn::call("search_incidents", json!({"part": "payment"})),
         None => Turn::text(json!({"level": 1, "why": "nothing of value is touched"}).to_string()),
         Some(found) => Turn::text(json!({"level": 4, "why": format!("it went wrong before: {found}")}).to_string()),
     }

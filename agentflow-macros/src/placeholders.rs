@@ -1,0 +1,130 @@
+//! Placeholders in a text, such as `Refund {order.id}?`: splits the text and reads the paths. It does not know the names
+//! that a path may begin with, and leaves it to the compiler whether there is such a field.
+
+use proc_macro2::{Ident, Span};
+
+/// A part of a text.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Part<'t> {
+    Text(&'t str),
+    /// The text between the braces: a path, or something with a colon that the caller knows.
+    Placeholder(&'t str),
+    /// A brace that is not closed or not opened: the message says what to write.
+    Wrong(&'static str),
+}
+
+/// Splits a text; `{{` and `}}` become text. A placeholder ends on its line.
+pub(crate) fn parts(mut text: &str) -> Vec<Part<'_>> {
+    let mut all = Vec::new();
+    while let Some(at) = text.find(['{', '}']) {
+        let (before, rest) = text.split_at(at);
+        if !before.is_empty() {
+            all.push(Part::Text(before));
+        }
+        let line = rest[1..].split('\n').next().unwrap_or_default();
+        text = if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
+            all.push(Part::Text(&rest[..1]));
+            after
+        } else if let Some(after) = rest.strip_prefix('}') {
+            all.push(Part::Wrong("this `}` has no `{` before it; write `}}` for a brace"));
+            after
+        } else if let Some(end) = line.find('}') {
+            all.push(Part::Placeholder(&line[..end]));
+            &rest[end + 2..]
+        } else {
+            all.push(Part::Wrong("this `{` has no `}` on its line; write `{{` for a brace"));
+            &rest[1..]
+        };
+    }
+    if !text.is_empty() {
+        all.push(Part::Text(text));
+    }
+    all
+}
+
+/// A variable, or a field of it.
+pub(crate) struct FieldPath<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) fields: Vec<Ident>,
+}
+
+impl<'t> FieldPath<'t> {
+    /// Reads `order` or `order.customer.name`; errors are reported by the caller, at the text.
+    ///
+    /// # Errors
+    /// With a sentence that says what to write.
+    pub(crate) fn read(path: &'t str, span: Span) -> Result<Self, String> {
+        let mut parts = path.split('.');
+        let name = parts.next().unwrap_or_default();
+        let fields: Vec<&str> = parts.collect();
+        if !is_name(name) || fields.iter().any(|field| !is_name(field) && !is_index(field)) {
+            return Err(no_placeholder(path));
+        }
+        let fields = fields.into_iter().map(|field| field_name(field, path, span)).collect::<Result<_, _>>()?;
+        Ok(Self { name, fields })
+    }
+}
+
+fn no_placeholder(inside: &str) -> String {
+    format!("`{{{inside}}}` is not a placeholder; write `{{name}}` to show a value, or `{{{{` and `}}}}` for braces")
+}
+
+fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
+    if is_index(name) {
+        return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
+    }
+    // With a span of the expansion, since the compiler would otherwise suggest replacing the whole line by the right name.
+    let span = Span::mixed_site().located_at(span);
+    match syn::parse_str::<Ident>(name) {
+        Ok(_) => Ok(Ident::new(name, span)),
+        Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => Err(no_placeholder(path)),
+        // A keyword.
+        Err(_) => Ok(Ident::new_raw(name, span)),
+    }
+}
+
+/// Whether a text can be a variable's name.
+pub(crate) fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_') && chars.all(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn is_index(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::Span;
+
+    use super::FieldPath;
+    use super::Part::{Placeholder, Text, Wrong};
+    use super::parts;
+
+    #[test]
+    fn a_text_is_split_at_its_placeholders() {
+        assert_eq!(parts("a {b} c"), [Text("a "), Placeholder("b"), Text(" c")]);
+        assert_eq!(parts("{a}{b.c:.2}"), [Placeholder("a"), Placeholder("b.c:.2")]);
+        assert_eq!(parts("{{a}} é"), [Text("{"), Text("a"), Text("}"), Text(" é")]);
+        assert_eq!(parts("{{{a}}}"), [Text("{"), Placeholder("a"), Text("}")]);
+        assert_eq!(parts(""), []);
+        assert!(matches!(parts("a { b")[..], [Text("a "), Wrong(_), Text(" b")]));
+        assert!(matches!(parts("a } b")[..], [Text("a "), Wrong(_), Text(" b")]));
+        assert!(matches!(parts("{é\n}")[..], [Wrong(_), Text("é\n"), Wrong(_)]));
+        assert_eq!(parts("{a}\n{b}"), [Placeholder("a"), Text("\n"), Placeholder("b")]);
+    }
+
+    #[test]
+    fn a_path_is_a_name_and_fields() {
+        let path = FieldPath::read("order.type.id", Span::call_site()).ok().unwrap();
+        let fields: Vec<String> = path.fields.iter().map(ToString::to_string).collect();
+        assert_eq!((path.name, fields), ("order", vec!["r#type".to_owned(), "id".to_owned()]));
+        assert!(FieldPath::read("order", Span::call_site()).ok().unwrap().fields.is_empty());
+        for wrong in ["", " order", "order.", ".id", "order id", "\"a\": 1", "order.self"] {
+            let message = FieldPath::read(wrong, Span::call_site()).err().unwrap();
+            assert!(message.starts_with(&format!("`{{{wrong}}}` is not a placeholder; write")), "{message}");
+        }
+        let message = FieldPath::read("order.0", Span::call_site()).err().unwrap();
+        assert_eq!(message, "`{order.0}` names a field by its number; only fields with names can be shown");
+    }
+}

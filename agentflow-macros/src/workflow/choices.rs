@@ -1,0 +1,313 @@
+//! Reads choices: `if`, `match` and `let .. else` with steps in their arms, and ends of the workflow among them. A value
+//! that is matched is computed once, before the choice. It writes nothing.
+
+use proc_macro2::Ident;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Block, Expr, ExprIf, ExprMatch, Pat, Stmt, Type};
+
+use super::attrs;
+use super::body::{Reader, Value};
+use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
+use super::names::NodeNames;
+use super::refuse;
+use super::stable::is_stable;
+use super::syntax::{
+    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, is_form, leaves, plain, written,
+};
+use crate::patterns::{arm_name, binds, binds_of_condition, has_bindings, unguarded};
+
+impl Reader<'_> {
+    /// Reads a choice whose arms hold steps; `None` for every other expression, also for a choice that is one step or one
+    /// value as a whole. `Some(None)` when its mistakes have been reported.
+    pub(super) fn choice(
+        &mut self,
+        expr: &Expr,
+        value: Value,
+        out: &mut Vec<Statement>,
+    ) -> Option<Option<(Route, String)>> {
+        match plain(expr) {
+            Expr::If(test) if has_arms_of_nodes_if(test) => {
+                let calls = format!("if {}", written(&test.cond));
+                Some(self.route_if(test.clone(), value, out).map(|route| (route, calls)))
+            }
+            Expr::Match(cases) if has_arms_of_nodes(cases) => {
+                let calls = format!("match {}", written(&cases.expr));
+                Some(self.route_match(cases.clone(), value, out).map(|route| (route, calls)))
+            }
+            _ => None,
+        }
+    }
+
+    fn route_if(&mut self, test: ExprIf, value: Value, out: &mut Vec<Statement>) -> Option<Route> {
+        let mut conditions = Vec::new();
+        let mut arms = Vec::new();
+        let mut next = test;
+        loop {
+            let binds = binds_of_condition(&next.cond);
+            let condition = self.condition(*next.cond, out);
+            let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
+            arms.push(self.arm(ArmHead { name, binds, ..ArmHead::default() }, next.then_branch, value));
+            conditions.push(condition);
+            let other = next.else_branch.map(|(_, other)| *other);
+            match other {
+                // A condition that awaits is only asked when those before it do not hold.
+                Some(Expr::If(other)) if !needs_computing(&other.cond) => next = other,
+                Some(Expr::If(other)) => {
+                    let other = block_of(Expr::If(other));
+                    arms.push(self.arm(ArmHead::of("else"), other, value));
+                    break;
+                }
+                Some(Expr::Block(other)) => {
+                    arms.push(self.arm(ArmHead::of("else"), other.block, value));
+                    break;
+                }
+                _ if value.is_wrapped() => {
+                    self.errors.at(next.if_token, "an `if` at the end of a workflow gives its output; add an `else`");
+                    return None;
+                }
+                _ => {
+                    let empty = Block { brace_token: syn::token::Brace(next.if_token.span), stmts: Vec::new() };
+                    arms.push(self.arm(ArmHead::of("else"), empty, Value::Plain));
+                    break;
+                }
+            }
+        }
+        Some(Route { head: Head::If(conditions), arms })
+    }
+
+    /// The condition, with what must be computed once in nodes of its own.
+    fn condition(&mut self, condition: Expr, out: &mut Vec<Statement>) -> Expr {
+        match condition {
+            Expr::Let(mut test) => {
+                if has_bindings(&test.pat) || awaits(&test.expr).is_some() {
+                    *test.expr = self.computed_before(*test.expr, out);
+                }
+                Expr::Let(test)
+            }
+            Expr::Binary(mut both) if matches!(both.op, syn::BinOp::And(_)) && holds_let(&Expr::Binary(both.clone())) => {
+                *both.left = self.condition(*both.left, out);
+                refuse::later_condition(&both.right, self.errors);
+                Expr::Binary(both)
+            }
+            Expr::Paren(paren) => self.condition(*paren.expr, out),
+            condition if awaits(&condition).is_some() => {
+                // As a whole, since the right side of an `&&` or `||` is not always awaited.
+                match self.part(condition.clone(), out) {
+                    Some(name) => syn::parse_quote!(#name),
+                    None => condition,
+                }
+            }
+            condition => condition,
+        }
+    }
+
+    /// Computes a whole expression before the choice.
+    fn part(&mut self, expr: Expr, out: &mut Vec<Statement>) -> Option<Ident> {
+        // A block is never stable.
+        let whole: Expr = syn::parse_quote_spanned!(expr.span()=> { #expr });
+        let computed = self.computed_before(whole, out);
+        if let Some(Statement::Node(node)) = out.last_mut()
+            && let Work::Step(step) = &mut node.work
+        {
+            (node.calls, *step) = (calls(&expr), expr);
+        }
+        match computed {
+            Expr::Path(path) => path.path.get_ident().cloned(),
+            _ => None,
+        }
+    }
+
+    fn route_match(&mut self, mut cases: ExprMatch, value: Value, out: &mut Vec<Statement>) -> Option<Route> {
+        let binds_any = cases.arms.iter().any(|arm| has_bindings(unguarded(&arm.pat)));
+        if binds_any || awaits(&cases.expr).is_some() {
+            *cases.expr = self.computed_before(*cases.expr, out);
+        }
+        if cases.arms.is_empty() {
+            self.errors.at(cases.match_token, "a `match` in a workflow has a value; add an arm");
+            return None;
+        }
+        let mut names = NodeNames::default();
+        let mut arms = Vec::new();
+        for arm in &mut cases.arms {
+            refuse::guard(&arm.pat, self.errors);
+            let mut before = std::mem::take(&mut arm.attrs);
+            let block = match &*arm.body {
+                Expr::Block(block) if block.label.is_none() => {
+                    before.extend(block.attrs.clone());
+                    block.block.clone()
+                }
+                body => block_of(body.clone()),
+            };
+            let attrs::StatementAttrs { ours, others, .. } = attrs::read(before, self.errors);
+            if let Some(attribute) = ours {
+                self.errors.at(attribute, "an arm is not a node; move this to a step in the arm");
+            }
+            arm.attrs.clone_from(&others);
+            let (cfgs, others): (Vec<_>, Vec<_>) = others.into_iter().partition(attrs::is_cfg);
+            let name = match cfgs.is_empty() {
+                true => names.free(&arm_name(&arm.pat)),
+                false => arm_name(&arm.pat),
+            };
+            let binds = bindings(&arm.pat);
+            let lints = others.into_iter().filter(attrs::is_lint).map(attrs::before_statement).collect();
+            arms.push(self.arm(ArmHead { name, binds, cfgs, lints }, block, value));
+        }
+        Some(Route { head: Head::Match(cases), arms })
+    }
+
+    fn arm(&mut self, head: ArmHead, mut block: Block, value: Value) -> Arm {
+        let ArmHead { name, binds, cfgs, lints } = head;
+        let outside = self.scope.len();
+        self.scope.extend(binds.iter().map(|ident| (syn::ext::IdentExt::unraw(ident).to_string(), false)));
+        let end = block.brace_token.span.close();
+        let whole_diverges = block_diverges(&block) && !block_has_nodes(&block);
+        let mut returns = false;
+        let body = if whole_diverges {
+            let span = block.brace_token.span.join();
+            let whole = Expr::Block(syn::ExprBlock { attrs: Vec::new(), label: None, block });
+            let mut tail = Node::tail(Work::Never(whole), span, false);
+            tail.name = "yield".to_owned();
+            Seq { items: Vec::new(), statements: Vec::new(), tail: Box::new(tail) }
+        } else {
+            if !value.is_wrapped()
+                && let Some(Stmt::Expr(Expr::Return(returned), _)) = block.stmts.last()
+                && leaves(&Expr::Return(returned.clone())).is_some()
+            {
+                returns = true;
+            }
+            let value = match returns {
+                true => Value::OfWorkflow { top: false },
+                false => inner(value),
+            };
+            // `return Err(..)` after steps.
+            if !value.is_wrapped()
+                && let Some(Stmt::Expr(last, semi @ Some(_))) = block.stmts.last_mut()
+                && diverges(last)
+            {
+                *semi = None;
+            }
+            self.seq(block.stmts, end, value, NodeNames::default())
+        };
+        self.scope.truncate(outside);
+        Arm { name, binds, cfgs, lints, returns, body }
+    }
+
+    /// `let pattern = value else { .. };`
+    pub(super) fn let_else(
+        &mut self,
+        (pat, ty): (Pat, Option<Type>),
+        expr: Expr,
+        diverge: Expr,
+        given: attrs::StatementAttrs,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
+        refuse::mutable(&pat, self.errors);
+        if is_stable(&expr) {
+            // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
+            // looks at it again.
+            let whole: Expr = match has_nodes(&diverge) {
+                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #pat => {} _ => #diverge }),
+                false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
+            };
+            match has_nodes(&diverge) {
+                true => self.node((syn::parse_quote!(_), None), whole, given, names, out),
+                false => self.check(whole, given, names, out),
+            }
+            self.scope.extend(binds(&pat).iter().map(|name| (syn::ext::IdentExt::unraw(name).to_string(), false)));
+            let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else { return };
+            return out.push(Statement::View(view));
+        }
+        let bound = binds(&pat);
+        let value: Expr = match &bound[..] {
+            [one] => syn::parse_quote!(#one),
+            all => syn::parse_quote!((#(#all),*)),
+        };
+        let bound_as: Pat = match &bound[..] {
+            [one] => syn::parse_quote!(#one),
+            [] => syn::parse_quote!(_),
+            all => syn::parse_quote!((#(#all),*)),
+        };
+        let ty = ty.map(|ty| quote!(: #ty));
+        let whole: Expr = match has_nodes(&diverge) || is_form(&expr) {
+            // With steps, or an end of the workflow, in the `else`.
+            true => syn::parse_quote!(match #expr { #pat => #value, _ => #diverge }),
+            false => syn::parse_quote!({ let #pat #ty = #expr else #diverge; #value }),
+        };
+        self.node((bound_as, None), whole, given, names, out);
+    }
+}
+
+/// The value of an arm of an expression with a value.
+fn inner(value: Value) -> Value {
+    match value {
+        Value::OfWorkflow { .. } => Value::OfWorkflow { top: false },
+        Value::Plain | Value::OfForm => Value::Plain,
+    }
+}
+
+#[derive(Default)]
+struct ArmHead {
+    name: String,
+    binds: Vec<Ident>,
+    cfgs: Vec<syn::Attribute>,
+    lints: Vec<syn::Attribute>,
+}
+
+impl ArmHead {
+    fn of(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// The names that an arm's pattern and its guard bind.
+fn bindings(pat: &Pat) -> Vec<Ident> {
+    let mut all = binds(unguarded(pat));
+    if let Pat::Guard(guard) = pat {
+        all.extend(binds_of_condition(&guard.guard));
+    }
+    all
+}
+
+fn block_of(expr: Expr) -> Block {
+    let brace = syn::token::Brace(expr.span());
+    Block { brace_token: brace, stmts: vec![Stmt::Expr(expr, None)] }
+}
+
+fn holds_let(condition: &Expr) -> bool {
+    match condition {
+        Expr::Let(_) => true,
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => holds_let(&both.left) || holds_let(&both.right),
+        _ => false,
+    }
+}
+
+/// Whether a condition has parts that are computed in nodes before it.
+fn needs_computing(condition: &Expr) -> bool {
+    match condition {
+        Expr::Let(test) => awaits(&test.expr).is_some() || has_bindings(&test.pat) && !is_stable(&test.expr),
+        Expr::Binary(both) if holds_let(condition) => needs_computing(&both.left) || needs_computing(&both.right),
+        other => awaits(other).is_some(),
+    }
+}
+
+/// Whether an arm of an `if` holds a step or an end of the workflow. Else all of it is one step or one value.
+fn has_arms_of_nodes_if(test: &ExprIf) -> bool {
+    let mut next = test;
+    loop {
+        if block_has_nodes(&next.then_branch) {
+            return true;
+        }
+        match next.else_branch.as_ref().map(|(_, other)| &**other) {
+            // Its condition is asked in an arm.
+            Some(Expr::If(other)) if awaits(&other.cond).is_none() => next = other,
+            Some(other) => return has_nodes(other),
+            None => return false,
+        }
+    }
+}
+
+fn has_arms_of_nodes(cases: &ExprMatch) -> bool {
+    cases.arms.iter().any(|arm| has_nodes(&arm.body))
+}

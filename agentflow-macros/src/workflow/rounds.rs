@@ -1,0 +1,254 @@
+//! Writes the forms that run a step several times or choose among steps: `map!`, `for`, `repeat!`, `race!`, `fallback!`. A
+//! body of several steps becomes nodes of its own, below the node.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Expr, Pat, Type};
+
+use super::calls;
+use super::env::{self, Env};
+use super::model::{Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
+use super::nodes::{Ending, Writer, nested};
+use super::spans::own;
+use crate::{patterns, scope};
+
+impl Writer<'_> {
+    pub(super) fn map(&mut self, node: &Node, items: &Items, step: &Lambda, env: &mut Env) -> TokenStream {
+        let list = self.list(node, items, env);
+        let borrowed = items.borrowed;
+        let mapped = match &step.step {
+            LambdaBody::Future(expr) => {
+                let span = expr.span().resolved_at(Span::mixed_site());
+                let out = quote_spanned!(expr.span()=> _);
+                let (reads, closure, meta) = self.round(node, expr, &step.pat, borrowed, &out, &[&items.expr], env);
+                let (all, steps) = (own("items", span), own("steps", span));
+                quote_spanned!(span=> #steps.map::<_, _, #out, _, _>(#meta, #all, #reads, #closure))
+            }
+            LambdaBody::Seq(seq) => {
+                let (reads, closure) = self.inner(Some((&step.pat, borrowed)), seq, env);
+                let meta = self.meta(node, &[&items.expr, &step.pat, &borrowed_mark(borrowed)], env);
+                let at = node.span.resolved_at(Span::mixed_site());
+                let (all, steps) = (own("items", at), own("steps", at));
+                quote_spanned!(at=> #steps.map_body(#meta, #all, #reads, #closure))
+            }
+        };
+        let mapped = self.of_type(mapped, node.ty.as_ref());
+        let all = own("items", node.span);
+        quote!({ let #all = #list; #mapped })
+    }
+
+    pub(super) fn for_each(&mut self, node: &Node, items: &Items, pat: &Pat, body: &Seq, env: &mut Env) -> TokenStream {
+        let list = self.list(node, items, env);
+        let (reads, closure) = self.inner(Some((pat, items.borrowed)), body, env);
+        let meta = self.meta(node, &[&items.expr, pat, &borrowed_mark(items.borrowed)], env);
+        let at = node.span.resolved_at(Span::mixed_site());
+        let (all, steps) = (own("items", at), own("steps", at));
+        quote_spanned!(at=> { let #all = #list; #steps.for_each(#meta, #all, #reads, #closure) })
+    }
+
+    /// The handle of the list: of the node whose output it is, or of one that computes it once.
+    fn list(&mut self, node: &Node, items: &Items, env: &mut Env) -> TokenStream {
+        let expr = &items.expr;
+        let (private, steps) = self.at(expr.span());
+        let span = expr.span().resolved_at(Span::mixed_site());
+        if let Some(handle) = env::as_name(expr).and_then(|name| env.read_output(&name)) {
+            let meta = self.part(node, "items", expr, env);
+            return quote_spanned!(span=> #steps.items(#meta, #handle));
+        }
+        let opened = self.open_pure(&scope::of_expr(expr), env, expr.span());
+        let meta = self.part(node, "items", expr, env);
+        let end = quote_spanned! {span=>
+            #private::Ok::<#private::Vec<_>, __AgentflowError>(
+                #private::Iterator::collect(#private::IntoIterator::into_iter(#expr))
+            )
+        };
+        let closure = self.pure(&opened, &end, span);
+        let reads = &opened.reads;
+        quote_spanned!(span=> #steps.value(#meta, #reads, #closure))
+    }
+
+    pub(super) fn repeat(
+        &mut self,
+        node: &Node,
+        (first, step, until, max): (&Expr, &Lambda, Option<&Expr>, &Expr),
+        env: &mut Env,
+    ) -> TokenStream {
+        let (private, steps) = self.at(first.span());
+        let span = first.span().resolved_at(Span::mixed_site());
+        let begin = match env::as_name(first).and_then(|name| env.read_output(&name)) {
+            Some(handle) => quote!(#handle),
+            None => {
+                let opened = self.open_pure(&scope::of_expr(first), env, first.span());
+                let meta = self.part(node, "first", first, env);
+                let end = quote_spanned!(span=> #private::Ok::<_, __AgentflowError>(#first));
+                let closure = self.pure(&opened, &end, span);
+                let reads = &opened.reads;
+                quote_spanned!(span=> #steps.value(#meta, #reads, #closure))
+            }
+        };
+        for name in until.into_iter().flat_map(scope::of_expr).filter(|name| env.is_local(name)) {
+            let message = format!("`until` sees only the output of a round; return `{name}` as a part of it");
+            self.errors.at(until, message);
+        }
+        let ends = until.map_or_else(|| quote!(#private::never()), |until| quote!(#until));
+        let at = node.span.resolved_at(Span::mixed_site());
+        let repeated = match &step.step {
+            LambdaBody::Future(expr) => {
+                let out = quote_spanned!(expr.span()=> _);
+                let also: [&dyn ToTokens; 3] = [&first, &until, &max];
+                let (reads, closure, meta) = self.round(node, expr, &step.pat, false, &out, &also, env);
+                let span = expr.span().resolved_at(Span::mixed_site());
+                let (first, steps) = (own("first", span), own("steps", span));
+                quote_spanned!(span=> #steps.repeat(#meta, #first, #reads, (#max, #ends), #closure))
+            }
+            LambdaBody::Seq(seq) => {
+                let (reads, closure) = self.inner(Some((&step.pat, false)), seq, env);
+                let meta = self.meta(node, &[&first, &until, &max, &step.pat], env);
+                let (first, steps) = (own("first", at), own("steps", at));
+                quote_spanned!(at=> #steps.repeat_body(#meta, #first, #reads, (#max, #ends), #closure))
+            }
+        };
+        let begin = self.of_type(begin, node.ty.as_ref());
+        let first = own("first", node.span);
+        quote!({ let #first = #begin; #repeated })
+    }
+
+    pub(super) fn branches(
+        &mut self,
+        node: &Node,
+        branches: &[Branch],
+        form: &str,
+        ty: &TokenStream,
+        env: &mut Env,
+    ) -> TokenStream {
+        let form = own(form, node.span);
+        let (private, steps) = self.at(node.span);
+        let all = own("branches", node.span);
+        let mut written = quote!(let #all = #private::branches::<#ty>(););
+        let mut code: Vec<TokenStream> = Vec::new();
+        for branch in branches {
+            let (name, span) = (&branch.name, branch.span.resolved_at(Span::mixed_site()));
+            let ((private, steps), all, one) = (self.at(span), own("branches", span), own("branch", span));
+            let made = match &branch.step {
+                BranchBody::Future(expr) | BranchBody::Whole(expr) => {
+                    code.push(expr.to_token_stream());
+                    let opened = self.open(&scope::of_expr(expr), env);
+                    let out = quote_spanned!(span=> _);
+                    let future = matches!(branch.step, BranchBody::Future(_));
+                    let calls = calls::of(expr, env);
+                    let closure = self.body(&calls, &opened, &Ending { future, wrapped: false, ty: &out }, None, expr.span());
+                    let reads = &opened.reads;
+                    quote_spanned!(span=> #steps.branch::<_, #out, _, _>(#name, #reads, #closure))
+                }
+                BranchBody::Seq(seq) => {
+                    let (reads, closure) = self.inner(None, seq, env);
+                    quote_spanned!(span=> #steps.branch_body(#name, #reads, #closure))
+                }
+            };
+            written.extend(quote_spanned! {span=>
+                let #one = #made;
+                let #all = #private::Branches::branch(#all, #one);
+            });
+        }
+        let code: Vec<&dyn ToTokens> = code.iter().map(|code| code as &dyn ToTokens).collect();
+        let meta = self.meta(node, &code, env);
+        quote!({ #written #steps.#form(#meta, #all) })
+    }
+
+    /// A step for one item or round: what it reads, its closure, and the node's meta.
+    #[expect(clippy::too_many_arguments, reason = "a step, what it binds and its surroundings")]
+    fn round(
+        &mut self,
+        node: &Node,
+        expr: &Expr,
+        pat: &Pat,
+        borrowed: bool,
+        out: &TokenStream,
+        also: &[&dyn ToTokens],
+        env: &mut Env,
+    ) -> (TokenStream, TokenStream, TokenStream) {
+        let bound: Vec<String> = patterns::binds(pat).iter().map(|ident| ident.unraw().to_string()).collect();
+        let mut names = scope::of_expr(expr);
+        names.retain(|name| !bound.contains(name));
+        let opened = self.open(&names, env);
+        // The variables of the closure are the code's own.
+        let closure: Expr = syn::parse_quote!(|#pat| #expr);
+        let mark = borrowed_mark(borrowed);
+        let mut code: Vec<&dyn ToTokens> = vec![&closure, &mark];
+        code.extend(also);
+        let mut meta = self.meta(node, &code, env);
+        let shadowed = env.enter();
+        for name in patterns::binds(pat) {
+            env.output(Some(name.clone()), name, "");
+        }
+        let calls = calls::of(expr, env);
+        env.leave(shadowed);
+        if let Some(text) = &calls.direct {
+            meta.extend(quote!(.direct().text(#text)));
+        }
+        let one = own("item", expr.span());
+        let value = if borrowed { quote!(&#one) } else { quote!(#one) };
+        let item = quote!(let #pat = #value;);
+        let ending = Ending { future: true, wrapped: false, ty: out };
+        let closure = self.body(&calls, &opened, &ending, Some(&item), expr.span());
+        (opened.reads, closure, meta)
+    }
+
+    /// The body of several steps: what it reads outside, and a closure that adds its nodes. `item` is the pattern of what it
+    /// is given, and whether that is borrowed.
+    fn inner(&mut self, item: Option<(&Pat, bool)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
+        let before = env.readers();
+        let outside = env.enter();
+        let given = item.map(|(pat, borrowed)| match pat {
+            Pat::Ident(pat) if pat.subpat.is_none() && !borrowed => {
+                let variable = env.variable(&pat.ident, false);
+                env.output(Some(pat.ident.clone()), variable.clone(), "item");
+                variable
+            }
+            pat => {
+                let variable = env.hidden("item");
+                env.output(None, variable.clone(), "item");
+                env.pattern(&[], pat, &variable, borrowed);
+                variable
+            }
+        });
+        let nodes = self.seq(seq, env, outside);
+        env.leave(outside);
+        let reads = env.read_since(&before);
+        let tuple = nested(&reads, &|part| quote!((#(#part,)*)), self.private);
+        let pattern = nested(&reads, &|part| quote!((#(#part,)*)), self.private);
+        let steps = own("steps", Span::call_site());
+        let given = given.map(|variable| quote!(#variable,));
+        let closure = quote! {
+            |#steps, #given #pattern| { #nodes }
+        };
+        (tuple, closure)
+    }
+
+    /// A node that prepares another one, such as `notes.items`.
+    fn part(&mut self, node: &Node, part: &str, code: &Expr, env: &Env) -> TokenStream {
+        let private = self.private;
+        let name = format!("{}.{part}", node.name);
+        let line = self.line(code.span());
+        let code = super::code::fingerprint(&[code], env);
+        quote!(#private::Node::new(#name).line(#line).code(#code))
+    }
+
+    /// The handle, with the type that the user wrote.
+    fn of_type(&self, handle: TokenStream, ty: Option<&Type>) -> TokenStream {
+        match ty {
+            Some(ty) => {
+                let (private, _) = self.at(ty.span());
+                quote!(#private::of_type::<#ty>(#handle))
+            }
+            None => handle,
+        }
+    }
+}
+
+/// In the fingerprint, whether items are borrowed.
+fn borrowed_mark(borrowed: bool) -> TokenStream {
+    if borrowed { quote!(&) } else { quote!() }
+}

@@ -1,0 +1,207 @@
+//! Writes an `if` or a `match` with steps in its arms: a router, the arms, and the join of their outputs. A name that a
+//! pattern binds is not sent to the arm's nodes: each node matches the same recorded value again.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, ExprMatch, Pat, Token};
+
+use super::env::{Before, Env};
+use super::model::{Arm, Head, Node, Route, Work};
+use super::nodes::Writer;
+use super::spans::own;
+use super::stable::has_temporaries;
+use crate::function::ends;
+use crate::patterns::unguarded;
+use crate::scope;
+
+impl Writer<'_> {
+    /// The handle of a choice.
+    pub(super) fn route(&mut self, node: &Node, route: &Route, ty: &TokenStream, env: &mut Env) -> TokenStream {
+        let router = own("router", node.span);
+        let (written, handle) = self.route_parts(node, route, &router, ty, env);
+        quote!({ #written #handle })
+    }
+
+    /// The statements that make a choice, which bind its router, and the handle of its value.
+    pub(super) fn route_parts(
+        &mut self,
+        node: &Node,
+        route: &Route,
+        router: &Ident,
+        ty: &TokenStream,
+        env: &mut Env,
+    ) -> (TokenStream, TokenStream) {
+        let span = node.span;
+        let (private, steps) = self.at(span);
+        let names: Vec<&String> = route.arms.iter().map(|arm| &arm.name).collect();
+        let (reads_of_head, picked) = match &route.head {
+            Head::If(conditions) => (conditions.iter().flat_map(scope::of_expr).collect(), pick_if(conditions, &names)),
+            Head::Match(cases) => (reads_of_match(cases), pick_match(cases, &names)),
+        };
+        let opened = self.open_pure(&reads_of_head, env, span);
+        let meta = self.meta(node, &[&picked], env);
+        let at = span.resolved_at(Span::mixed_site());
+        let (chosen, arms) = (own("chosen", at), own("arms", at));
+        let router = Ident::new(&router.to_string(), at);
+        let end = quote_spanned! {at=>
+            #[allow(
+                unused_variables, unused_mut, clippy::match_same_arms, clippy::needless_bool
+            )]
+            let #chosen: &'static str = #picked;
+            #private::Ok::<&'static str, __AgentflowError>(#chosen)
+        };
+        let pick = self.pure(&opened, &end, at);
+        let names = route.arms.iter().map(|Arm { name, cfgs, .. }| quote!(#(#cfgs)* #name));
+        let reads = &opened.reads;
+        let mut written = quote_spanned! {at=>
+            let #router = #steps.route(#meta, &[#(#names),*], #reads, #pick);
+            let #arms = #private::arms::<#ty>();
+        };
+        let mut has_value = false;
+        for (index, arm) in route.arms.iter().enumerate() {
+            let Arm { lints, cfgs, name, .. } = arm;
+            let nodes = self.arm(route, index, arm, &reads_of_head, env);
+            let span = arm.body.tail.span.resolved_at(Span::mixed_site());
+            let ((private, steps), one) = (self.at(span), own("arm", span));
+            let (arms, returns) = (own("arms", span), own("returns", Span::call_site()));
+            let router = Ident::new(&router.to_string(), span);
+            let taken = match (arm.returns, &arm.body.tail.work) {
+                (true, _) => quote_spanned!(span=> #returns.add(#one);),
+                (false, Work::Never(_)) => quote_spanned!(span=> let #arms = #private::Arms::same(#arms, #one);),
+                (false, _) => {
+                    has_value = true;
+                    quote_spanned!(span=> let #arms = #private::Arms::arm(#arms, #one);)
+                }
+            };
+            written.extend(quote_spanned! {span=>
+                #(#cfgs)* #(#lints)*
+                let #one = #steps.arm(#router, #name, |#steps| { #nodes });
+                #(#cfgs)*
+                #taken
+            });
+        }
+        // Nothing says what type a choice without a value has.
+        let arms_typed = (!has_value && node.ty.is_none() && !node.wrapped)
+            .then(|| quote_spanned!(at=> let #arms: #private::Arms<()> = #arms;));
+        let arms = own("arms", at);
+        (quote!(#written #arms_typed), quote_spanned!(at=> #steps.join(#router, #arms)))
+    }
+
+    fn arm(&mut self, route: &Route, index: usize, arm: &Arm, reads: &[String], env: &mut Env) -> TokenStream {
+        let outside = env.enter();
+        if !arm.binds.is_empty() {
+            let (code, pat): (Before, TokenStream) = match &route.head {
+                Head::If(conditions) => again_if(&conditions[index], &arm.binds, self.private),
+                Head::Match(cases) => again_match(cases, index, &arm.binds, self.private),
+            };
+            env.arm(arm.binds.clone(), mutable(&pat), reads, code, &pat);
+        }
+        let nodes = self.seq(&arm.body, env, outside);
+        env.leave(outside);
+        nodes
+    }
+}
+
+fn reads_of_match(cases: &ExprMatch) -> Vec<String> {
+    // The guards count, the bodies do not.
+    let mut bare = cases.clone();
+    for arm in &mut bare.arms {
+        *arm.body = syn::parse_quote!(());
+    }
+    scope::of_expr(&Expr::Match(bare))
+}
+
+fn pick_if(conditions: &[Expr], names: &[&String]) -> TokenStream {
+    let mut picked = TokenStream::new();
+    for (condition, name) in conditions.iter().zip(names) {
+        picked.extend(quote!(if #condition { #name } else));
+    }
+    let last = names.last();
+    quote!(#picked { #last })
+}
+
+/// The user's own `match`, with the names of the arms as their bodies.
+fn pick_match(cases: &ExprMatch, names: &[&String]) -> TokenStream {
+    let mut picked = cases.clone();
+    for (arm, name) in picked.arms.iter_mut().zip(names) {
+        // The compiler suggests missing arms after the last one, so it must know where that ends.
+        let end = ends(&arm.body).1;
+        let name = syn::LitStr::new(name, end.resolved_at(Span::mixed_site()));
+        *arm.body = syn::parse_quote!(#name);
+        arm.comma.get_or_insert(Token![,](end));
+    }
+    quote!(#picked)
+}
+
+/// Binds what the conditions of an arm bind, once more. Conditions that bind nothing have held already.
+fn again_if(condition: &Expr, binds: &[Ident], private: &TokenStream) -> (Before, TokenStream) {
+    let mut lets = Vec::new();
+    collect_lets(condition, &mut lets);
+    let condition = quote!(#(#lets)&&*);
+    let temporaries = lets.iter().any(|test| matches!(test, Expr::Let(test) if has_temporaries(&test.expr)));
+    let code = match temporaries {
+        true => Before::InIf { condition: condition.clone() },
+        false => Before::Statement(quote! {
+            #[allow(
+                unreachable_patterns, irrefutable_let_patterns, clippy::manual_let_else, clippy::question_mark
+            )]
+            let (#(#binds,)*) = if #condition { (#(#binds,)*) } else { #private::not_this_arm() };
+        }),
+    };
+    (code, condition)
+}
+
+fn collect_lets<'e>(condition: &'e Expr, lets: &mut Vec<&'e Expr>) {
+    match condition {
+        Expr::Let(_) => lets.push(condition),
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
+            collect_lets(&both.left, lets);
+            collect_lets(&both.right, lets);
+        }
+        Expr::Group(group) => collect_lets(&group.expr, lets),
+        _ => {}
+    }
+}
+
+/// The same for an arm of a `match`. Its guard has held already; it is asked again only where it says what is bound.
+fn again_match(cases: &ExprMatch, index: usize, binds: &[Ident], private: &TokenStream) -> (Before, TokenStream) {
+    let (value, whole) = (&cases.expr, &cases.arms[index].pat);
+    let pat = match whole {
+        Pat::Guard(guard) => {
+            let mut lets = Vec::new();
+            collect_lets(&guard.guard, &mut lets);
+            let inner = unguarded(whole);
+            match (&lets[..], inner) {
+                ([], Pat::Or(_)) => quote!(#whole),
+                ([], inner) => quote!(#inner),
+                (lets, inner) => quote!(#inner if #(#lets)&&*),
+            }
+        }
+        whole => quote!(#whole),
+    };
+    let of = quote!(#value => #pat);
+    let code = match has_temporaries(value) {
+        true => Before::InMatch { value: value.to_token_stream(), pat },
+        false => Before::Statement(quote! {
+            #[allow(
+                unreachable_patterns, clippy::single_match_else, clippy::match_wildcard_for_single_variants,
+                clippy::manual_let_else, clippy::question_mark, clippy::match_same_arms
+            )]
+            let (#(#binds,)*) = match #value { #pat => (#(#binds,)*), _ => #private::not_this_arm() };
+        }),
+    };
+    (code, of)
+}
+
+/// Where a pattern says `mut`.
+fn mutable(pat: &TokenStream) -> Option<Span> {
+    pat.clone().into_iter().flat_map(flat).find(|word| *word == "mut").map(|word| word.span())
+}
+
+fn flat(token: proc_macro2::TokenTree) -> Vec<Ident> {
+    match token {
+        proc_macro2::TokenTree::Ident(ident) => vec![ident],
+        proc_macro2::TokenTree::Group(group) => group.stream().into_iter().flat_map(flat).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,216 @@
+//! Says which expressions give the same value however often they are computed: parts of values that are recorded, such as
+//! `order.items`, `&name` and `text.trim()`. All else is computed once, as a node. It judges by spelling: the methods are
+//! those of the standard library's types.
+
+use proc_macro2::Ident;
+use syn::{Block, Expr, ExprMethodCall, Lit, Pat, Stmt, UnOp};
+
+use super::syntax::plain;
+
+/// Methods that look into a value and give a reference into it, or a value that holds one.
+const BORROWING: [&str; 21] = [
+    "as_bytes", "as_deref", "as_path", "as_ref", "as_slice", "as_str", "borrow", "first", "get", "last", "rsplit_once",
+    "split_at", "split_first", "split_last", "split_once", "strip_prefix", "strip_suffix", "trim", "trim_end",
+    "trim_matches", "trim_start",
+];
+
+/// Methods that compute a value of its own from another one, and nothing else.
+const COMPUTING: [&str; 36] = [
+    "abs", "clone", "cloned", "cmp", "contains", "contains_key", "copied", "ends_with", "eq", "is_alphabetic",
+    "is_empty", "is_err", "is_negative", "is_none", "is_ok", "is_positive", "is_some", "len", "max", "min", "ne", "not",
+    "partial_cmp", "pow", "replace", "saturating_add", "saturating_sub", "signum", "starts_with", "to_ascii_lowercase",
+    "to_ascii_uppercase", "to_lowercase", "to_owned", "to_string", "to_uppercase", "to_vec",
+];
+
+/// Whether an expression is a part of recorded values, or computed from them by nothing but arithmetic and the methods of
+/// the standard library.
+pub(super) fn is_stable(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) | Expr::Lit(_) => true,
+        Expr::Paren(inner) => is_stable(&inner.expr),
+        Expr::Group(inner) => is_stable(&inner.expr),
+        Expr::Field(field) => is_stable(&field.base),
+        Expr::Index(index) => is_stable(&index.expr) && is_stable(&index.index),
+        Expr::Reference(reference) => reference.mutability.is_none() && is_stable(&reference.expr),
+        Expr::Unary(unary) => is_stable(&unary.expr),
+        Expr::Cast(cast) => is_stable(&cast.expr),
+        Expr::Tuple(tuple) => tuple.elems.iter().all(is_stable),
+        Expr::Array(array) => array.elems.iter().all(is_stable),
+        Expr::Range(range) => {
+            range.start.as_deref().is_none_or(is_stable) && range.end.as_deref().is_none_or(is_stable)
+        }
+        Expr::Binary(both) => !is_assigning(&both.op) && is_stable(&both.left) && is_stable(&both.right),
+        Expr::MethodCall(call) => is_stable_method(call) && is_stable(&call.receiver),
+        Expr::Let(test) => is_stable(&test.expr),
+        Expr::Block(block) => block.label.is_none() && only(&block.block).is_some_and(is_stable),
+        Expr::If(test) => {
+            is_stable(&test.cond)
+                && only(&test.then_branch).is_some_and(is_stable)
+                && test.else_branch.as_ref().is_some_and(|(_, other)| is_stable(other))
+        }
+        Expr::Match(cases) => {
+            let guard = |pat: &Pat| !matches!(pat, Pat::Guard(guard) if !is_stable(&guard.guard));
+            is_stable(&cases.expr) && cases.arms.iter().all(|arm| guard(&arm.pat) && is_stable(&arm.body))
+        }
+        _ => false,
+    }
+}
+
+/// The only expression of a block.
+fn only(block: &Block) -> Option<&Expr> {
+    match &block.stmts[..] {
+        [Stmt::Expr(expr, None)] => Some(expr),
+        _ => None,
+    }
+}
+
+fn is_assigning(op: &syn::BinOp) -> bool {
+    use syn::BinOp as Op;
+    matches!(
+        op,
+        Op::AddAssign(_)
+            | Op::SubAssign(_)
+            | Op::MulAssign(_)
+            | Op::DivAssign(_)
+            | Op::RemAssign(_)
+            | Op::BitXorAssign(_)
+            | Op::BitAndAssign(_)
+            | Op::BitOrAssign(_)
+            | Op::ShlAssign(_)
+            | Op::ShrAssign(_)
+    )
+}
+
+fn is_one_of(call: &ExprMethodCall, names: &[&str]) -> bool {
+    names.iter().any(|name| call.method == name)
+}
+
+fn is_stable_method(call: &ExprMethodCall) -> bool {
+    (is_one_of(call, &BORROWING) || is_one_of(call, &COMPUTING)) && call.args.iter().all(is_stable)
+}
+
+/// Whether an expression gives a reference to what is recorded, or something that holds one, which cannot be recorded and
+/// need not be: it is repeated where it is read. So is a closure, whose code runs when it is called.
+pub(super) fn is_view(expr: &Expr) -> bool {
+    matches!(plain(expr), Expr::Closure(_)) || is_stable(expr) && borrows(expr)
+}
+
+fn borrows(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Reference(_) => true,
+        // A literal text is one; another name for a value is a view of it.
+        Expr::Lit(literal) => matches!(literal.lit, Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_)),
+        Expr::Path(_) => true,
+        Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
+        Expr::MethodCall(call) => is_one_of(call, &BORROWING),
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)) && borrows(&unary.expr),
+        Expr::Block(block) => only(&block.block).is_some_and(is_reference),
+        Expr::If(test) => {
+            only(&test.then_branch).is_some_and(is_reference)
+                || test.else_branch.as_ref().is_some_and(|(_, other)| is_reference(other))
+        }
+        Expr::Match(cases) => cases.arms.iter().any(|arm| is_reference(&arm.body)),
+        _ => false,
+    }
+}
+
+/// The same of a part of an expression, where a name alone says nothing.
+fn is_reference(expr: &Expr) -> bool {
+    borrows(expr) && !matches!(plain(expr), Expr::Path(_))
+}
+
+/// Whether matching the expression again needs a temporary that lives as long as what is bound.
+pub(super) fn has_temporaries(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Path(_) | Expr::Lit(_) => false,
+        Expr::Field(field) => has_temporaries(&field.base),
+        Expr::Index(index) => has_temporaries(&index.expr),
+        Expr::Reference(reference) => has_temporaries(&reference.expr),
+        Expr::Tuple(tuple) => tuple.elems.iter().any(has_temporaries),
+        _ => true,
+    }
+}
+
+/// Replaces the parts of an expression that are not stable by names, which `hoist` gives for each part and computes once.
+/// An `&&` or `||`, whose right side is not always computed, stays whole.
+pub(super) fn hoisted(expr: Expr, hoist: &mut impl FnMut(Expr) -> Ident) -> Expr {
+    if is_stable(&expr) {
+        return expr;
+    }
+    match expr {
+        Expr::Paren(mut inner) => {
+            *inner.expr = hoisted(*inner.expr, hoist);
+            Expr::Paren(inner)
+        }
+        Expr::Group(mut inner) => {
+            *inner.expr = hoisted(*inner.expr, hoist);
+            Expr::Group(inner)
+        }
+        Expr::Field(mut field) => {
+            *field.base = hoisted(*field.base, hoist);
+            Expr::Field(field)
+        }
+        Expr::Reference(mut reference) if reference.mutability.is_none() => {
+            *reference.expr = hoisted(*reference.expr, hoist);
+            Expr::Reference(reference)
+        }
+        Expr::Tuple(mut tuple) => {
+            tuple.elems = tuple.elems.into_iter().map(|one| hoisted(one, hoist)).collect();
+            Expr::Tuple(tuple)
+        }
+        Expr::MethodCall(mut call) if is_stable_method(&call) => {
+            *call.receiver = hoisted(*call.receiver, hoist);
+            Expr::MethodCall(call)
+        }
+        other => {
+            let name = hoist(other);
+            syn::parse_quote!(#name)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{hoisted, is_stable, is_view};
+
+    fn expr(text: &str) -> syn::Expr {
+        syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn parts_of_values_are_stable() {
+        for text in ["a", "a.b", "&a.b[0]", "a.name.trim()", "a.len() + 1", "(a, &b)", "!a.is_empty()", "x.get(&k)"] {
+            assert!(is_stable(&expr(text)), "{text}");
+        }
+        for text in ["f(a)", "a.next()", "&mut a", "a.iter()", "now()", "a.b.await", "format!(\"{a}\")", "|x| x", "a += 1"] {
+            assert!(!is_stable(&expr(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn views_hold_references() {
+        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a", "if a > 1 { \"b\" } else { \"c\" }"] {
+            assert!(is_view(&expr(text)), "{text}");
+        }
+        for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b"] {
+            assert!(!is_view(&expr(text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_computed_once() {
+        for (text, parts) in [
+            ("find(x).name.as_str()", vec!["find (x)"]),
+            ("(a, f(b), &g())", vec!["f (b)", "g ()"]),
+            ("a && f()", vec!["a && f ()"]),
+            ("a.b", vec![]),
+        ] {
+            let mut found = Vec::new();
+            hoisted(expr(text), &mut |part| {
+                found.push(quote::ToTokens::to_token_stream(&part).to_string());
+                quote::format_ident!("part")
+            });
+            assert_eq!(found, parts, "{text}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What a changed definition of a workflow means for a run: the nodes whose records no longer count, and those among
+//! them that may have changed something outside of the run. It reads graphs and events; it decides on no run.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::event::{Event, EventKind};
+use crate::path::StepPath;
+use crate::run::Void;
+use crate::tool::Effects;
+use crate::workflow::{Graph, GraphNode};
+
+pub(super) fn all_names(graph: &Graph) -> Vec<String> {
+    graph.nodes.iter().map(|node| node.name.clone()).collect()
+}
+
+/// The nodes of `new` that are not the same in `old`, or depend on one that is not. A node that only keeps its place
+/// below another one that writes does not depend on it.
+pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
+    let mut changed = HashSet::new();
+    let mut names = Vec::new();
+    for node in &new.nodes {
+        let same = old.node(&node.name).is_some_and(|before| old.shape(before) == new.shape(node));
+        let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);
+        let order = node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
+        let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order);
+        if !same || before.any(|before| changed.contains(before)) {
+            changed.insert(node.name.clone());
+            names.push(node.name.clone());
+        }
+    }
+    names
+}
+
+/// The steps within some nodes that began and may have changed something outside of the run.
+pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String]) -> Vec<String> {
+    let nodes: Vec<StepPath> = nodes.iter().map(|node| StepPath::root().child(node)).collect();
+    let void = Void::of(events.iter().map(|event| &event.kind));
+    let writes = |event: &Event| match &event.kind {
+        EventKind::NodeStarted { repeatable, .. } => {
+            !repeatable || graph.is_some_and(|graph| writes_at(graph, &event.path.to_string()))
+        }
+        EventKind::ToolStarted { effects, .. } => *effects == Effects::Write,
+        _ => false,
+    };
+    let counts = |(at, event): &(usize, &Event)| {
+        nodes.iter().any(|node| event.path.belongs_to(node)) && writes(event) && !void.covers(*at, &event.path)
+    };
+    let written: BTreeSet<StepPath> =
+        events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect();
+    // A tool call in a step that writes says the same as the step.
+    let outermost = written.iter().filter(|path| !path.parents().any(|above| written.contains(&above)));
+    outermost.map(ToString::to_string).collect()
+}
+
+/// Whether the step at a path is declared to write. A node that consists of several steps does not write itself, nor
+/// does an agent: its tool calls are recorded.
+fn writes_at(graph: &Graph, path: &str) -> bool {
+    let below = |node: &GraphNode| {
+        path.strip_prefix(node.name.as_str()).filter(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+    };
+    let found = graph.nodes.iter().filter_map(|node| Some((node, below(node)?)));
+    let Some((node, rest)) = found.max_by_key(|(node, _)| node.name.len()) else { return false };
+    // An item, or a further attempt, is what the node is.
+    let rest = match rest.strip_prefix('[') {
+        Some(item) => item.split_once(']').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    let rest = rest.strip_prefix('/').unwrap_or(rest);
+    let rest = match rest.strip_prefix("attempt#") {
+        Some(attempt) => attempt.split_once('/').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    let (branch, in_branch) = rest.split_once('/').unwrap_or((rest, ""));
+    match (&node.body, node.branch_bodies.get(branch)) {
+        (Some(_), _) if rest.is_empty() => false,
+        (Some(body), _) => writes_at(body, rest),
+        (None, Some(_)) if in_branch.is_empty() => false,
+        (None, Some(body)) => writes_at(body, in_branch),
+        (None, None) => node.writes && node.callee.as_deref() != Some("agent") && node.branch_bodies.is_empty(),
+    }
+}

@@ -1,0 +1,175 @@
+//! What the types of a `#[tool]` function allow when it is called in a step: which arguments can be recorded and given a
+//! second time, which outcomes can be recorded and read back.
+//!
+//! A type is asked by method resolution and not by its name: of two traits that have a method, the one whose bound holds
+//! for the more borrowed type is found first. It records nothing.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Failure};
+use crate::resource::Inject;
+use crate::value::Encoded;
+
+/// An argument of a call.
+pub struct GivenArgument<'v, T>(pub &'v T);
+
+/// What is recorded of an argument.
+pub enum ArgumentForm {
+    /// Its JSON.
+    Json(String),
+    /// The program provides it, so it is not part of the call.
+    Injected,
+    /// It has no JSON form.
+    Unknown,
+}
+
+impl<T: ?Sized> GivenArgument<'_, Inject<T>> {
+    pub fn agentflow_form(&self) -> ArgumentForm {
+        ArgumentForm::Injected
+    }
+}
+
+/// An argument that can be recorded.
+pub trait RecordableArgument {
+    fn agentflow_form(&self) -> ArgumentForm;
+}
+
+impl<T: Serialize> RecordableArgument for GivenArgument<'_, T> {
+    fn agentflow_form(&self) -> ArgumentForm {
+        serde_json::to_string(self.0).map_or(ArgumentForm::Unknown, ArgumentForm::Json)
+    }
+}
+
+/// Any other argument.
+pub trait OpaqueArgument {
+    fn agentflow_form(&self) -> ArgumentForm;
+}
+
+impl<T> OpaqueArgument for &GivenArgument<'_, T> {
+    fn agentflow_form(&self) -> ArgumentForm {
+        ArgumentForm::Unknown
+    }
+}
+
+/// An argument that can be given again.
+pub trait CloneArgument<T> {
+    fn agentflow_again(&self) -> Option<T>;
+}
+
+impl<T: Clone> CloneArgument<T> for GivenArgument<'_, T> {
+    fn agentflow_again(&self) -> Option<T> {
+        Some(self.0.clone())
+    }
+}
+
+/// One that cannot.
+pub trait OnceArgument<T> {
+    fn agentflow_again(&self) -> Option<T>;
+}
+
+impl<T> OnceArgument<T> for &GivenArgument<'_, T> {
+    fn agentflow_again(&self) -> Option<T> {
+        None
+    }
+}
+
+/// The return type of a tool's function.
+pub struct ReturnForm<O>(PhantomData<fn() -> O>);
+
+impl<O> ReturnForm<O> {
+    /// That of a body whose future gives the value and a tool's answer made of it.
+    pub const fn of_async<A, F, T>(_: &F) -> Self
+    where
+        F: Fn(crate::context::Context, A) -> T,
+        T: Future<Output = (O, super::ToolAnswer)>,
+    {
+        Self(PhantomData)
+    }
+
+    /// That of a body that gives them at once.
+    pub const fn of_sync<A, F: Fn(crate::context::Context, A) -> (O, super::ToolAnswer)>(_: &F) -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// Reads an answer back.
+pub type ReadAnswer<O> = fn(&str) -> Option<O>;
+
+/// A `Result` whose answer can be read back.
+pub trait ResultAnswer<O> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
+}
+
+impl<T: DeserializeOwned, E> ResultAnswer<Result<T, E>> for &&ReturnForm<Result<T, E>> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<Result<T, E>>> {
+        Some(|json| serde_json::from_str(json).ok().map(Ok))
+    }
+}
+
+/// Any other answer that can be read back.
+pub trait ValueAnswer<O> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
+}
+
+impl<O: DeserializeOwned> ValueAnswer<O> for &ReturnForm<O> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<O>> {
+        Some(|json| serde_json::from_str(json).ok())
+    }
+}
+
+/// One that cannot.
+pub trait OpaqueAnswer<O> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<O>>;
+}
+
+impl<O> OpaqueAnswer<O> for ReturnForm<O> {
+    fn agentflow_answer(&self) -> Option<ReadAnswer<O>> {
+        None
+    }
+}
+
+/// How an error is recorded and read back.
+pub struct ErrorForm<O> {
+    pub(super) record: fn(&O) -> Option<Encoded>,
+    pub(super) read: fn(Option<&Encoded>, Failure) -> Option<O>,
+}
+
+/// A `Result` whose error is JSON.
+pub trait RecordableError<O> {
+    fn agentflow_error(&self) -> ErrorForm<O>;
+}
+
+impl<T, E: Serialize + DeserializeOwned> RecordableError<Result<T, E>> for &&ReturnForm<Result<T, E>> {
+    fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
+        ErrorForm {
+            record: |value| Encoded::new(value.as_ref().err()?).ok(),
+            read: |error, _| error?.decode().ok().map(Err),
+        }
+    }
+}
+
+/// A `Result` whose error can be made of one of ours.
+pub trait FailureError<O> {
+    fn agentflow_error(&self) -> ErrorForm<O>;
+}
+
+impl<T, E: From<Error>> FailureError<Result<T, E>> for &ReturnForm<Result<T, E>> {
+    fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
+        ErrorForm { record: |_| None, read: |_, failure| Some(Err(Error::Recorded(Arc::new(failure)).into())) }
+    }
+}
+
+/// A return type whose error cannot be made again.
+pub trait OpaqueError<O> {
+    fn agentflow_error(&self) -> ErrorForm<O>;
+}
+
+impl<O> OpaqueError<O> for ReturnForm<O> {
+    fn agentflow_error(&self) -> ErrorForm<O> {
+        ErrorForm { record: |_| None, read: |_, _| None }
+    }
+}

@@ -1,0 +1,234 @@
+//! `History`: the calls of tools that a step has recorded, in this process or an earlier one, and which of them a call
+//! that is made again is.
+//!
+//! It reads a journal and decides nothing: whether an outcome is used or the tool is called again is said in
+//! `call_in_step.rs`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ToolPolicy;
+use crate::context::Context;
+use crate::event::EventKind;
+use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::path::{PathSegment, StepPath};
+use crate::run::Approval;
+use crate::tool_definition::Effects;
+use crate::value::Encoded;
+
+/// The calls of a step.
+#[derive(Default)]
+pub(super) struct History {
+    /// Those of the present attempt.
+    here: Vec<RecordedCall>,
+    /// Those of attempts that failed before.
+    earlier: Vec<RecordedCall>,
+    /// The last number of each tool in the present attempt.
+    numbers: HashMap<Arc<str>, u32>,
+    /// The tools that write and were called anew although something is recorded of them that was not asked for again.
+    anew: HashSet<Arc<str>>,
+}
+
+/// What is recorded of one call.
+#[derive(Clone, Debug)]
+pub(super) struct RecordedCall {
+    pub(super) path: StepPath,
+    name: Arc<str>,
+    arguments: Value,
+    /// A person was asked.
+    pub(super) asked: bool,
+    pub(super) answer: Option<Approval>,
+    pub(super) begun: Option<Begun>,
+    pub(super) outcome: Option<(Arc<ToolResult>, Option<Encoded>)>,
+    /// An operator let the step run again after this call.
+    pub(super) decided: bool,
+    used: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Begun {
+    /// What names the call to the services that it calls, over all attempts.
+    pub(super) key: String,
+    pub(super) effects: Effects,
+    pub(super) repeatable: bool,
+}
+
+/// What is recorded of a call that is about to be made.
+pub(super) struct Known {
+    pub(super) path: StepPath,
+    pub(super) here: Option<RecordedCall>,
+    pub(super) earlier: Option<RecordedCall>,
+}
+
+impl RecordedCall {
+    fn new(path: StepPath, name: Arc<str>) -> Self {
+        let arguments = Value::Null;
+        Self {
+            path,
+            name,
+            arguments,
+            asked: false,
+            answer: None,
+            begun: None,
+            outcome: None,
+            decided: false,
+            used: false,
+        }
+    }
+
+    fn apply(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::ApprovalRequested(request) => {
+                self.asked = true;
+                self.arguments = request.payload.decode().unwrap_or_default();
+            }
+            EventKind::ApprovalResolved { answer, .. } => self.answer = answer.decode().ok(),
+            EventKind::ToolStarted { call, effects, idempotent } => {
+                self.arguments = arguments_of(call);
+                let repeatable = *idempotent || *effects != Effects::Write;
+                self.begun = Some(Begun { key: call.id.clone(), effects: *effects, repeatable });
+                self.outcome = None;
+            }
+            EventKind::ToolCompleted { result, .. } => self.outcome = Some((Arc::clone(result), None)),
+            EventKind::ToolFailed { result, error, .. } => self.outcome = Some((Arc::clone(result), error.clone())),
+            _ => {}
+        }
+    }
+
+    /// Whether it began and nobody knows how it ended.
+    pub(super) fn is_unfinished(&self) -> bool {
+        let known = |(result, _): &(Arc<ToolResult>, _)| {
+            !matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
+        };
+        self.begun.is_some() && !self.outcome.as_ref().is_some_and(known)
+    }
+
+    fn is(&self, name: &str, arguments: &Value) -> bool {
+        !self.used && *self.name == *name && self.arguments == *arguments
+    }
+}
+
+impl History {
+    /// What is recorded below a step.
+    pub(super) fn read(cx: &Context) -> Self {
+        let step = cx.path();
+        let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
+        // Where agents and workflows are, whose calls are theirs.
+        let mut taken = HashSet::new();
+        for (_, path, kind) in cx.run().log.records_below(step) {
+            match &kind {
+                EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => {
+                    if !calls.iter().any(|(_, call)| call.path.parent().as_ref() == Some(&path)) {
+                        taken.insert(path);
+                    }
+                    continue;
+                }
+                EventKind::NodeFailed { .. } if path == *step => {
+                    calls.iter_mut().for_each(|(_, call)| call.decided = true);
+                    continue;
+                }
+                _ => {}
+            }
+            let Some(parent) = path.parent().filter(|parent| !taken.contains(parent)) else { continue };
+            let Some(attempt) = attempt_of(step, &parent) else { continue };
+            let Some(PathSegment::Tool { name, .. }) = path.segments().last() else { continue };
+            let at = calls.iter().position(|(_, call)| call.path == path).unwrap_or_else(|| {
+                calls.push((attempt, RecordedCall::new(path.clone(), name.as_ref().into())));
+                calls.len() - 1
+            });
+            calls[at].1.apply(&kind);
+        }
+        let mut history = Self::default();
+        for (attempt, call) in calls {
+            if attempt == cx.attempt_scope() {
+                let number = history.numbers.entry(Arc::clone(&call.name)).or_default();
+                *number = (*number).max(number_of(&call.path));
+                history.here.push(call);
+                continue;
+            }
+            // An attempt that made a call again has the last word on it.
+            let key = |call: &RecordedCall| call.begun.as_ref().map(|begun| begun.key.clone());
+            if key(&call).is_some() {
+                history.earlier.retain(|before| key(before) != key(&call));
+            }
+            history.earlier.push(call);
+        }
+        // What has begun says more than what was only asked.
+        history.earlier.sort_by_key(|call| call.begun.is_none());
+        history
+    }
+
+    /// Where the calls of the present attempt are, when there are any.
+    pub(super) fn base(&self) -> Option<StepPath> {
+        self.here.first().and_then(|call| call.path.parent())
+    }
+
+    /// What is recorded of a call that is about to be made, with its path: by its arguments, and by its turn among calls
+    /// with equal ones.
+    pub(super) fn take(&mut self, base: &StepPath, name: &Arc<str>, arguments: &Value, policy: &ToolPolicy) -> Known {
+        let use_up = |calls: &mut Vec<RecordedCall>| {
+            let call = calls.iter_mut().find(|call| call.is(name, arguments))?;
+            call.used = true;
+            Some(call.clone())
+        };
+        let earlier = use_up(&mut self.earlier);
+        match use_up(&mut self.here) {
+            Some(here) => Known { path: here.path.clone(), here: Some(here), earlier },
+            None => {
+                if policy.effects == Effects::Write {
+                    self.anew.insert(Arc::clone(name));
+                }
+                Known { path: self.next_path(base, name), here: None, earlier }
+            }
+        }
+    }
+
+    /// The path of a call of which nothing is recorded.
+    pub(super) fn next_path(&mut self, base: &StepPath, name: &Arc<str>) -> StepPath {
+        let number = self.numbers.entry(Arc::clone(name)).or_default();
+        *number = number.saturating_add(1);
+        base.tool(*number, Arc::clone(name), 0)
+    }
+
+    /// A call with an effect that an earlier process recorded and that the step, run again, did not ask for, although it
+    /// made others of the same tool.
+    pub(super) fn left_over(&self) -> Option<(&str, &Value)> {
+        let wrote = |call: &&RecordedCall| {
+            !call.used && call.begun.as_ref().is_some_and(|begun| begun.effects == Effects::Write)
+        };
+        let left = self.here.iter().find(|call| wrote(call) && self.anew.contains(&call.name))?;
+        Some((&left.name, &left.arguments))
+    }
+}
+
+/// The arguments of a recorded call; `null` when they have no JSON form.
+pub(super) fn arguments_of(call: &ToolCall) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_default()
+}
+
+/// The attempt at a step that has its calls below a path, from 1; `None` when none has.
+fn attempt_of(step: &StepPath, parent: &StepPath) -> Option<u32> {
+    let (step, parent) = (step.to_string(), parent.to_string());
+    let rest = parent.strip_prefix(&step)?;
+    let mut attempt = 1;
+    if rest.is_empty() {
+        return Some(attempt);
+    }
+    for part in rest.strip_prefix('/')?.split('/') {
+        match part.strip_prefix("attempt#") {
+            Some(number) => attempt = number.parse().ok()?,
+            None if part.starts_with("call#") => {}
+            None => return None,
+        }
+    }
+    Some(attempt)
+}
+
+fn number_of(path: &StepPath) -> u32 {
+    match path.segments().last() {
+        Some(PathSegment::Tool { turn, .. }) => turn,
+        _ => 0,
+    }
+}

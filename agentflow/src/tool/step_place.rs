@@ -1,0 +1,158 @@
+//! `StepPlace`: the step of a workflow that polls a call. A call of a tool, an agent or a workflow finds it without being
+//! handed anything, is recorded below the step and can end the step.
+//!
+//! It calls nothing and records nothing. Work that leaves the step's task, such as a spawned one, has no place.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::history::History;
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::path::StepPath;
+use crate::run::Around;
+
+/// Where calls are recorded: a step of a workflow, or the call of a tool in one.
+pub(crate) struct StepPlace {
+    pub(crate) cx: Context,
+    /// The function that the step itself is the call of: its policy is the node's, and its first call is not recorded
+    /// a second time.
+    direct: Option<TypeId>,
+    direct_called: AtomicBool,
+    /// Whether nothing can be recorded below it yet.
+    fresh: bool,
+    calls: Mutex<Option<Box<Calls>>>,
+    end: Arc<End>,
+}
+
+/// What calls say of the step as a whole, however deep in it they are.
+#[derive(Default)]
+struct End {
+    failure: Mutex<Option<Failure>>,
+    /// The last failure of a call of ours, whose kind an error type of the program's own may hide.
+    last: Mutex<Option<Failure>>,
+}
+
+/// The calls at a place.
+pub(super) struct Calls {
+    /// The path below which they are recorded.
+    pub(super) base: StepPath,
+    pub(super) history: History,
+}
+
+/// The payload with which a call that cannot wait ends its step: it unwinds to whoever polls the step.
+pub(crate) struct EndsStep(Failure);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl StepPlace {
+    /// A step. `fresh` says that no attempt at it began before.
+    pub(crate) fn of_step(cx: Context, direct: Option<TypeId>, fresh: bool) -> Arc<Self> {
+        Arc::new(Self {
+            cx,
+            direct,
+            direct_called: AtomicBool::new(false),
+            fresh,
+            calls: Mutex::default(),
+            end: Arc::default(),
+        })
+    }
+
+    /// A call of a tool at this place: what the tool itself calls is recorded below it.
+    pub(super) fn of_call(&self, cx: Context, tool: TypeId, fresh: bool) -> Arc<Self> {
+        Arc::new(Self {
+            cx,
+            direct: Some(tool),
+            direct_called: AtomicBool::new(false),
+            fresh,
+            calls: Mutex::default(),
+            end: Arc::clone(&self.end),
+        })
+    }
+
+    /// The place of the caller.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        Around::place()
+    }
+
+    /// The context of the step that polls the caller.
+    pub(crate) fn context() -> Option<Context> {
+        Self::current().map(|place| place.cx.clone())
+    }
+
+    /// Whether this is the call that the step consists of. It is so once.
+    pub(super) fn takes_direct(&self, function: TypeId) -> bool {
+        self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)
+    }
+
+    /// Does something with the calls; what is recorded of them is read when there is the first one.
+    pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
+        let mut calls = locked(&self.calls);
+        act(calls.get_or_insert_with(|| {
+            let history = if self.fresh { History::default() } else { History::read(&self.cx) };
+            // An agent or a workflow that was begun here before has the path for itself.
+            let claimed = self.cx.claim();
+            Box::new(Calls { base: history.base().unwrap_or(claimed), history })
+        }))
+    }
+
+    /// The step ends with this, whatever becomes of the rest of it. The first failure counts.
+    pub(super) fn end_step(&self, failure: Failure) {
+        locked(&self.end.failure).get_or_insert(failure);
+    }
+
+    /// Why the output of a step that was run again cannot be trusted: it did not do again what it had done.
+    pub(crate) fn mismatch(&self) -> Option<Failure> {
+        if self.fresh {
+            return None;
+        }
+        let calls = locked(&self.calls);
+        let (name, arguments) = calls.as_ref()?.history.left_over()?;
+        let message = format!(
+            "the program stopped in the middle of this step, which had called `{name}` with {arguments}; run again, it \
+             called `{name}` with other arguments and not with these, so it may have had an effect twice: find out, then \
+             retry the node or cancel the run. Let times, random numbers and ids that it is given come from a step of \
+             their own, which is recorded"
+        );
+        Some(Failure::new(FailureKind::Interrupted, message))
+    }
+
+    /// What a call has ended the step with.
+    pub(crate) fn ended(&self) -> Option<Failure> {
+        locked(&self.end.failure).take()
+    }
+
+    /// A call of ours failed at the caller's place.
+    pub(crate) fn note_failure(failure: impl FnOnce() -> Failure) {
+        if Around::has_place()
+            && let Some(place) = Self::current()
+        {
+            *locked(&place.end.last) = Some(failure());
+        }
+    }
+
+    /// The last failure of a call at the caller's place that must not be repeated, when an error tells of it: its text,
+    /// or the one with its causes where it shows them.
+    pub(crate) fn final_failure_in(error: &impl fmt::Display) -> Option<Failure> {
+        let place = if Around::has_place() { Self::current()? } else { return None };
+        let last = locked(&place.end.last).clone().filter(|last| last.kind.is_final() && !last.message.is_empty())?;
+        let tells = |text: String| text.contains(&last.message);
+        (tells(error.to_string()) || tells(format!("{error:#}"))).then_some(last)
+    }
+}
+
+impl EndsStep {
+    /// Ends the step of a call that cannot wait.
+    pub(super) fn unwind(failure: Failure) -> ! {
+        std::panic::resume_unwind(Box::new(Self(failure)))
+    }
+
+    /// The failure, when a panic is one of these.
+    pub(crate) fn of(panic: &(dyn Any + Send)) -> Option<&Failure> {
+        panic.downcast_ref::<Self>().map(|Self(failure)| failure)
+    }
+}

@@ -1,0 +1,126 @@
+//! The written order of a `#[workflow]`, where it can be noticed: nodes that write keep their order among themselves,
+//! and nothing below a gate or a check begins before that has passed.
+//!
+//! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
+//! by hand has the edges that its author wrote.
+
+use std::collections::{HashMap, HashSet};
+
+use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
+
+/// What a node means for the order of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// An input or a join: neither waits nor is waited for.
+    Outside,
+    /// It waits for gates and checks alone.
+    Free,
+    /// It keeps its place among all that write.
+    Write,
+    /// All below it waits for it.
+    Gate,
+    /// The same.
+    Check,
+}
+
+/// What is waited for at a place of the source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frontier {
+    /// The last gates and checks; several when they are in different arms.
+    barriers: Vec<After>,
+    /// The last nodes that write.
+    writes: Vec<NodeIndex>,
+}
+
+/// The order at the place where nodes are added now.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    now: Frontier,
+    /// What was waited for where a router stands; each of its arms begins with that.
+    at_router: HashMap<NodeIndex, Frontier>,
+}
+
+impl Order {
+    /// The order edges of the node that is added next, which is not yet among `nodes`.
+    pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
+        if role == Role::Outside {
+            return Vec::new();
+        }
+        let waits_for_writes = role != Role::Free && !unordered;
+        let writes = waits_for_writes.then_some(&self.now.writes).into_iter().flatten();
+        let writes = writes.map(|node| After { node: *node, why: OrderReason::Write });
+        let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).collect();
+        // A later one often waits for the earlier ones.
+        wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
+        let mut edges: Vec<After> = Vec::new();
+        for after in wanted {
+            if !is_implied(nodes, next, &edges, after) {
+                edges.push(after);
+            }
+        }
+        edges.reverse();
+        let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
+        match role {
+            Role::Gate | Role::Check => {
+                let why = if role == Role::Gate { OrderReason::Gate } else { OrderReason::Check };
+                self.now.barriers = vec![After { node: at, why }];
+                if !unordered {
+                    self.now.writes.clear();
+                }
+            }
+            Role::Write if !unordered => self.now.writes = vec![at],
+            _ => {}
+        }
+        edges
+    }
+
+    /// An arm of a router begins; gives what was waited for before it.
+    pub(super) fn open_arm(&mut self, router: NodeIndex) -> Frontier {
+        let start = self.at_router.entry(router).or_insert_with(|| self.now.clone()).clone();
+        std::mem::replace(&mut self.now, start)
+    }
+
+    /// The arm ends: whatever is below waits for what is last in it, too.
+    pub(super) fn close_arm(&mut self, before: Frontier) {
+        let arm = std::mem::replace(&mut self.now, before);
+        for barrier in arm.barriers {
+            if !self.now.barriers.contains(&barrier) {
+                self.now.barriers.push(barrier);
+            }
+        }
+        for write in arm.writes {
+            if !self.now.writes.contains(&write) {
+                self.now.writes.push(write);
+            }
+        }
+    }
+}
+
+/// Whether the node waits for another one already, by way of others. A gate or a check also holds back what is below
+/// it when it fails: for these, only ways count by which that is passed on.
+fn is_implied(nodes: &[NodeSpec], next: &NodeSpec, edges: &[After], wanted: After) -> bool {
+    let strong = wanted.why.holds_back();
+    let passes = |after: &After| !strong || after.why.holds_back();
+    let before = |node: &NodeSpec, into: &mut Vec<NodeIndex>| {
+        into.extend(&node.reads);
+        into.extend(node.after.iter().filter(|after| passes(after)).map(|after| after.node));
+        into.extend(node.guard.map(|(router, _)| router).into_iter().chain(node.unless));
+    };
+    let mut open = Vec::new();
+    before(next, &mut open);
+    open.extend(edges.iter().filter(|after| passes(after)).map(|after| after.node));
+    let mut seen = HashSet::new();
+    while let Some(node) = open.pop() {
+        if node == wanted.node {
+            return true;
+        }
+        // Every node stands after all that it waits for.
+        if node > wanted.node
+            && seen.insert(node)
+            && let Some(node) = nodes.get(node as usize)
+        {
+            before(node, &mut open);
+        }
+    }
+    false
+}

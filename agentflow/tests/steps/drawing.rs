@@ -1,0 +1,63 @@
+//! Drawings of what a workflow's source says: order, returns, bodies.
+
+use agentflow::__private::returns;
+use agentflow::{Approval, Error};
+
+use crate::Node;
+use crate::expanded::expanded;
+
+// if n < 10 { return Ok(n); }  let ok = gate!("go?").await?;  for x in [n] { assert!(x > 0); }  Ok(n)
+expanded!(drawn, u64 => u64, |steps, n| {
+    let mut returns = returns::<u64>();
+    let router = steps.route(Node::new("small"), &["then", "else"], (n,), |(n,)| {
+        Ok::<&'static str, Error>(if n < 10 { "then" } else { "else" })
+    });
+    let ended = steps.arm(router, "then", |_| n);
+    returns.add(ended);
+    let returned = steps.returned(router, &returns);
+    let rest = steps.unless(returned, |steps| {
+        let _: agentflow::__private::Handle<Approval> = steps.gate(Node::new("ok"), (n,), |(n,)| Ok(("go?".to_owned(), n)));
+        let list = steps.value::<_, Vec<u64>, _>(Node::new("list"), (n,), |(n,)| Ok(vec![n]));
+        steps.for_each(Node::new("all"), list, (), |steps, x, ()| {
+            steps.check::<_, _, _>(Node::new("check"), (x,), |args| async move {
+                let (_cx, (x,)) = args.calling([]).await;
+                assert!(x > 0);
+                Ok::<(), Error>(())
+            })
+        });
+        n
+    });
+    steps.either(&returns, rest)
+});
+
+#[test]
+fn mermaid_and_dot() {
+    let graph = drawn::workflow().graph();
+    assert_eq!(
+        graph.to_mermaid(),
+        r#"flowchart TD
+    n0(["n"])
+    n1{"small"}
+    n4{{"ok"}}
+    n5("list")
+    n6[["all<br/>for each, in order"]]
+    subgraph n6b ["each of all"]
+        n6b_1("check<br/>must hold")
+    end
+    n6 --- n6b
+    n0 --> n1
+    n1 -->|"otherwise"| n4
+    n0 --> n4
+    n1 -->|"otherwise"| n5
+    n0 --> n5
+    n4 -.->|"gate"| n5
+    n5 --> n6
+"#
+    );
+    let dot = graph.to_dot();
+    assert!(dot.contains("    subgraph cluster_n6b {\n        label=\"each of all\";\n        n6b_1 ["), "{dot}");
+    assert!(dot.contains("    n6 -> n6b_1 [style=dotted, arrowhead=none];\n"), "{dot}");
+    assert!(dot.contains("    n4 -> n5 [label=\"gate\", style=dashed];\n"), "{dot}");
+    let json = graph.to_json();
+    assert_eq!(serde_json::from_value::<agentflow::workflow::Graph>(json).unwrap(), graph);
+}

@@ -1,0 +1,44 @@
+//! Workflows as `#[workflow]` writes them, by hand: each function here is the expansion of the source in its comment.
+//! It does not use the attribute, so a fault here is one of the library.
+
+/// The trait of a workflow with one input, for a type of the workflow's name, and the link to its function.
+macro_rules! expanded {
+    ($name:ident, $input:ty => $ok:ty, $nodes:expr) => {
+        #[allow(non_camel_case_types)]
+        pub(crate) struct $name {}
+
+        impl agentflow::__private::WorkflowFn1 for $name {
+            type A = $input;
+            type Return = agentflow::Result<$ok>;
+            const NAME: &'static str = stringify!($name);
+            const INPUTS: [&'static str; 1] = ["n"];
+
+            fn cell() -> &'static std::sync::OnceLock<agentflow::Workflow<($input,), $ok>> {
+                static CELL: std::sync::OnceLock<agentflow::Workflow<($input,), $ok>> = std::sync::OnceLock::new();
+                &CELL
+            }
+
+            fn nodes(
+                steps: &mut agentflow::__private::Steps<'_, agentflow::Error>,
+                (n,): (agentflow::__private::Handle<$input>,),
+            ) -> agentflow::__private::Handle<$ok> {
+                let nodes: fn(&mut crate::Steps<'_>, crate::Handle<$input>) -> crate::Handle<$ok> = $nodes;
+                nodes(steps, n)
+            }
+        }
+
+        impl $name {
+            #[allow(dead_code)]
+            pub(crate) fn workflow() -> agentflow::Workflow<($input,), $ok> {
+                <Self as agentflow::__private::WorkflowFn1>::workflow()
+            }
+
+            #[allow(dead_code)]
+            pub(crate) async fn call(cx: Option<&agentflow::Context>, n: $input) -> agentflow::Result<$ok> {
+                <Self as agentflow::__private::WorkflowFn1>::run(cx, (n,)).await
+            }
+        }
+    };
+}
+
+pub(crate) use expanded;
