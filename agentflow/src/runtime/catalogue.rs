@@ -8,7 +8,7 @@ use crate::error::{ControlError, Error, Result};
 use crate::run::Host;
 use crate::text::nearest;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::expansion::linked;
+use crate::workflow::linked_workflow::linked;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, check_answer};
 

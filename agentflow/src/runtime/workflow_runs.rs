@@ -17,7 +17,7 @@ use crate::run::{
 use crate::store::{Epoch, RunFilter, RunList, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
-use crate::workflow::inputs::from_object;
+use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow};
 

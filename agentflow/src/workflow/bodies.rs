@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::driver::WorkflowRun;
 use super::node_handle::{Loader, RawHandle, Reads};
-use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
+use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture, Until};
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
 use crate::error::{Error, FailureKind};
@@ -67,6 +67,14 @@ where
         let item = I::decode(item).map_err(|error| StepError::value(what, &error))?;
         let (body, values) = (Arc::clone(&body), load(&reads, outputs)?);
         Ok(encoded(move || body(cx, item, values)))
+    })
+}
+
+/// Whether a repetition is over, from its encoded output.
+pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 'static) -> Until {
+    Arc::new(move |last| {
+        let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
+        Ok(until(&last))
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use super::bodies::{encode, item_step_of, load, step_of};
+use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
@@ -27,7 +27,7 @@ use crate::tool::{Effects, ToolPolicy};
 use crate::value::{Encoded, NodeValue};
 
 /// The name of an output's Rust type, and its schema.
-type TypeOf = (&'static str, fn() -> Value);
+pub(super) type TypeOf = (&'static str, fn() -> Value);
 
 /// A choice of one arm; made by [`Builder::route`].
 #[derive(Clone, Copy, Debug)]
@@ -39,20 +39,20 @@ pub struct Router {
 /// Adds nodes to a workflow; [`Workflow::build`](super::Workflow::build) gives one.
 #[derive(Debug)]
 pub struct Builder {
-    id: u32,
-    nodes: Vec<NodeSpec>,
-    names: HashSet<String>,
-    prefix: String,
+    pub(super) id: u32,
+    pub(super) nodes: Vec<NodeSpec>,
+    pub(super) names: HashSet<String>,
+    pub(super) prefix: String,
     guard: Option<(NodeIndex, u32)>,
     unless: Option<NodeIndex>,
     /// The written order, in a `#[workflow]`.
-    order: Option<Order>,
+    pub(super) order: Option<Order>,
     /// The workflow's name; of the nodes within a body with the name of their node.
-    name: Arc<str>,
+    pub(super) name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) concurrency: usize,
     pub(super) stop: StopPolicy,
-    problems: Vec<String>,
+    pub(super) problems: Vec<String>,
 }
 
 impl std::fmt::Debug for NodeSpec {
@@ -426,7 +426,7 @@ impl Builder {
         Handle::new(at.node, at.builder)
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         node: Node,
         kind: NodeKind,
@@ -502,62 +502,6 @@ impl Builder {
         self.order.get_or_insert_default();
     }
 
-    /// A workflow below a node: what its items, rounds or branches consist of. Its inputs are an item of the type that
-    /// `item` describes, if there is one, and what `reads` reads.
-    pub(super) fn inner<R: Reads, O>(
-        &mut self,
-        node: &str,
-        item: Option<(&'static str, TypeOf)>,
-        reads: R,
-        nodes: impl FnOnce(&mut Self, Option<RawHandle>, R) -> Handle<O>,
-    ) -> Option<Arc<Spec>> {
-        let name: Arc<str> = format!("{}/{}{node}", self.name, self.prefix).into();
-        let mut inner = Self::new(Arc::clone(&name));
-        (inner.concurrency, inner.stop) = (self.concurrency, self.stop);
-        if self.order.is_some() {
-            inner.keep_order();
-        }
-        let item = item.map(|(name, of)| inner.inner_input(name, of));
-        let read = reads.moved(&mut |outer| {
-            let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
-            match of {
-                Some(of) => inner.inner_input(of.path.last_name().unwrap_or_default(), (of.type_name, of.schema)),
-                // The node itself reports that it reads this.
-                None => inner.inner_input("unknown", ("?", || Value::Null)),
-            }
-        });
-        let output = nodes(&mut inner, item, read);
-        inner.rename_inputs();
-        match inner.finish(name, output.raw()) {
-            Ok(spec) => Some(Arc::new(spec)),
-            Err(problem) => {
-                self.problems.push(format!("within `{}{node}`: {problem}", self.prefix));
-                None
-            }
-        }
-    }
-
-    /// An input of a workflow below a node. It is named when all other names are known.
-    fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
-        let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: |_| Ok(()) }, described);
-        self.names.remove(name);
-        at
-    }
-
-    /// Inputs of a workflow below a node give way to its nodes: theirs are the names that stand in paths.
-    fn rename_inputs(&mut self) {
-        let first = |path: &StepPath| path.names().split('/').next().unwrap_or_default().to_owned();
-        let others = self.nodes.iter().filter(|node| node.kind != NodeKind::Input);
-        let mut taken: HashSet<String> = others.map(|node| first(&node.path)).collect();
-        for node in self.nodes.iter_mut().filter(|node| node.kind == NodeKind::Input) {
-            let mut name = node.path.names().to_owned();
-            while !taken.insert(name.clone()) {
-                name = format!("outer.{name}");
-            }
-            node.path = StepPath::of_names(name.into());
-        }
-    }
-
     pub(super) fn finish(mut self, name: Arc<str>, output: RawHandle) -> Result<Spec, String> {
         if output.builder != self.id {
             self.problems.push("the output is a handle of another workflow".to_owned());
@@ -568,14 +512,6 @@ impl Builder {
             false => Err(self.problems.join("; ")),
         }
     }
-}
-
-/// Whether a repetition is over, from its encoded output.
-pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 'static) -> Until {
-    Arc::new(move |last| {
-        let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
-        Ok(until(&last))
-    })
 }
 
 fn is_repeatable(tool: &ToolPolicy) -> bool {

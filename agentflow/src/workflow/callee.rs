@@ -23,7 +23,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
-use super::expansion::LinkedWorkflow;
+use super::linked_workflow::LinkedWorkflow;
 use super::spec::Spec;
 use crate::agent::AgentDefinition;
 use crate::context::Context;

@@ -6,20 +6,18 @@
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::builder::Builder;
 use super::inputs::Inputs;
+pub use super::linked_workflow::LinkedWorkflow;
+use super::linked_workflow::{GraphOf, Unbuilt};
 use super::node_handle::Handle;
-use super::spec::Spec;
 use super::step_error::{StepError, StepFailure};
 pub use super::steps::{Returned, Returns, Steps, returns};
 use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::linked;
 use crate::tool::StepPlace;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
@@ -85,56 +83,6 @@ impl WorkflowContext for Context {
     }
 }
 
-/// The output of a step without `?`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot travel between the nodes of a workflow",
-    label = "if this is a `Result`, add `?` after `.await`",
-    note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
-            its data and be `Send`"
-)]
-pub trait PlainOutput: NodeValue {}
-
-#[diagnostic::do_not_recommend]
-impl<T: NodeValue> PlainOutput for T {}
-
-/// A `#[workflow]` of the program. Several may have one name; `linked` reports that.
-#[derive(Clone, Copy)]
-pub struct LinkedWorkflow {
-    pub(crate) name: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) line: u32,
-    spec: fn() -> Result<Arc<Spec>, Unbuilt>,
-}
-
-/// Why there is no workflow.
-pub enum Unbuilt {
-    /// It is being built by this thread: it calls itself, by way of others or not.
-    Recursive,
-    Wrong(Error),
-}
-
-impl LinkedWorkflow {
-    pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
-        Self { name, file, line, spec }
-    }
-
-    /// What is executed; made when it is first asked for.
-    pub(crate) fn spec(&self) -> Result<Arc<Spec>, Error> {
-        (self.spec)().map_err(|unbuilt| unbuilt.error(self.name))
-    }
-}
-
-impl Unbuilt {
-    fn error(self, name: &'static str) -> Error {
-        match self {
-            Self::Wrong(error) => error,
-            Self::Recursive => {
-                Error::Build { what: "workflow", name: name.into(), problem: "it is being built already".to_owned() }
-            }
-        }
-    }
-}
-
 thread_local! {
     /// The workflows that this thread is building, by the places of their cells.
     static BUILDING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -177,31 +125,6 @@ fn built<In: Inputs, Out: NodeValue, E: 'static>(
     let nodes = |builder: &mut Builder, inputs: In::Handles| nodes(&mut Steps::new(builder, of), inputs);
     let workflow = Workflow::build(name, inputs, nodes).map_err(Unbuilt::Wrong)?;
     Ok(cell.get_or_init(|| workflow).clone())
-}
-
-/// The workflows that are linked into the program, by name.
-pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> {
-    let place = |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line);
-    linked::by_name(place, |linked| linked.name).map_err(|(first, second)| {
-        let problem = format!(
-            "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
-            first.file, first.line, second.file, second.line
-        );
-        Error::Build { what: "workflow", name: first.name.into(), problem }
-    })
-}
-
-/// Makes the graph of a workflow.
-pub struct GraphOf(fn() -> Result<Arc<Spec>, Unbuilt>);
-
-impl fmt::Debug for LinkedWorkflow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkedWorkflow")
-            .field("name", &self.name)
-            .field("file", &self.file)
-            .field("line", &self.line)
-            .finish_non_exhaustive()
-    }
 }
 
 type Output<R> = <R as WorkflowReturn>::Ok;

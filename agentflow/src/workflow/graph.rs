@@ -168,12 +168,6 @@ impl Graph {
     /// The version of the form that this release makes.
     pub const VERSION: u32 = 1;
 
-    /// The hash of a definition without those of the workflows that it calls.
-    pub(super) fn own_hash(spec: &Spec) -> String {
-        // Nothing of the others is looked at, which may call this one.
-        Self::described(spec, false).hash_with(false)
-    }
-
     pub(crate) fn of(spec: &Spec) -> Self {
         Self::described(spec, true)
     }
@@ -338,6 +332,18 @@ impl Graph {
     /// The graph as JSON, with all schemas.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Spec {
+    /// The hash of its definition; computed when it is first asked for.
+    pub(crate) fn hash(&self) -> &Arc<str> {
+        self.hash.get_or_init(|| Graph::of(self).hash().into())
+    }
+
+    /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
+    fn own_hash(&self) -> &Arc<str> {
+        self.own_hash.get_or_init(|| Graph::described(self, false).hash_with(false).into())
     }
 }
 

@@ -1,10 +1,11 @@
-//! Checks that the arms of a router, or the branches of a race or a fallback, have one type. It exists only for the
-//! compiler's messages; it converts nothing.
+//! Checks that the arms of a router, or the branches of a race or a fallback, have one type, and that a step without `?`
+//! gives a value. It exists only for the compiler's messages; it converts nothing.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
 use super::node::Branch;
 use super::node_handle::Handle;
+use crate::value::NodeValue;
 
 /// The output of an arm. The compiler quotes the signature of [`Arms::arm`] when types differ, so it has a short name.
 type Arm<T> = Handle<T>;
@@ -70,3 +71,15 @@ impl<T> SameBranch<T> for T {
         branch
     }
 }
+
+/// The output of a step without `?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel between the nodes of a workflow",
+    label = "if this is a `Result`, add `?` after `.await`",
+    note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
+            its data and be `Send`"
+)]
+pub trait PlainOutput: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<T: NodeValue> PlainOutput for T {}

@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::graph::Graph;
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -62,8 +61,8 @@ pub(crate) struct Spec {
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
-    hash: OnceLock<Arc<str>>,
-    own_hash: OnceLock<Arc<str>>,
+    pub(super) hash: OnceLock<Arc<str>>,
+    pub(super) own_hash: OnceLock<Arc<str>>,
 }
 
 pub(crate) struct NodeSpec {
@@ -244,16 +243,6 @@ impl Spec {
             hash: OnceLock::new(),
             own_hash: OnceLock::new(),
         }
-    }
-
-    /// The hash of its definition; computed when it is first asked for.
-    pub(crate) fn hash(&self) -> &Arc<str> {
-        self.hash.get_or_init(|| Graph::of(self).hash().into())
-    }
-
-    /// The hash of its definition without those of the workflows that it calls.
-    pub(super) fn own_hash(&self) -> &Arc<str> {
-        self.own_hash.get_or_init(|| Graph::own_hash(self).into())
     }
 
     /// The names of its inputs, in their order.

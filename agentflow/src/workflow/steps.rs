@@ -9,14 +9,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::bodies::{encode, inner_item_step, inner_step, load};
-use super::builder::{Builder, Router, until_of};
+use super::bodies::{encode, inner_item_step, inner_step, load, until_of};
+use super::builder::{Builder, Router};
 use super::callee::{StepArgs, ask_callees, tool_policy};
-use super::expansion::PlainOutput;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::policy::StopPolicy;
-use super::same_type::{Arms, Branches, SameArm};
+use super::same_type::{Arms, Branches, PlainOutput, SameArm};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
 use super::step_error::StepError;
 use crate::error::FailureKind;

@@ -8,6 +8,7 @@ mod closing;
 mod replay;
 mod requested;
 mod task;
+mod values;
 
 use std::any::Any;
 use std::pin::{Pin, pin};
@@ -87,9 +88,6 @@ impl SegmentKind for OfWorkflow {
         EventKind::WorkflowFailed { error }
     }
 }
-
-/// What an event may need beside the output that it records, in bytes.
-const EVENT_ROOM: u64 = 4096;
 
 /// A write to the store that the run does not wait for.
 enum Commit {
@@ -181,7 +179,7 @@ impl WorkflowRun {
         segment: Segment<OfWorkflow>,
         recorded: Option<Vec<(Timestamp, StepPath, EventKind)>>,
     ) -> Self {
-        let object = super::inputs::to_object(&spec.input_names(), &inputs);
+        let object = super::input_object::to_object(&spec.input_names(), &inputs);
         let paths = match segment.is_run() {
             true => Vec::new(),
             false => spec.nodes.iter().map(|node| segment.base.child(node.path.names())).collect(),
@@ -227,15 +225,6 @@ impl WorkflowRun {
 
     pub(crate) fn add_resources(&mut self, resources: &Resources) {
         self.resources.extend(resources);
-    }
-
-    fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
-        let body = &self.machine.spec().node(node).body;
-        let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
-            return Err(StepError::new(FailureKind::Value, "a step is not a value"));
-        };
-        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
-        caught(|| pure(&self.machine, &cx))
     }
 
     fn path(&self, unit: Unit) -> StepPath {
@@ -427,13 +416,7 @@ impl WorkflowRun {
     /// Does one command; the outcome, if it was the last.
     fn act(&mut self, command: Command) -> Option<Outcome> {
         match command {
-            Command::Evaluate(node) => match self.evaluate(node).and_then(|output| self.within_size(output)) {
-                Ok(output) if self.is_recorded(node) => {
-                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
-                }
-                Ok(output) => self.machine.evaluated(node, output),
-                Err(error) => self.fail(Unit::node(node), error),
-            },
+            Command::Evaluate(node) => self.value(node),
             Command::Route(node) => {
                 let unit = Unit::node(node);
                 self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true });
@@ -462,13 +445,6 @@ impl WorkflowRun {
             Command::Finish(outcome) => return Some(outcome),
         }
         None
-    }
-
-    /// Whether a value has a record of its own. The record of the workflow's end has the output.
-    fn is_recorded(&self, node: NodeIndex) -> bool {
-        let spec = self.machine.spec();
-        let is_output = node == spec.output && spec.followers(node).is_empty();
-        !is_output && self.segment.shared.log.is_durable()
     }
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
@@ -555,22 +531,6 @@ impl WorkflowRun {
             },
         }
         Ok(())
-    }
-
-    fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
-        let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
-        if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
-            // The event says more than the output.
-            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
-        }
-        if size <= limit {
-            return Ok(output);
-        }
-        let message = format!(
-            "the output has {size} bytes, more than the {limit} that one step may have; put the data where it belongs \
-             and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
-        );
-        Err(StepError::new(FailureKind::TooLarge, message))
     }
 
     /// Records that an attempt failed, and whether another follows.

@@ -6,6 +6,7 @@
 
 mod group;
 mod next;
+mod obstacle;
 mod recover;
 mod stopped;
 
@@ -19,7 +20,7 @@ use self::group::Group;
 use self::stopped::{BEGUN_ONCE, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
 use super::policy::{OnError, StopPolicy};
-use super::spec::{Body, NodeIndex, NodeSpec, Outputs, Spec};
+use super::spec::{Body, NodeIndex, Outputs, Spec};
 use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
 use crate::time::Timestamp;
@@ -351,71 +352,6 @@ impl Machine {
             (Body::Pure(_) | Body::Router { .. }, None) => self.instant.push(Reverse(unit.node)),
             (_, child) => self.ready.push(Reverse((unit.node, child.map_or(0, |child| child + 1)))),
         }
-    }
-
-    /// Why a node cannot run although its predecessors have ended.
-    fn obstacle(&self, node: NodeIndex) -> Option<Arc<str>> {
-        let definition = self.spec.node(node);
-        let missing = || definition.reads.iter().find(|read| self.output(**read).is_none());
-        self.guarded(definition)
-            .or_else(|| definition.unless.and_then(|join| self.returned(join)))
-            .or_else(|| missing().map(|read| self.not_there(*read)))
-            .or_else(|| self.held_back(definition))
-    }
-
-    /// Why the arm that a node is in does not run it.
-    fn guarded(&self, definition: &NodeSpec) -> Option<Arc<str>> {
-        let (router, arm) = definition.guard?;
-        match self.chosen(router) {
-            Some(chosen) if chosen == arm => None,
-            Some(_) => Some("another arm was taken".into()),
-            None => Some(self.not_there(router)),
-        }
-    }
-
-    /// Why nothing runs that stands below the arms whose ends a join puts together: one that returns was taken, or it
-    /// is not known which one would have been.
-    fn returned(&self, join: NodeIndex) -> Option<Arc<str>> {
-        let mut unknown = None;
-        for end in &self.spec.node(join).reads {
-            let Some((router, arm)) = self.spec.node(*end).guard else { continue };
-            match self.chosen(router) {
-                Some(chosen) if chosen == arm => return Some("the workflow returned before".into()),
-                Some(_) => {}
-                None if self.is_passed_by(router) => {}
-                None => unknown = unknown.or(Some(router)),
-            }
-        }
-        unknown.map(|router| self.not_there(router))
-    }
-
-    /// Whether a router has chosen nothing since it is in an arm that was not taken.
-    fn is_passed_by(&self, router: NodeIndex) -> bool {
-        match self.spec.node(router).guard {
-            None => false,
-            Some((around, arm)) => match self.chosen(around) {
-                Some(chosen) => chosen != arm,
-                None => self.is_passed_by(around),
-            },
-        }
-    }
-
-    /// The gate or the check that has failed above a node.
-    fn held_back(&self, definition: &NodeSpec) -> Option<Arc<str>> {
-        let failed = |node: NodeIndex| {
-            let skips = self.spec.node(node).policy.on_error == OnError::Skip;
-            self.nodes[node as usize].unit.phase == Phase::Failed && !skips
-        };
-        let after = definition.after.iter().filter(|after| after.why.holds_back()).map(|after| after.node);
-        after.into_iter().find(|node| failed(*node)).map(|node| self.not_there(node))
-    }
-
-    fn not_there(&self, node: NodeIndex) -> Arc<str> {
-        let what = match self.nodes[node as usize].unit.phase {
-            Phase::Failed => "failed",
-            _ => "was skipped",
-        };
-        format!("`{}` {what}", self.spec.node(node).path).into()
     }
 
     /// The arm that a router has taken.

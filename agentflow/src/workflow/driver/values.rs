@@ -1,0 +1,60 @@
+//! Values, checks and the choices of routers: computed in place, once in a run. It starts no step.
+
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use crate::context::Context;
+use crate::error::FailureKind;
+use crate::event::EventKind;
+use crate::value::Encoded;
+use crate::workflow::machine::Unit;
+use crate::workflow::spec::{Body, NodeIndex};
+use crate::workflow::step_error::{StepError, caught};
+
+/// What an event may need beside the output that it records, in bytes.
+const EVENT_ROOM: u64 = 4096;
+
+impl WorkflowRun {
+    /// Computes a value, and records it where a later process could compute another one.
+    pub(super) fn value(&mut self, node: NodeIndex) {
+        match self.evaluate(node).and_then(|output| self.within_size(output)) {
+            Ok(output) if self.is_recorded(node) => {
+                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
+            }
+            Ok(output) => self.machine.evaluated(node, output),
+            Err(error) => self.fail(Unit::node(node), error),
+        }
+    }
+
+    pub(super) fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
+        let body = &self.machine.spec().node(node).body;
+        let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
+            return Err(StepError::new(FailureKind::Value, "a step is not a value"));
+        };
+        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
+        caught(|| pure(&self.machine, &cx))
+    }
+
+    /// Whether a value has a record of its own. The record of the workflow's end has the output.
+    fn is_recorded(&self, node: NodeIndex) -> bool {
+        let spec = self.machine.spec();
+        let is_output = node == spec.output && spec.followers(node).is_empty();
+        !is_output && self.segment.shared.log.is_durable()
+    }
+
+    pub(super) fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
+        let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
+        if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
+            // The event says more than the output.
+            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
+        }
+        if size <= limit {
+            return Ok(output);
+        }
+        let message = format!(
+            "the output has {size} bytes, more than the {limit} that one step may have; put the data where it belongs \
+             and hand on where it is, or raise the limit with `Runtime::builder().max_output_bytes(..)`"
+        );
+        Err(StepError::new(FailureKind::TooLarge, message))
+    }
+}

@@ -1,0 +1,56 @@
+//! The inputs of a workflow as a JSON object by their names, and back. It knows no types.
+
+use std::collections::BTreeMap;
+
+use crate::text::{did_you_mean, nearest};
+use crate::value::Encoded;
+
+/// The inputs as one JSON object.
+pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
+    let mut text = String::from("{");
+    for (at, (name, value)) in names.iter().zip(values).enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        // Names are identifiers.
+        text.push_str(&format!("\"{name}\":{value}"));
+    }
+    text.push('}');
+    Encoded::from_json(text).unwrap_or_else(|_| Encoded::null())
+}
+
+/// The inputs of a JSON object, in the order of their names.
+pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
+    crate::strict::check(object.as_str()).map_err(|error| error.to_string())?;
+    let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let names = if names.is_empty() { "nothing in it".to_owned() } else { names.join(", ") };
+        format!("write a JSON object with {names}")
+    })?;
+    // Before what is missing: a name that is mistyped is both.
+    if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
+        let hint = did_you_mean(nearest(unknown, names.iter().copied()));
+        return Err(format!("there is no input `{unknown}`{hint}"));
+    }
+    names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::inputs::Inputs;
+
+    #[test]
+    fn inputs_go_by_their_names() {
+        let values = Inputs::encode(&(1_u8, "a".to_owned())).unwrap();
+        let object = to_object(&["n", "text"], &values);
+        assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
+        assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
+        let wrong = |text: &str| from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err();
+        assert_eq!(wrong(r#"{"n": 1, "n": 2}"#), "`n` is given twice; give it once at line 1 column 12");
+        assert_eq!(wrong("3"), "write a JSON object with `n`");
+        assert_eq!(wrong("{}"), "the input `n` is missing");
+        assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));
+        assert_eq!(wrong(r#"{"nn": 1}"#), "there is no input `nn`; did you mean `n`?");
+    }
+}

@@ -1,0 +1,75 @@
+//! The `#[workflow]`s that are linked into the program, by their names. It builds none before it is asked for one.
+
+#![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::spec::Spec;
+use crate::error::Error;
+use crate::linked;
+
+/// A `#[workflow]` of the program. Several may have one name; `linked` reports that.
+#[derive(Clone, Copy)]
+pub struct LinkedWorkflow {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) line: u32,
+    spec: fn() -> Result<Arc<Spec>, Unbuilt>,
+}
+
+/// Why there is no workflow.
+#[non_exhaustive]
+pub enum Unbuilt {
+    /// It is being built by this thread: it calls itself, by way of others or not.
+    Recursive,
+    Wrong(Error),
+}
+
+impl LinkedWorkflow {
+    pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
+        Self { name, file, line, spec }
+    }
+
+    /// What is executed; made when it is first asked for.
+    pub(crate) fn spec(&self) -> Result<Arc<Spec>, Error> {
+        (self.spec)().map_err(|unbuilt| unbuilt.error(self.name))
+    }
+}
+
+impl Unbuilt {
+    pub(super) fn error(self, name: &'static str) -> Error {
+        match self {
+            Self::Wrong(error) => error,
+            Self::Recursive => {
+                Error::Build { what: "workflow", name: name.into(), problem: "it is being built already".to_owned() }
+            }
+        }
+    }
+}
+
+/// The workflows that are linked into the program, by name.
+pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> {
+    let place = |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line);
+    linked::by_name(place, |linked| linked.name).map_err(|(first, second)| {
+        let problem = format!(
+            "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+            first.file, first.line, second.file, second.line
+        );
+        Error::Build { what: "workflow", name: first.name.into(), problem }
+    })
+}
+
+/// Makes the graph of a workflow.
+pub struct GraphOf(pub(super) fn() -> Result<Arc<Spec>, Unbuilt>);
+
+impl fmt::Debug for LinkedWorkflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkedWorkflow")
+            .field("name", &self.name)
+            .field("file", &self.file)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
+    }
+}
