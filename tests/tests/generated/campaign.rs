@@ -142,13 +142,12 @@ impl Campaign {
         for round in 0..rounds {
             let candidates: Vec<Program> = shrink::smaller(&smallest)
                 .iter()
-                .take(40)
+                .take(24)
                 .enumerate()
                 .map(|(at, candidate)| shrink::renamed(candidate, &format!("{}x{round}y{at}", program.name)))
                 .collect();
             let found = self.batch(libraries, &format!("shrink-{}-{}", std::process::id(), program.name), &candidates);
-            let differs =
-                |name: &str| found.faults.iter().any(|fault| fault.program == name && fault.class == class);
+            let differs = |name: &str| found.faults.iter().any(|fault| fault.program == name && fault.class == class);
             // The smallest comes first.
             match candidates.into_iter().find(|candidate| differs(&candidate.name)) {
                 Some(smaller) => smallest = smaller,

@@ -111,7 +111,9 @@ impl Change {
                 return;
             }
             let inner: Vec<Block> = match &block.statements[at] {
-                Statement::Bare { value, .. } | Statement::Let { pattern: Pattern::Ignored, value, .. } => blocks(value),
+                Statement::Bare { value, .. } | Statement::Let { pattern: Pattern::Ignored, value, .. } => {
+                    blocks(value)
+                }
                 Statement::For { body, .. } => vec![body.clone()],
                 _ => Vec::new(),
             };
@@ -137,11 +139,10 @@ impl Change {
             }
             End::Tail(call) => self.call(call),
             End::Branch { condition, then, other } => {
-                for inner in [&*then, &*other] {
+                for inner in [then.clone(), other.clone()] {
                     if self.here() {
-                        let Block { statements, end } = (**inner).clone();
-                        block.statements.extend(statements);
-                        block.end = end;
+                        block.statements.extend(inner.statements);
+                        block.end = inner.end;
                         return;
                     }
                 }
