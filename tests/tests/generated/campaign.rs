@@ -13,6 +13,7 @@ use fastrand::Rng;
 use super::choose;
 use super::compile::{Compiled, Libraries};
 use super::kit::Class;
+use super::shrink;
 use super::syntax::Program;
 use super::vocabulary::FEATURES;
 
@@ -133,6 +134,27 @@ impl Campaign {
         }
         libraries.forget(name);
         found
+    }
+
+    /// A smaller program that differs in the same way, after at most so many rounds of compiling.
+    pub(crate) fn shrink(&self, libraries: &Libraries, program: &Program, class: &str, rounds: usize) -> Program {
+        let mut smallest = program.clone();
+        for round in 0..rounds {
+            let candidates: Vec<Program> = shrink::smaller(&smallest)
+                .iter()
+                .take(24)
+                .enumerate()
+                .map(|(at, candidate)| shrink::renamed(candidate, &format!("{}x{round}y{at}", program.name)))
+                .collect();
+            let found = self.batch(libraries, &format!("shrink-{}-{}", std::process::id(), program.name), &candidates);
+            let differs = |name: &str| found.faults.iter().any(|fault| fault.program == name && fault.class == class);
+            // The smallest comes first.
+            match candidates.into_iter().find(|candidate| differs(&candidate.name)) {
+                Some(smaller) => smallest = smaller,
+                None => break,
+            }
+        }
+        smallest
     }
 }
 

@@ -4,6 +4,7 @@ mod choose;
 mod compile;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "generated programs use it")]
 mod kit;
+mod shrink;
 mod syntax;
 mod vocabulary;
 mod write;
@@ -49,6 +50,21 @@ fn accepted_programs_do_what_the_functions_do() {
     }
     let findings = campaign.run(&libraries);
     eprintln!("seed {}: {}", campaign.seed, findings.report());
-    assert!(findings.broken.is_empty());
-    assert!(findings.faults.is_empty());
+    for (message, (_, example)) in findings.refused.iter().take(10) {
+        eprintln!("refused: {message}\n{example}");
+    }
+    let each = number("AGENTFLOW_SHRINK", 2) as usize;
+    for (class, programs) in findings.by_class() {
+        for name in programs.into_iter().take(each) {
+            let program = campaign.program(name.trim_start_matches('p').parse().expect("programs are numbered"));
+            let smaller = campaign.shrink(&libraries, &program, class, 12);
+            eprintln!("{class} in {name}, made smaller:\n{}", write::shown(&smaller));
+            let found = campaign.batch(&libraries, &format!("smaller-{name}"), &[smaller]);
+            for fault in found.faults.iter().filter(|fault| fault.class == class).take(3) {
+                eprintln!("  {} ({})", fault.text, fault.how);
+            }
+        }
+    }
+    assert!(findings.broken.is_empty(), "the generator has faults");
+    assert!(findings.faults.is_empty(), "programs differ");
 }

@@ -61,6 +61,8 @@ pub struct Difference {
 pub struct Ran {
     /// The result as JSON, or the error's text.
     pub outcome: Result<String, String>,
+    /// Whether it panicked, which is an error in a workflow.
+    pub panicked: bool,
     /// What happened.
     pub log: Vec<Noted>,
 }
@@ -118,7 +120,9 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
         (Ok(expected), Ok(seen)) if expected != seen => {
             differs(Class::Result, format!("the result is {seen} and should be {expected}"));
         }
-        (Err(expected), Err(seen)) if expected != seen && !(allowance.wrapped && seen.contains(&expected)) => {
+        (Err(expected), Err(seen))
+            if expected != seen && !((allowance.wrapped || function.panicked) && seen.contains(&expected)) =>
+        {
             differs(Class::Error, format!("it fails with `{seen}` and should fail with `{expected}`"));
         }
         (Ok(_), Err(seen)) => differs(Class::Fails, format!("it fails with `{seen}` and should not fail")),
@@ -257,7 +261,7 @@ mod tests {
     }
 
     fn ran(log: Vec<Noted>) -> Ran {
-        Ran { outcome: Ok("1".to_owned()), log }
+        Ran { outcome: Ok("1".to_owned()), panicked: false, log }
     }
 
     fn classes(function: &Ran, workflow: &Ran) -> Vec<Class> {
@@ -309,7 +313,7 @@ mod tests {
 
     #[test]
     fn readers_of_one_value_see_one_value() {
-        let said = |text: &str| Ran { outcome: Ok(text.to_owned()), log: Vec::new() };
+        let said = |text: &str| Ran { outcome: Ok(text.to_owned()), panicked: false, log: Vec::new() };
         let function = said("<id.1.5> <id.1.5>");
         assert_eq!(classes(&function, &said("<id.1.8> <id.1.8>")), []);
         assert_eq!(classes(&function, &said("<id.1.8> <id.1.9>")), [Class::Values]);

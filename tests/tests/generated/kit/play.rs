@@ -87,14 +87,12 @@ pub async fn play(program: &Program, effort: Effort) -> Seen {
     let mut chance = fastrand::Rng::with_seed(effort.seed);
     for case in 0..program.cases {
         world::begin(0);
-        let outcome = caught((program.function)(case)).await;
-        let function = Ran { outcome, log: world::log() };
+        let function = caught((program.function)(case)).await;
         seen.failing += usize::from(function.outcome.is_err());
         seen.entries += function.log.len();
         if let Some(called) = program.called {
             world::begin(0);
-            let outcome = caught(called(case)).await;
-            let ran = Ran { outcome, log: world::log() };
+            let ran = caught(called(case)).await;
             seen.judge(&function, &ran, Allowance::default(), "called as a function");
         }
         let mut run = Play { program, case, function: &function, seen: &mut seen, number: 0 };
@@ -126,13 +124,14 @@ impl Seen {
     }
 }
 
-async fn caught(future: BoxFuture<'static, Outcome>) -> Outcome {
+async fn caught(future: BoxFuture<'static, Outcome>) -> Ran {
     let caught = AssertUnwindSafe(future).catch_unwind();
-    match tokio::time::timeout(PATIENCE, caught).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(panic)) => Err(text_of(&*panic)),
-        Err(_) => Err("it hangs".to_owned()),
-    }
+    let (outcome, panicked) = match tokio::time::timeout(PATIENCE, caught).await {
+        Ok(Ok(outcome)) => (outcome, false),
+        Ok(Err(panic)) => (Err(text_of(&*panic)), true),
+        Err(_) => (Err("it hangs".to_owned()), false),
+    };
+    Ran { outcome, panicked, log: world::log() }
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
@@ -187,7 +186,7 @@ impl Play<'_> {
         match tokio::time::timeout(PATIENCE, handle.result()).await {
             Ok(result) => {
                 let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
-                self.seen.judge(self.function, &Ran { outcome, log: world::log() }, allowance, how);
+                self.seen.judge(self.function, &Ran { outcome, panicked: false, log: world::log() }, allowance, how);
             }
             Err(_) => self.broken("it hangs after its last event".to_owned(), how),
         }
@@ -212,7 +211,7 @@ impl Play<'_> {
                     world::change_process();
                 }
                 Ok(LifeEnd::Ended(outcome)) => {
-                    let ran = Ran { outcome, log: world::log() };
+                    let ran = Ran { outcome, panicked: false, log: world::log() };
                     self.seen.judge(self.function, &ran, allowance, &how);
                     self.check_journal(&*kept, &id, &how).await;
                     return Some(store.writes());
