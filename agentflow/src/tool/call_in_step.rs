@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::call_forms::{ArgumentForm, ErrorForm, ReadAnswer};
 use super::history::{Known, RecordedCall, arguments_of};
 use super::invoke::within_size;
-use super::step_place::{EndsStep, StepPlace};
+use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::{ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::error::Error;
@@ -66,7 +66,12 @@ enum Decided {
 impl CallInStep {
     /// The call of a function, when a step polls the caller and does not consist of this call.
     pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
-        let place = StepPlace::current()?;
+        let Some(place) = StepPlace::current() else {
+            if ValuePlace::is_here() {
+                refuse_in_value(&definition());
+            }
+            return None;
+        };
         (!place.takes_direct(function)).then(|| Self { place, function, definition: definition() })
     }
 
@@ -90,6 +95,26 @@ impl CallInStep {
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
         KnownCall { place, function, definition, arguments, known }
     }
+}
+
+/// A value is computed without a record of its own, so what it calls must not have effects. An async tool is not called
+/// before it is awaited.
+fn refuse_in_value(definition: &ToolDefinition) {
+    let ToolDefinition { name, policy, .. } = definition;
+    if policy.approve || policy.effects == Effects::Write {
+        let why = if policy.approve { "needs a person's approval" } else { "writes" };
+        let message = format!(
+            "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or \
+             make that function `async` and await it. A tool that changes nothing says so with `effects = \"none\"` or \
+             `effects = \"read\"`"
+        );
+        EndsStep::unwind(Failure::new(FailureKind::Build, message));
+    }
+}
+
+/// Whether a tool must not be called again when nobody knows how it ended.
+fn is_once(policy: &ToolPolicy) -> bool {
+    policy.effects == Effects::Write && !policy.idempotent
 }
 
 /// The arguments as a journal has them: a runtime may take secrets out of its events.
@@ -193,11 +218,11 @@ impl KnownCall {
             );
             Some(Failure::new(FailureKind::Build, message))
         };
-        if policy.approve && !granted {
+        let covered = self.place.covered;
+        if policy.approve && !granted && !covered.approved {
             return refused("needs a person's approval");
         }
-        let once = policy.effects == Effects::Write && !policy.idempotent;
-        if once && self.place.cx.run().log.is_durable() {
+        if is_once(policy) && !covered.once && self.place.cx.run().log.is_durable() {
             return refused("writes and may not be repeated, so its start must be kept before it begins");
         }
         None
@@ -244,7 +269,7 @@ impl KnownCall {
             let next = if last { None } else { again(&arguments) };
             let cx = cx.clone().with_attempt(attempt, attempt);
             cx.forget_claims();
-            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1);
+            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, is_once(self.policy()));
             let called = Around::at(place).within(async { body(cx, arguments).await });
             let caught = AssertUnwindSafe(called).catch_unwind();
             let outcome = match timeout {
@@ -330,7 +355,7 @@ impl KnownCall {
         }
         let cx = self.context(&path, &key, resources.as_ref());
         let mut open = OpenCall::begin(&cx, &self.definition, &self.arguments, key);
-        let around = Around::at(self.place.of_call(cx.clone(), self.function, fresh));
+        let around = Around::at(self.place.of_call(cx.clone(), self.function, fresh, is_once(self.policy())));
         let called = std::panic::catch_unwind(AssertUnwindSafe(|| around.sync_scope(|| body(cx, arguments))));
         match called {
             Ok((value, answer)) => {

@@ -31,7 +31,7 @@ pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
 pub(crate) use self::schema::parameters_schema;
-pub(crate) use self::step_place::{EndsStep, StepPlace};
+pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub use self::tool_output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;

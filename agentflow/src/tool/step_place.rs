@@ -6,7 +6,7 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::history::History;
 use crate::context::Context;
@@ -23,9 +23,22 @@ pub(crate) struct StepPlace {
     direct_called: AtomicBool,
     /// Whether nothing can be recorded below it yet.
     fresh: bool,
+    pub(super) covered: Covered,
     calls: Mutex<Option<Box<Calls>>>,
     end: Arc<End>,
 }
+
+/// What the node or the tool around a call has seen to already, so that a call that cannot wait need not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Covered {
+    /// A person agreed to it.
+    pub(crate) approved: bool,
+    /// Its start is kept, and it is not repeated by itself.
+    pub(crate) once: bool,
+}
+
+/// Where a value is computed: a call that has no effect is a plain call there, and any other is refused.
+pub(crate) struct ValuePlace;
 
 /// What calls say of the step as a whole, however deep in it they are.
 #[derive(Default)]
@@ -51,24 +64,26 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl StepPlace {
     /// A step. `fresh` says that no attempt at it began before.
-    pub(crate) fn of_step(cx: Context, direct: Option<TypeId>, fresh: bool) -> Arc<Self> {
+    pub(crate) fn of_step(cx: Context, direct: Option<TypeId>, fresh: bool, covered: Covered) -> Arc<Self> {
         Arc::new(Self {
             cx,
             direct,
             direct_called: AtomicBool::new(false),
             fresh,
+            covered,
             calls: Mutex::default(),
             end: Arc::default(),
         })
     }
 
     /// A call of a tool at this place: what the tool itself calls is recorded below it.
-    pub(super) fn of_call(&self, cx: Context, tool: TypeId, fresh: bool) -> Arc<Self> {
+    pub(super) fn of_call(&self, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
         Arc::new(Self {
             cx,
             direct: Some(tool),
             direct_called: AtomicBool::new(false),
             fresh,
+            covered: Covered { approved: false, once },
             calls: Mutex::default(),
             end: Arc::clone(&self.end),
         })
@@ -142,6 +157,20 @@ impl StepPlace {
         let last = locked(&place.end.last).clone().filter(|last| last.kind.is_final() && !last.message.is_empty())?;
         let tells = |text: String| text.contains(&last.message);
         (tells(error.to_string()) || tells(format!("{error:#}"))).then_some(last)
+    }
+}
+
+impl ValuePlace {
+    /// Computes a value there.
+    pub(crate) fn compute<T>(value: impl FnOnce() -> T) -> T {
+        static PLACE: OnceLock<Arc<ValuePlace>> = OnceLock::new();
+        let place = PLACE.get_or_init(|| Arc::new(Self));
+        Around::at(Arc::clone(place)).sync_scope(value)
+    }
+
+    /// Whether the caller computes a value.
+    pub(super) fn is_here() -> bool {
+        Around::place::<Self>().is_some()
     }
 }
 

@@ -180,7 +180,7 @@ async fn an_operator_answers_a_call_after_a_restart() {
 }
 
 /// The steps of a run in memory, as lines, and its end.
-async fn run_of<Out: agentflow::value::NodeValue>(
+pub(crate) async fn run_of<Out: agentflow::value::NodeValue>(
     workflow: &agentflow::Workflow<(u64,), Out>,
     describe: impl FnOnce(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder,
 ) -> (Vec<String>, Result<Out>) {
@@ -230,78 +230,8 @@ async fn a_failed_call_is_made_again_in_its_place() {
     assert_eq!(lines[2..4], ["came/tool#1.flaky started {}", "came/tool#1.flaky completed 3"]);
 }
 
-/// How long a text is.
-#[tool(effects = "read")]
-fn size(text: String) -> usize {
-    text.len()
-}
-
-/// Wipes everything.
-#[tool(approve)]
-fn wipe() -> u32 {
-    1
-}
-
-/// Scratches a surface; it does not say that it may be repeated.
-#[tool]
-fn scratch(log: Inject<EffectLog>) -> usize {
-    log.counts().len()
-}
-
-async fn now<T>(value: T) -> Result<T> {
-    Ok(value)
-}
-
-#[workflow(name = "sync-calls")]
-async fn sync_calls(_cents: u64) -> Result<usize> {
-    let sizes = now(size("four".to_owned()) + size("five5".to_owned())).await?;
-    Ok(sizes)
-}
-
-#[workflow(name = "sync-approved")]
-async fn sync_approved(_cents: u64) -> Result<u32> {
-    let wiped = now(wipe()).await?;
-    Ok(wiped)
-}
-
-#[workflow(name = "sync-write")]
-async fn sync_write(cx: &Context, _cents: u64) -> Result<usize> {
-    let scratched = now(scratch(cx.inject()?)).await?;
-    Ok(scratched)
-}
-
-#[tokio::test]
-async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
-    let (lines, ended) = run_of(&sync_calls::workflow(), |runtime| runtime).await;
-    assert_eq!(ended.unwrap(), 9);
-    let calls = [
-        r#"sizes/tool#1.size started {"text":"four"}"#,
-        "sizes/tool#1.size completed 4",
-        r#"sizes/tool#2.size started {"text":"five5"}"#,
-        "sizes/tool#2.size completed 5",
-    ];
-    assert_eq!(lines[2..6], calls);
-
-    let (lines, ended) = run_of(&sync_approved::workflow(), |runtime| runtime).await;
-    let error = ended.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the step `wiped` failed: `wipe` needs a person's approval, and it is not `async`, so it cannot wait within an \
-         expression; call it directly in a `let` of the workflow, or make it `async`"
-    );
-    assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
-
-    let (_, ended) = run_of(&sync_write::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
-    let error = ended.unwrap_err().to_string();
-    assert!(error.contains("`scratch` writes and may not be repeated, so its start must be kept"), "{error}");
-    // In memory there is nothing to keep.
-    let runtime = test_runtime().resource(EffectLog::new()).build();
-    assert_eq!(sync_write(&runtime.context(), 1).await.unwrap(), 0);
-}
-
 #[tokio::test]
 async fn outside_of_a_step_a_call_is_a_plain_call() {
-    assert_eq!(wipe(), 1);
     let cx = Context::detached();
     assert_eq!(refund(&cx, Inject::new(EffectLog::new()), 5).await, Ok(5));
     assert!(tokio::time::timeout(Duration::from_millis(1), stall()).await.is_err());

@@ -10,6 +10,7 @@ mod failures;
 mod misbehaving;
 mod recorded_errors;
 mod run_control;
+mod sync_calls;
 mod workflow;
 mod workflow_macro;
 mod workflow_properties;

@@ -5,6 +5,7 @@
 //! then. The machine decides the next command.
 
 mod closing;
+mod keeping;
 mod replay;
 mod requested;
 mod task;
@@ -21,24 +22,23 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use self::keeping::Commit;
 use self::replay::is_changed;
 use self::task::{Ended, Step, Task};
-use super::compact::compact;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
-use crate::event::{Event, EventKind, RunBody, RunCompleted, RunId, WorkflowCompleted, WorkflowStarted};
-use crate::future::BoxFuture;
+use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, Ledger, RunShared, Segment, SegmentKind, unless_cancelled};
-use crate::store::{Snapshot, StoreError};
+use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::StepPlace;
+use crate::tool::{Covered, StepPlace, ValuePlace};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -89,11 +89,6 @@ impl SegmentKind for OfWorkflow {
     }
 }
 
-/// A write to the store that the run does not wait for.
-enum Commit {
-    Journal(BoxFuture<'static, Result<(), StoreError>>),
-    Snapshot(BoxFuture<'static, Result<(), StoreError>>),
-}
 
 /// How a workflow failed: for the record, and for its direct caller.
 pub(crate) struct Failed {
@@ -110,21 +105,6 @@ impl From<Error> for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         Error::from(error).into()
-    }
-}
-
-impl Commit {
-    fn poll(&mut self, run: &RunId, cx: &mut TaskContext<'_>) -> Poll<Result<(), StoreError>> {
-        match self {
-            Self::Journal(write) => write.as_mut().poll(cx),
-            // The journal has everything that a snapshot has: a run does without.
-            Self::Snapshot(write) => write.as_mut().poll(cx).map(|written| {
-                if let Err(error) = written {
-                    tracing::warn!(%run, %error, "a snapshot could not be kept; resuming the run will read more of its journal");
-                }
-                Ok(())
-            }),
-        }
     }
 }
 
@@ -371,35 +351,6 @@ impl WorkflowRun {
         }
     }
 
-    /// Begins to keep what is recorded, unless something is being kept.
-    fn begin_commit(&mut self) {
-        if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
-            let shared = Arc::clone(&self.segment.shared);
-            self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
-        }
-    }
-
-    /// Keeps a shorter journal beside the journal, when enough has happened.
-    fn take_snapshot(&mut self) {
-        if !self.segment.is_run() {
-            return;
-        }
-        let Some((seq, events)) = self.segment.shared.log.due_for_snapshot() else { return };
-        let last = events.last().cloned();
-        let spent = Ledger::spent_in(&events);
-        let mut events = compact(self.machine.spec(), events);
-        // The calls that are left out are still counted.
-        if let (Some(kind), Some(last)) = (spent, last) {
-            events.push(Event { path: StepPath::root(), kind, ..last });
-        }
-        self.segment.shared.log.took_snapshot(events.len());
-        if let Some((store, Some(epoch))) = self.segment.shared.log.store() {
-            let (store, run) = (Arc::clone(store), self.segment.shared.id.clone());
-            let written = async move { store.put_snapshot(&run, epoch, Snapshot::new(seq, events)).await };
-            self.commit = Some(Commit::Snapshot(Box::pin(written)));
-        }
-    }
-
     fn next(&mut self) -> impl Future<Output = Happened> + '_ {
         std::future::poll_fn(|cx: &mut TaskContext<'_>| {
             if let Poll::Ready(Some(ended)) = Pin::new(&mut self.tasks).poll_next(cx) {
@@ -462,7 +413,8 @@ impl WorkflowRun {
             .with_attempt(attempt, scope);
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
-        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1);
+        let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
+        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1, covered);
         let step = Step::new(place, || match (&node.body, unit.child) {
             (Body::Step(step), None) => step(cx, &self.machine),
             (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
@@ -483,7 +435,7 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => caught(|| question(&self.machine)),
+            Body::Gate { question, .. } => ValuePlace::compute(|| caught(|| question(&self.machine))),
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {

@@ -6,6 +6,7 @@ use super::WorkflowRun;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
+use crate::tool::ValuePlace;
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex};
@@ -32,7 +33,7 @@ impl WorkflowRun {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
         let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
-        caught(|| pure(&self.machine, &cx))
+        ValuePlace::compute(|| caught(|| pure(&self.machine, &cx)))
     }
 
     /// Whether a value has a record of its own. The record of the workflow's end has the output.

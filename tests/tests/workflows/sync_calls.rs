@@ -1,0 +1,154 @@
+//! Calls of tools that are not `async`: within a step, in the `let` of a workflow, and in a function of which a value is
+//! computed.
+
+use agentflow::prelude::*;
+use agentflow::run::Approval;
+use agentflow::{Error, Result};
+use agentflow_testing::{CrashTest, EffectLog, test_runtime};
+
+/// Stamps a paper, which a person must agree to.
+#[tool(approve)]
+fn stamp(cx: &Context, log: Inject<EffectLog>, papers: u32) -> u32 {
+    log.note(cx);
+    papers
+}
+
+/// Twice a number.
+#[tool(effects = "none")]
+fn twice(n: u32) -> u32 {
+    2 * n
+}
+
+/// Says nothing of its effects, so it has some.
+#[tool]
+fn shred(papers: u32) -> u32 {
+    papers
+}
+
+fn shred_some(papers: u32) -> u32 {
+    shred(papers / 2)
+}
+
+fn four_times(n: u32) -> u32 {
+    twice(twice(n))
+}
+
+#[workflow(name = "stamped")]
+async fn stamped(cx: &Context, papers: u32) -> Result<Option<u32>> {
+    let done = Some(stamp(cx, cx.inject()?, papers) + stamp(cx, cx.inject()?, 1));
+    Ok(done)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_let_of_a_sync_tool_asks_once_for_all_of_it() {
+    let effects = EffectLog::new();
+    let resource = effects.clone();
+    CrashTest::new(&stamped::workflow(), || 7)
+        .runtime(move |runtime| runtime.resource(resource.clone()))
+        .answer("done", Approval::granted())
+        .run()
+        .await;
+    let counts: Vec<(String, usize)> = effects.counts().into_iter().collect();
+    assert_eq!(counts.iter().map(|(_, count)| count).sum::<usize>(), 2, "{counts:?}");
+}
+
+#[workflow(name = "shredded")]
+async fn shredded(papers: u32) -> Result<u32> {
+    let some = shred_some(papers);
+    Ok(some)
+}
+
+#[workflow(name = "four-times")]
+async fn computed(n: u32) -> Result<u32> {
+    let four = four_times(n);
+    Ok(four)
+}
+
+#[tokio::test]
+async fn a_value_has_no_effects_that_nobody_sees() {
+    let runtime = test_runtime().build();
+    let mut handle = runtime.start(shredded::workflow(), 8).await.unwrap();
+    let error: Error = handle.result().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the step `some` failed: `shred` writes, and a function calls it of which a value is computed; call `shred` itself \
+         in the `let`, or make that function `async` and await it. A tool that changes nothing says so with `effects = \
+         \"none\"` or `effects = \"read\"`"
+    );
+    let mut handle = runtime.start(computed::workflow(), 2).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 8);
+}
+
+/// How long a text is.
+#[tool(effects = "read")]
+fn size(text: String) -> usize {
+    text.len()
+}
+
+/// Wipes everything.
+#[tool(approve)]
+fn wipe() -> u32 {
+    1
+}
+
+/// Scratches a surface; it does not say that it may be repeated.
+#[tool]
+fn scratch(log: Inject<EffectLog>) -> usize {
+    log.counts().len()
+}
+
+async fn now<T>(value: T) -> Result<T> {
+    Ok(value)
+}
+
+#[workflow(name = "sync-calls")]
+async fn sync_calls(_cents: u64) -> Result<usize> {
+    let sizes = now(size("four".to_owned()) + size("five5".to_owned())).await?;
+    Ok(sizes)
+}
+
+#[workflow(name = "sync-approved")]
+async fn sync_approved(_cents: u64) -> Result<u32> {
+    let wiped = now(wipe()).await?;
+    Ok(wiped)
+}
+
+#[workflow(name = "sync-write")]
+async fn sync_write(cx: &Context, _cents: u64) -> Result<usize> {
+    let scratched = now(scratch(cx.inject()?)).await?;
+    Ok(scratched)
+}
+
+#[tokio::test]
+async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
+    let (lines, ended) = crate::calls::run_of(&sync_calls::workflow(), |runtime| runtime).await;
+    assert_eq!(ended.unwrap(), 9);
+    let calls = [
+        r#"sizes/tool#1.size started {"text":"four"}"#,
+        "sizes/tool#1.size completed 4",
+        r#"sizes/tool#2.size started {"text":"five5"}"#,
+        "sizes/tool#2.size completed 5",
+    ];
+    assert_eq!(lines[2..6], calls);
+
+    let (lines, ended) = crate::calls::run_of(&sync_approved::workflow(), |runtime| runtime).await;
+    let error = ended.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the step `wiped` failed: `wipe` needs a person's approval, and it is not `async`, so it cannot wait within an \
+         expression; call it directly in a `let` of the workflow, or make it `async`"
+    );
+    assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
+
+    let (_, ended) = crate::calls::run_of(&sync_write::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("`scratch` writes and may not be repeated, so its start must be kept"), "{error}");
+    // In memory there is nothing to keep.
+    let runtime = test_runtime().resource(EffectLog::new()).build();
+    assert_eq!(sync_write(&runtime.context(), 1).await.unwrap(), 0);
+}
+
+#[test]
+fn outside_of_a_step_a_call_is_a_plain_call() {
+    assert_eq!(wipe(), 1);
+}
