@@ -238,11 +238,25 @@ impl Reader<'_> {
         }
         let leaves = work.leaves();
         let ty = matches!(work, Work::Route(_)).then(|| syn::parse_quote!(()));
-        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, ty, ..Node::tail(work, span, false) }));
+        out.push(Statement::Node(Node {
+            name,
+            calls,
+            policy,
+            attrs: others,
+            leaves,
+            ty,
+            ..Node::tail(work, span, false)
+        }));
     }
 
     /// An expression without a step that binds nothing.
-    pub(super) fn check(&mut self, expr: Expr, given: attrs::StatementAttrs, names: &mut NodeNames, out: &mut Vec<Statement>) {
+    pub(super) fn check(
+        &mut self,
+        expr: Expr,
+        given: attrs::StatementAttrs,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
         let span = expr.span();
         let calls = calls(&expr);
         self.push_statement(Work::Check(expr), calls, given, span, names, out);
@@ -253,7 +267,11 @@ impl Reader<'_> {
         let outside = self.scope.len();
         self.scope.iter_mut().for_each(|(_, node)| *node = false);
         self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
-        refuse::await_in(&repeated.expr, "a `for` cannot await its list; bind this step to a `let` before it", self.errors);
+        refuse::await_in(
+            &repeated.expr,
+            "a `for` cannot await its list; bind this step to a `let` before it",
+            self.errors,
+        );
         let end = repeated.body.brace_token.span.close();
         let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
         self.scope.truncate(outside);
@@ -401,7 +419,8 @@ impl Reader<'_> {
             match self.scope.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, true)) => {}
                 Some((_, false)) => {
-                    self.errors.at(after, format!("`{name}` is not a node beside this one; name a node of the same block"));
+                    self.errors
+                        .at(after, format!("`{name}` is not a node beside this one; name a node of the same block"));
                 }
                 None => {
                     let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
@@ -500,7 +519,9 @@ fn is_last(statement: &Stmt) -> bool {
 }
 
 fn is_choice_of_ends(expr: &Expr) -> bool {
-    let block_ends = |block: &Block| block.stmts.last().is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last));
+    let block_ends = |block: &Block| {
+        block.stmts.last().is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last))
+    };
     match expr {
         Expr::Return(_) => true,
         Expr::If(test) => {

@@ -127,7 +127,9 @@ impl VisitMut for Found<'_> {
         if !takes_expressions(mac) {
             return;
         }
-        let Ok(mut arguments) = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) else { return };
+        let Ok(mut arguments) = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) else {
+            return;
+        };
         arguments.iter_mut().for_each(|argument| self.visit_expr_mut(argument));
         mac.tokens = arguments.to_token_stream();
     }

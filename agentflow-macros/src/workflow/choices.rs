@@ -85,7 +85,9 @@ impl Reader<'_> {
                 }
                 Expr::Let(test)
             }
-            Expr::Binary(mut both) if matches!(both.op, syn::BinOp::And(_)) && holds_let(&Expr::Binary(both.clone())) => {
+            Expr::Binary(mut both)
+                if matches!(both.op, syn::BinOp::And(_)) && holds_let(&Expr::Binary(both.clone())) =>
+            {
                 *both.left = self.condition(*both.left, out);
                 refuse::later_condition(&both.right, self.errors);
                 Expr::Binary(both)

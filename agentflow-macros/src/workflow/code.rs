@@ -163,7 +163,17 @@ mod tests {
 
     #[test]
     fn everything_else_counts() {
-        let all = ["f(a, b)", "f(b, a)", "g(a, b)", "f(a, b).await", "a.f(b)", "f(a, \"b\")", "f(a, 1)", "f(a, 1.0)", "f(a.b)"];
+        let all = [
+            "f(a, b)",
+            "f(b, a)",
+            "g(a, b)",
+            "f(a, b).await",
+            "a.f(b)",
+            "f(a, \"b\")",
+            "f(a, 1)",
+            "f(a, 1.0)",
+            "f(a.b)",
+        ];
         for (at, one) in all.iter().enumerate() {
             assert!(all[at + 1..].iter().all(|other| of(one) != of(other)), "{one}");
         }

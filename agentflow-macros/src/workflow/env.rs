@@ -38,9 +38,14 @@ enum Kind {
 pub(super) enum Before {
     Statement(TokenStream),
     /// The reader's code stands in the arm of a `match`, so that what the pattern binds may borrow from temporaries.
-    InMatch { value: TokenStream, pat: TokenStream },
+    InMatch {
+        value: TokenStream,
+        pat: TokenStream,
+    },
     /// The same for the conditions of an `if let`.
-    InIf { condition: TokenStream },
+    InIf {
+        condition: TokenStream,
+    },
 }
 
 /// What an expression needs before it.
@@ -112,7 +117,14 @@ impl Env {
     }
 
     /// The names of an arm's pattern: `code` matches the router's value again.
-    pub(super) fn arm(&mut self, binds: Vec<Ident>, mutable: Option<Span>, reads: &[String], code: Before, of: &dyn quote::ToTokens) {
+    pub(super) fn arm(
+        &mut self,
+        binds: Vec<Ident>,
+        mutable: Option<Span>,
+        reads: &[String],
+        code: Before,
+        of: &dyn quote::ToTokens,
+    ) {
         let needs = self.resolve(reads);
         let meaning = code::normal(of, self);
         self.push(Kind::View { binds, code, needs, meaning });

@@ -181,7 +181,9 @@ pub(super) fn branch(reader: &mut Reader<'_>, step: Expr) -> Branch {
 /// The block of an expression that is one with steps in it.
 fn block_of_steps(step: &Expr) -> Option<syn::Block> {
     match plain(step) {
-        Expr::Block(block) if block.label.is_none() && block_awaits(&block.block).is_some() => Some(block.block.clone()),
+        Expr::Block(block) if block.label.is_none() && block_awaits(&block.block).is_some() => {
+            Some(block.block.clone())
+        }
         _ => None,
     }
 }

@@ -357,7 +357,8 @@ impl<'a> Writer<'a> {
             return quote_spanned!(span=> #steps.value::<_, #ty, _>(#meta, #reads, #closure));
         }
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
-        let closure = self.body(&calls, &opened, &Ending { future: false, wrapped: node.wrapped, ty }, None, expr.span());
+        let closure =
+            self.body(&calls, &opened, &Ending { future: false, wrapped: node.wrapped, ty }, None, expr.span());
         quote_spanned!(span=> #steps.value_call::<_, #ty, _, _>(#meta #direct, #reads, #closure))
     }
 
@@ -449,11 +450,7 @@ pub(super) fn ends_of(node: &Node) -> (Ident, Ident, Ident) {
 }
 
 /// A tuple of any length, as pairs of tuples above the longest that the library has.
-pub(super) fn nested(
-    all: &[Ident],
-    tuple: &dyn Fn(&[Ident]) -> TokenStream,
-    and: &TokenStream,
-) -> TokenStream {
+pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
     if all.len() <= MAX_READS {
         return tuple(all);
     }

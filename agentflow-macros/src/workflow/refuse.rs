@@ -5,8 +5,8 @@
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAsync, ExprBreak, ExprCall, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprWhile, Item, Pat,
-    PatIdent,
+    Block, Expr, ExprAsync, ExprBreak, ExprCall, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprWhile, Item,
+    Pat, PatIdent,
 };
 
 use super::stable::is_stable;
@@ -113,7 +113,10 @@ pub(super) fn statement(expr: &Expr, errors: &mut Errors) {
         // `control_flow` has reported these.
         Expr::Loop(_) | Expr::While(_) | Expr::Break(_) | Expr::Continue(_) if awaits(expr).is_some() => {}
         Expr::Return(returned) => {
-            errors.at(returned, "nothing after this `return` would ever run; make it the last statement, or put it into an arm");
+            errors.at(
+                returned,
+                "nothing after this `return` would ever run; make it the last statement, or put it into an arm",
+            );
         }
         other => {
             if let Some(name) = form_without_await(other) {
@@ -208,7 +211,10 @@ fn changes(expr: &Expr, errors: &mut Errors) {
 pub(super) fn value(expr: &Expr, errors: &mut Errors) {
     match plain(expr) {
         Expr::Async(block) => {
-            errors.at(block.async_token, "this block is not awaited, and a future cannot be recorded; add `.await` after it");
+            errors.at(
+                block.async_token,
+                "this block is not awaited, and a future cannot be recorded; add `.await` after it",
+            );
         }
         other => cells(other, errors),
     }

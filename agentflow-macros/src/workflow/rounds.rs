@@ -138,7 +138,8 @@ impl Writer<'_> {
                     let out = quote_spanned!(span=> _);
                     let future = matches!(branch.step, BranchBody::Future(_));
                     let calls = calls::of(expr, env);
-                    let closure = self.body(&calls, &opened, &Ending { future, wrapped: false, ty: &out }, None, expr.span());
+                    let closure =
+                        self.body(&calls, &opened, &Ending { future, wrapped: false, ty: &out }, None, expr.span());
                     let reads = &opened.reads;
                     quote_spanned!(span=> #steps.branch::<_, #out, _, _>(#name, #reads, #closure))
                 }

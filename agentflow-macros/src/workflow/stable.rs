@@ -9,17 +9,67 @@ use super::syntax::plain;
 
 /// Methods that look into a value and give a reference into it, or a value that holds one.
 const BORROWING: [&str; 21] = [
-    "as_bytes", "as_deref", "as_path", "as_ref", "as_slice", "as_str", "borrow", "first", "get", "last", "rsplit_once",
-    "split_at", "split_first", "split_last", "split_once", "strip_prefix", "strip_suffix", "trim", "trim_end",
-    "trim_matches", "trim_start",
+    "as_bytes",
+    "as_deref",
+    "as_path",
+    "as_ref",
+    "as_slice",
+    "as_str",
+    "borrow",
+    "first",
+    "get",
+    "last",
+    "rsplit_once",
+    "split_at",
+    "split_first",
+    "split_last",
+    "split_once",
+    "strip_prefix",
+    "strip_suffix",
+    "trim",
+    "trim_end",
+    "trim_matches",
+    "trim_start",
 ];
 
 /// Methods that compute a value of its own from another one, and nothing else.
 const COMPUTING: [&str; 36] = [
-    "abs", "clone", "cloned", "cmp", "contains", "contains_key", "copied", "ends_with", "eq", "is_alphabetic",
-    "is_empty", "is_err", "is_negative", "is_none", "is_ok", "is_positive", "is_some", "len", "max", "min", "ne", "not",
-    "partial_cmp", "pow", "replace", "saturating_add", "saturating_sub", "signum", "starts_with", "to_ascii_lowercase",
-    "to_ascii_uppercase", "to_lowercase", "to_owned", "to_string", "to_uppercase", "to_vec",
+    "abs",
+    "clone",
+    "cloned",
+    "cmp",
+    "contains",
+    "contains_key",
+    "copied",
+    "ends_with",
+    "eq",
+    "is_alphabetic",
+    "is_empty",
+    "is_err",
+    "is_negative",
+    "is_none",
+    "is_ok",
+    "is_positive",
+    "is_some",
+    "len",
+    "max",
+    "min",
+    "ne",
+    "not",
+    "partial_cmp",
+    "pow",
+    "replace",
+    "saturating_add",
+    "saturating_sub",
+    "signum",
+    "starts_with",
+    "to_ascii_lowercase",
+    "to_ascii_uppercase",
+    "to_lowercase",
+    "to_owned",
+    "to_string",
+    "to_uppercase",
+    "to_vec",
 ];
 
 /// Whether an expression is a part of recorded values, or computed from them by nothing but arithmetic and the methods of
@@ -182,14 +232,18 @@ mod tests {
         for text in ["a", "a.b", "&a.b[0]", "a.name.trim()", "a.len() + 1", "(a, &b)", "!a.is_empty()", "x.get(&k)"] {
             assert!(is_stable(&expr(text)), "{text}");
         }
-        for text in ["f(a)", "a.next()", "&mut a", "a.iter()", "now()", "a.b.await", "format!(\"{a}\")", "|x| x", "a += 1"] {
+        for text in
+            ["f(a)", "a.next()", "&mut a", "a.iter()", "now()", "a.b.await", "format!(\"{a}\")", "|x| x", "a += 1"]
+        {
             assert!(!is_stable(&expr(text)), "{text}");
         }
     }
 
     #[test]
     fn views_hold_references() {
-        for text in ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a", "if a > 1 { \"b\" } else { \"c\" }"] {
+        for text in
+            ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a", "if a > 1 { \"b\" } else { \"c\" }"]
+        {
             assert!(is_view(&expr(text)), "{text}");
         }
         for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b"] {

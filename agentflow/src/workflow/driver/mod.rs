@@ -358,6 +358,7 @@ impl WorkflowRun {
                     return Ok(outcome);
                 }
             }
+            self.begin_commit();
             match self.next().await {
                 Happened::Task(ended) => self.ended(ended)?,
                 Happened::Asked(request) => self.requested(request),
@@ -367,6 +368,15 @@ impl WorkflowRun {
                     self.take_snapshot();
                 }
             }
+        }
+    }
+
+    /// Begins to keep what is recorded. It is begun before the steps are polled: they wait for their own records, after
+    /// which there is nothing left, and when it ends a snapshot may be due.
+    fn begin_commit(&mut self) {
+        if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
+            let shared = Arc::clone(&self.segment.shared);
+            self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
         }
     }
 
@@ -397,10 +407,7 @@ impl WorkflowRun {
                 return Poll::Ready(Happened::Task(ended));
             }
             // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
-            if self.commit.is_none() && self.segment.shared.log.has_uncommitted() {
-                let shared = Arc::clone(&self.segment.shared);
-                self.commit = Some(Commit::Journal(Box::pin(async move { shared.log.commit().await })));
-            }
+            self.begin_commit();
             if let Some(commit) = &mut self.commit
                 && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
             {
