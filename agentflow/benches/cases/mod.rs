@@ -3,6 +3,7 @@
 //! A case does not measure itself: `times` (divan), `ratios` (in pairs) and `instructions` (callgrind) run the same
 //! cases.
 
+mod call;
 pub(crate) mod dispatch;
 #[cfg(feature = "openai-chat")]
 mod http;
@@ -33,6 +34,7 @@ pub(crate) type Work = Box<dyn FnMut() -> usize>;
 /// All cases, in the order they are shown.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = dispatch::cases();
+    cases.extend(call::cases());
     cases.extend(step::cases());
     cases.extend(workflow::cases());
     #[cfg(feature = "openai-chat")]

@@ -263,26 +263,27 @@ impl Graph {
     /// schemas of what they yield, and the workflows that they call. Lines, descriptions and formatting do not count.
     /// Two workflows of one hash can resume each other's runs.
     pub fn hash(&self) -> String {
-        self.hash_with(true)
+        self.hash_with(Counts { workflows: true, rules: true })
     }
 
-    fn hash_with(&self, workflows: bool) -> String {
+    fn hash_with(&self, counts: Counts) -> String {
         let mut hash = Fnv::new();
         hash.text(&self.name);
         hash.text(&self.output);
         let mut schemas = HashMap::new();
         for node in &self.nodes {
-            hash.number(self.shape_with(node, &mut schemas, workflows));
+            hash.number(self.shape_with(node, &mut schemas, counts));
         }
         format!("{:016x}", hash.0)
     }
 
-    /// What makes a node the same node in another version of the workflow, as a number.
+    /// What makes a node's output the same in another version of the workflow, as a number: all but when it begins and
+    /// what is done when it fails.
     pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
-        self.shape_with(node, &mut HashMap::new(), true)
+        self.shape_with(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
     }
 
-    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, workflows: bool) -> u64 {
+    fn shape_with(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, counts: Counts) -> u64 {
         let schema_hash = || {
             let mut schema = node.schema.to_value();
             without_notes(&mut schema);
@@ -300,26 +301,30 @@ impl Graph {
         hash.text(&format!("{:?}", node.kind));
         hash.text(&node.calls);
         hash.text(&node.code);
-        for list in [&node.reads, &node.after, &node.branches] {
+        for list in [&node.reads, &node.branches] {
             hash.number(list.len() as u64);
             list.iter().for_each(|name| hash.text(name));
         }
-        hash.number(node.order.len() as u64);
-        for edge in &node.order {
-            hash.text(&edge.node);
-            hash.text(edge.reason.as_str());
+        if counts.rules {
+            hash.number(node.after.len() as u64);
+            node.after.iter().for_each(|name| hash.text(name));
+            hash.number(node.order.len() as u64);
+            for edge in &node.order {
+                hash.text(&edge.node);
+                hash.text(edge.reason.as_str());
+            }
+            hash.text(&serde_json::to_string(&node.policy).unwrap_or_default());
         }
         if let Some(guard) = &node.guard {
             hash.text(&guard.router);
             hash.text(&guard.arm);
         }
         hash.text(node.unless.as_deref().unwrap_or_default());
-        hash.text(&serde_json::to_string(&node.policy).unwrap_or_default());
         for (branch, body) in node.bodies() {
             hash.text(branch);
-            hash.text(&body.hash_with(workflows));
+            hash.text(&body.hash_with(counts));
         }
-        if workflows {
+        if counts.workflows {
             for (name, called) in &node.workflows {
                 hash.text(name);
                 hash.text(called);
@@ -335,6 +340,15 @@ impl Graph {
     }
 }
 
+/// What counts when two versions of a workflow are compared.
+#[derive(Clone, Copy)]
+struct Counts {
+    /// The workflows that its nodes call.
+    workflows: bool,
+    /// When nodes begin, and their policies.
+    rules: bool,
+}
+
 impl Spec {
     /// The hash of its definition; computed when it is first asked for.
     pub(crate) fn hash(&self) -> &Arc<str> {
@@ -343,7 +357,8 @@ impl Spec {
 
     /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
     fn own_hash(&self) -> &Arc<str> {
-        self.own_hash.get_or_init(|| Graph::described(self, false).hash_with(false).into())
+        self.own_hash
+            .get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
     }
 }
 
