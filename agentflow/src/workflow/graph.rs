@@ -357,7 +357,8 @@ impl Spec {
 
     /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
     fn own_hash(&self) -> &Arc<str> {
-        self.own_hash.get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
+        self.own_hash
+            .get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
     }
 }
 

@@ -205,10 +205,11 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapshot() {
     let (world, paid) = (World::new(), Arc::new(AtomicU32::new(0)));
-    let flow = |calls: &'static str, takes: u64| {
+    let flow = |calls: &'static str, takes: u64, repeatable: bool| {
         let paid = Arc::clone(&paid);
         Workflow::<(Vec<u32>,), u32>::build("pays", ["items"], move |b, (items,)| {
-            let pay: Handle<u32> = b.node(Node::new("pay").calls(calls).repeatable(false), (), move |_, ()| {
+            let pay = Node::new("pay").calls(calls).repeatable(repeatable);
+            let pay: Handle<u32> = b.node(pay, (), move |_, ()| {
                 paid.fetch_add(1, Ordering::SeqCst);
                 async move {
                     pass(takes).await;
@@ -223,10 +224,11 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
         })
         .unwrap()
     };
-    let handle = world.process().start(flow("old", 10), items(4000)).await.unwrap();
+    // A node that began and may not be repeated stays as it was; only after this one may a payment be made.
+    let handle = world.process().start(flow("old", 10, true), items(4000)).await.unwrap();
     pass(1000).await;
     let run = end(handle).await;
-    let new = flow("new", 10_000_000);
+    let new = flow("new", 10_000_000, false);
     let handle = world.process().resume_changed(&run, &new).await.unwrap();
     pass(60_000).await;
     end(handle).await;
@@ -236,7 +238,10 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
     pass(300_000).await;
     assert_eq!(paid.load(Ordering::SeqCst), 2, "nobody said that it may run again");
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
-    drop(handle);
+    end(handle).await;
+    let error = world.process().resume_changed(&run, &flow("newer", 10, false)).await.unwrap_err();
+    assert!(matches!(&error, Error::WriteForgotten { nodes, .. } if *nodes == ["pay"]), "{error}");
+    assert_eq!(paid.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]

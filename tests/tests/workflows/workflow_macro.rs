@@ -256,8 +256,24 @@ async fn every_let() {
     assert_eq!(
         names(&graph),
         [
-            "seed", "n_word", "seeds", "seeds_map", "twice", "low__high", "next", "text", "length", "other", "fetched", "opened",
-            "nested", "computed", "unused", "double", "length_again", "output"
+            "seed",
+            "n_word",
+            "seeds",
+            "seeds_map",
+            "twice",
+            "low__high",
+            "next",
+            "text",
+            "length",
+            "other",
+            "fetched",
+            "opened",
+            "nested",
+            "computed",
+            "unused",
+            "double",
+            "length_again",
+            "output"
         ]
     );
     assert_eq!(graph.node("seeds").unwrap().reads, ["seed", "n_word"]);

@@ -89,7 +89,6 @@ impl SegmentKind for OfWorkflow {
     }
 }
 
-
 /// How a workflow failed: for the record, and for its direct caller.
 pub(crate) struct Failed {
     pub(crate) error: Error,
