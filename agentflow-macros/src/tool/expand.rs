@@ -2,7 +2,7 @@
 //! struct of its name, one trait impl and one static. Every path is absolute, and the expansion holds no logic: it calls
 //! functions of the library. `tests/expansion/tool` shows examples.
 
-use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::{FnArg, Pat, ReturnType, Type};
 
@@ -28,7 +28,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let options = options(&tool.options, &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
-        #[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+        #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
         #(#attrs)* #vis #signature #body
 
         #[doc(hidden)]
@@ -88,27 +88,15 @@ fn announced_body(tool: &Tool, function: &Function, private: &TokenStream) -> To
         Some(_) => quote!(#private::Box::pin(#called).await),
         None => called,
     };
-    // The statements themselves, since the compiler warns about a block of one expression in another block.
-    let statements = match &block {
-        Some(TokenTree::Group(group)) if !starts_with_attribute(group) => group.stream(),
-        block => quote!(#block),
-    };
     quote! {
         {
             if let #private::Some(#call) = #private::announced::<#ident>() {
                 return #called;
             }
-            #statements
+            #block
         }
         #(#rest)*
     }
-}
-
-/// Whether a block begins with an attribute of its own, `#![..]`.
-fn starts_with_attribute(block: &Group) -> bool {
-    let mut tokens = block.stream().into_iter();
-    let mut next = |mark: char| matches!(tokens.next(), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
-    next('#') && next('!')
 }
 
 /// The parameter of the context, when it has a name.
