@@ -28,7 +28,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let options = options(&tool.options, &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
-        #[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+        #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
         #(#attrs)* #vis #signature #body
 
         #[doc(hidden)]

@@ -11,7 +11,7 @@ use super::model::{Branch, BranchBody, Input, Items, Node, Policy, Seq, Statemen
 use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
-    awaits, block_has_nodes, called, calls, diverges, form, future, has_nodes, in_ok, is_form, is_route, leaves, plain,
+    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route, leaves, plain,
 };
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
@@ -353,6 +353,14 @@ impl Reader<'_> {
             let work = forms::read(self, &name, &mac.mac, policy)?;
             let calls = forms::calls_of(&work);
             return Some((work, calls));
+        }
+        if let Some(mac) = form_within(&expr) {
+            let name = form(mac).unwrap_or_default();
+            self.errors.at(
+                &mac.path,
+                format!("a form is a node of its own; bind it before, as in `let answer = {name}!(..).await?;`"),
+            );
+            return None;
         }
         let calls = calls(&expr);
         if let Some(instead) = policy.route.take() {

@@ -15,6 +15,7 @@ use super::spans::{located, own};
 use super::syntax::plain;
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
+use crate::placeholders::{FieldPath, Part, parts};
 use crate::{patterns, scope};
 
 /// The length of the longest tuple with `Reads`.
@@ -421,11 +422,13 @@ impl<'a> Writer<'a> {
     ) -> TokenStream {
         let span = node.span;
         let (private, steps) = self.at(span);
-        let is_text = matches!(plain(question), Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)));
         // So that the names in a format string are read.
-        let asked: Expr = match is_text {
-            true => syn::parse_quote_spanned!(question.span()=> #private::format!(#question)),
-            false => syn::parse_quote_spanned!(question.span()=> #private::format!("{}", #question)),
+        let asked: Expr = match text(question) {
+            Some(text) => {
+                let (text, shown) = shown(text, self.errors);
+                syn::parse_quote_spanned!(question.span()=> #private::format!(#text #shown))
+            }
+            None => syn::parse_quote_spanned!(question.span()=> #private::format!("{}", #question)),
         };
         let mut names = scope::of_expr(&asked);
         names.extend(payload.into_iter().flat_map(scope::of_expr));
@@ -440,6 +443,48 @@ impl<'a> Writer<'a> {
         let closure = self.pure(&opened, &end, at);
         let reads = &opened.reads;
         quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta, #reads, #closure))
+    }
+}
+
+fn text(question: &Expr) -> Option<&syn::LitStr> {
+    match plain(question) {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// The text of a question with a name for each path in it, such as `{order.id}`, and what these names show.
+fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) {
+    let (whole, mut written, mut shown) = (text.value(), String::new(), TokenStream::new());
+    for part in parts(&whole) {
+        match part {
+            Part::Text(text) => written.push_str(&text.replace('{', "{{").replace('}', "}}")),
+            Part::Placeholder(inside) => {
+                let (path, form) = inside.split_once(':').map_or((inside, None), |(path, form)| (path, Some(form)));
+                let form = form.map_or_else(String::new, |form| format!(":{form}"));
+                if !path.contains('.') {
+                    written.push_str(&format!("{{{path}{form}}}"));
+                    continue;
+                }
+                match FieldPath::read(path.trim(), text.span()) {
+                    Ok(FieldPath { name, fields }) => {
+                        let variable = Ident::new(name, text.span());
+                        let shows = Ident::new(&format!("agentflow_{}", path.trim().replace('.', "_")), text.span());
+                        written.push_str(&format!("{{{shows}{form}}}"));
+                        if !shown.to_string().contains(&format!("{shows} =")) {
+                            shown.extend(quote!(, #shows = #variable #(.#fields)*));
+                        }
+                    }
+                    Err(message) => errors.at(text, message),
+                }
+            }
+            Part::Wrong(message) => errors.at(text, message),
+        }
+    }
+    match shown.is_empty() {
+        // As it is written, so that the compiler reports mistakes in it at their place.
+        true => (text.clone(), shown),
+        false => (syn::LitStr::new(&written, text.span()), shown),
     }
 }
 

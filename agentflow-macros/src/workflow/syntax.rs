@@ -74,9 +74,42 @@ fn is_one_of(mac: &Macro, names: &[&str]) -> bool {
     names.iter().any(|known| *known == name)
 }
 
-/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too.
+/// The form's name, when the macro is one: by its last word, so that `agentflow::gate!` is one too. A program may have a
+/// macro of the same name: with other brackets, or with `=>` in it, it is not a form.
 pub(super) fn form(mac: &Macro) -> Option<String> {
-    is_one_of(mac, &FORMS).then(|| macro_name(mac))
+    let is_call = matches!(mac.delimiter, syn::MacroDelimiter::Paren(_));
+    (is_call && is_one_of(mac, &FORMS) && !has_arrow(mac.tokens.clone())).then(|| macro_name(mac))
+}
+
+fn has_arrow(tokens: TokenStream) -> bool {
+    let mut before = ' ';
+    tokens.into_iter().any(|token| {
+        let mark = match token {
+            TokenTree::Punct(punct) => punct.as_char(),
+            _ => ' ',
+        };
+        std::mem::replace(&mut before, mark) == '=' && mark == '>'
+    })
+}
+
+/// The first form that is awaited within an expression, and not as all of it.
+pub(super) fn form_within(expr: &Expr) -> Option<&Macro> {
+    struct Within<'a>(Option<&'a Macro>);
+    impl<'a> Visit<'a> for Within<'a> {
+        fn visit_expr_await(&mut self, awaited: &'a ExprAwait) {
+            if let Expr::Macro(mac) = plain(&awaited.base)
+                && form(&mac.mac).is_some()
+            {
+                self.0.get_or_insert(&mac.mac);
+            }
+            visit::visit_expr_await(self, awaited);
+        }
+
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    let mut within = Within(None);
+    within.visit_expr(expr);
+    within.0
 }
 
 /// Whether the expression is a form, awaited or not.

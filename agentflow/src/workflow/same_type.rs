@@ -23,6 +23,13 @@ impl<O> Arms<O> {
         self.0.push(T::same(arm));
         self
     }
+
+    /// An arm that never has a value, and so is of any type.
+    #[must_use]
+    pub fn same(mut self, arm: Arm<O>) -> Self {
+        self.0.push(arm);
+        self
+    }
 }
 
 /// The branches of a race or a fallback, all of the first one's type.

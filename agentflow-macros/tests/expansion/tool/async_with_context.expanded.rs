@@ -1,4 +1,4 @@
-#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+#[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Finds an order by its number.
 pub async fn find_order(cx: &Context, number: u64) -> Result<Order, StoreError> {
     if let __private::Some(call) = __private::announced::<find_order>() {

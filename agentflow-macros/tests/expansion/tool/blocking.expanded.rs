@@ -1,4 +1,4 @@
-#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+#[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// The words of a file.
 fn words(cx: &Context, path: String) -> std::io::Result<usize> {
     if let my_agentflow::__private::Some(call) = my_agentflow::__private::announced::<words>() {

@@ -1,4 +1,4 @@
-#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+#[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// First line.
 ///
 ///     indented

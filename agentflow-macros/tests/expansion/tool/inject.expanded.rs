@@ -1,4 +1,4 @@
-#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+#[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Finds an order by its number.
 async fn find_order(store: Inject<Store>, number: u64) -> Option<Order> {
     if let __private::Some(call) = __private::announced::<find_order>() {

@@ -1,4 +1,4 @@
-#[allow(clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
+#[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
 /// Adds two numbers.
 fn add(a: i64, b: i64) -> i64 {
     if let __private::Some(call) = __private::announced::<add>() {

@@ -43,6 +43,7 @@ const _: () = {
             &WORKFLOW
         }
         #[allow(
+            unused_braces,
             clippy::needless_question_mark,
             clippy::too_many_lines,
             clippy::zero_prefixed_literal
