@@ -11,7 +11,8 @@ use super::model::{Branch, BranchBody, Input, Items, Node, Policy, Seq, Statemen
 use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
-    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route, leaves, plain,
+    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
+    leaves, plain,
 };
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
