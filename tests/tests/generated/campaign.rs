@@ -15,7 +15,7 @@ use super::compile::{Compiled, Libraries};
 use super::kit::Class;
 use super::shrink;
 use super::syntax::Program;
-use super::vocabulary::FEATURES;
+use super::vocabulary::{FEATURES, UNPROMISED};
 
 /// What a campaign does.
 #[derive(Clone, Debug)]
@@ -67,7 +67,8 @@ impl Campaign {
 
     /// Runs it on several threads.
     pub(crate) fn run(&self, libraries: &Libraries) -> Findings {
-        let unknown: Vec<&String> = self.without.iter().filter(|name| !FEATURES.contains(&name.as_str())).collect();
+        let known = |name: &&String| [FEATURES, UNPROMISED].iter().any(|all| all.contains(&name.as_str()));
+        let unknown: Vec<&String> = self.without.iter().filter(|name| !known(name)).collect();
         assert!(unknown.is_empty(), "there are no features {unknown:?}; there are {FEATURES:?}");
         let next = AtomicUsize::new(0);
         let findings = Mutex::new(Findings::default());
@@ -142,7 +143,7 @@ impl Campaign {
         for round in 0..rounds {
             let candidates: Vec<Program> = shrink::smaller(&smallest)
                 .iter()
-                .take(24)
+                .take(16)
                 .enumerate()
                 .map(|(at, candidate)| shrink::renamed(candidate, &format!("{}x{round}y{at}", program.name)))
                 .collect();

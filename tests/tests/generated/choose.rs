@@ -484,7 +484,7 @@ impl Chooser<'_> {
             _ => End::Value(Box::new(self.value(kind, &inner))),
         };
         if statements.is_empty() && matches!(end, End::Unit) {
-            self.write_statement(&mut statements, &inner);
+            self.write_statement(&mut statements, &mut inner);
         }
         Block { statements, end }
     }
@@ -588,13 +588,19 @@ impl Chooser<'_> {
     }
 
     /// A statement that changes something.
-    fn write_statement(&mut self, into: &mut Vec<Statement>, around: &Around) {
+    fn write_statement(&mut self, into: &mut Vec<Statement>, around: &mut Around) {
         let attributed: Vec<_> =
             ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
-        if !attributed.is_empty() && self.one_in(5) {
+        if !attributed.is_empty() && self.one_in(4) {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
             let value = Value::Call { call: self.call(step, around), wrap: Wrap::Bare };
-            into.push(Statement::Bare { value, attribute: Some(attribute) });
+            into.push(match step.gives {
+                Type::Unit => Statement::Bare { value, attribute: Some(attribute) },
+                kind => {
+                    let pattern = Pattern::Name(self.bind(kind, around));
+                    Statement::Let { pattern, kind, annotated: false, attribute: Some(attribute), value }
+                }
+            });
             return;
         }
         let names = ["mail(", "charge(", "upsert(", "book("];

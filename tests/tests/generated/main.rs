@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use campaign::Campaign;
 use compile::Libraries;
+use vocabulary::UNPROMISED;
 
 fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
@@ -21,10 +22,16 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
+fn names(variable: &str) -> BTreeSet<String> {
+    let names = std::env::var(variable).unwrap_or_default();
+    names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
 #[test]
 fn accepted_programs_do_what_the_functions_do() {
     let programs = number("AGENTFLOW_PROGRAMS", 60) as usize;
-    let without = std::env::var("AGENTFLOW_WITHOUT").unwrap_or_default();
+    let [with, mut without] = ["AGENTFLOW_WITH", "AGENTFLOW_WITHOUT"].map(names);
+    without.extend(UNPROMISED.iter().map(|name| (*name).to_owned()).filter(|name| !with.contains(name)));
     let campaign = Campaign {
         seed: number("AGENTFLOW_SEED", 1),
         programs,
@@ -32,7 +39,7 @@ fn accepted_programs_do_what_the_functions_do() {
         schedules: 2,
         crashes: number("AGENTFLOW_CRASHES", 12) as usize,
         jobs: 2,
-        without: without.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>(),
+        without,
     };
     let libraries = Libraries::new();
     if let Ok(program) = std::env::var("AGENTFLOW_SHOW") {

@@ -127,13 +127,15 @@ pub(crate) const STEPS: &[Step] = &[
     step(Int, 3, "append({s}, {0})", &[(Own, Text)]).sync(),
     step(Int, 2, "upsert({s}, {0}, {1})", &[(Own, Int), (Own, Text)]),
     step(Int, 1, "wipe({s}, {0})", &[(Own, Int)]).only("approve"),
-    step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("helpers"),
-    step(Maybe, 2, "mail_if_even({s}, {0})", &[(Own, Int)]).only("helpers"),
+    step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("hidden"),
+    step(Maybe, 2, "mail_if_even({s}, {0})", &[(Own, Int)]).only("hidden"),
 ];
 
 /// Calls that are statements of their own, since an attribute stands before them.
 pub(crate) const ATTRIBUTED: &[(Step, &str)] = &[
     (step(Unit, 1, "beacon({s}, {0})", &[(Own, Int)]).only("unordered"), "#[node(unordered)]"),
+    (step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("helpers"), "#[node(write)]"),
+    (step(Maybe, 2, "mail_if_even({s}, {0})", &[(Own, Int)]).only("helpers"), "#[node(write)]"),
     (step(Int, 1, "store_away({s}, {0})", &[(Own, Int)]).only("node-write"), "#[node(write, repeatable = false)]"),
 ];
 
@@ -151,6 +153,10 @@ pub(crate) const ROUNDS: &[Step] = &[
     step(Int, 2, "double({s}, {0})", &[(Own, Int)]),
     step(Int, 1, "upsert({s}, {0}, \"round\".to_owned())", &[(Own, Int)]),
 ];
+
+/// Features that programs have only when `AGENTFLOW_WITH` names them, since nothing is promised of them: `hidden`, a plain
+/// function that calls tools which write, without an attribute that says so.
+pub(crate) const UNPROMISED: &[&str] = &["hidden"];
 
 /// Features of the programs, which `AGENTFLOW_WITHOUT` takes away by name.
 pub(crate) const FEATURES: &[&str] = &[
