@@ -50,6 +50,8 @@ pub(super) enum Value {
     OfWorkflow { top: bool },
     /// A value; without a last expression it is `()`.
     Plain,
+    /// None, of a statement.
+    Nothing,
     /// The body of a form: a value, or a `Result` of it.
     OfForm,
 }
@@ -215,7 +217,7 @@ impl Reader<'_> {
         }
         let span = expr.span();
         let attrs::StatementAttrs { mut policy, ours, others } = given;
-        let Some((work, calls)) = self.work(expr, Value::Plain, &mut policy, out) else { return };
+        let Some((work, calls)) = self.work(expr, Value::Nothing, &mut policy, out) else { return };
         policy.write |= matches!(work, Work::Step(_) | Work::Future(_));
         let given = attrs::StatementAttrs { policy, ours, others };
         self.push_statement(work, calls, given, span, names, out);
