@@ -67,7 +67,7 @@ fn mailing(cx: &Context) -> Result<Inject<EffectLog>> {
     cx.inject()
 }
 
-/// Mails everybody, in a loop in a function that is no tool.
+/// Mails everybody, in a loop in a function that is not a tool.
 async fn mail_all(cx: &Context, names: Vec<String>) -> Result<Vec<String>> {
     let mut done = Vec::new();
     for name in names {
@@ -224,7 +224,7 @@ async fn retried(cx: &Context, _cents: u64) -> Result<(u32, u32)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_call_is_made_again_in_its_place() {
+async fn a_failed_call_is_retried_in_its_place() {
     let (lines, ended) = run_of(&retried::workflow(), |runtime| runtime.resource(AtomicU32::new(0))).await;
     assert_eq!(ended.unwrap(), (1, 3));
     assert_eq!(lines[2..4], ["came/tool#1.flaky started {}", "came/tool#1.flaky completed 3"]);
