@@ -357,6 +357,7 @@ impl Reader<'_> {
             let calls = forms::calls_of(&work);
             return Some((work, calls));
         }
+        refuse::spawned(&expr, self.errors);
         if let Some(mac) = form_within(&expr) {
             let name = form(mac).unwrap_or_default();
             self.errors.at(
