@@ -313,14 +313,14 @@ const NODE_LET: &[OptionSpec] = &[
         form: Form::Flag,
         example: "write",
         default: "off, or what the called tool says",
-        meaning: "it changes something outside: it keeps its place among the other steps that do",
+        meaning: "it changes something outside: it begins when all above it has succeeded",
     },
     OptionSpec {
         name: "unordered",
         form: Form::Flag,
         example: "unordered",
         default: "off",
-        meaning: "it writes, and neither waits for the writes above it nor lets those below wait for it",
+        meaning: "it writes, and neither waits for what is above it nor lets what is below wait for it",
     },
 ];
 

@@ -127,6 +127,11 @@ impl Context {
         scope_of(&self.path, self.scope)
     }
 
+    /// How many attempts at this step have failed before.
+    pub(crate) fn failed_attempts(&self) -> u32 {
+        self.scope - 1
+    }
+
     /// An attempt begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self) {
         self.run.forget_claims(&self.scope());

@@ -11,7 +11,8 @@ use super::model::{Branch, BranchBody, Input, Items, Node, Policy, Seq, Statemen
 use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
-    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route, leaves, plain,
+    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
+    leaves, plain,
 };
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
@@ -49,6 +50,8 @@ pub(super) enum Value {
     OfWorkflow { top: bool },
     /// A value; without a last expression it is `()`.
     Plain,
+    /// None, of a statement.
+    Nothing,
     /// The body of a form: a value, or a `Result` of it.
     OfForm,
 }
@@ -214,7 +217,7 @@ impl Reader<'_> {
         }
         let span = expr.span();
         let attrs::StatementAttrs { mut policy, ours, others } = given;
-        let Some((work, calls)) = self.work(expr, Value::Plain, &mut policy, out) else { return };
+        let Some((work, calls)) = self.work(expr, Value::Nothing, &mut policy, out) else { return };
         policy.write |= matches!(work, Work::Step(_) | Work::Future(_));
         let given = attrs::StatementAttrs { policy, ours, others };
         self.push_statement(work, calls, given, span, names, out);
@@ -354,6 +357,7 @@ impl Reader<'_> {
             let calls = forms::calls_of(&work);
             return Some((work, calls));
         }
+        refuse::spawned(&expr, self.errors);
         if let Some(mac) = form_within(&expr) {
             let name = form(mac).unwrap_or_default();
             self.errors.at(

@@ -16,7 +16,7 @@
 //! is ready at once. `agentflow/src/workflow/callee.rs` is the other side. Calls within closures and `async` blocks are not
 //! seen here; the functions announce themselves when they are called.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::Parser;
@@ -113,10 +113,8 @@ struct Found<'e> {
 impl VisitMut for Found<'_> {
     fn visit_expr_call_mut(&mut self, call: &mut ExprCall) {
         if let Some(path) = function(call, self.env, &self.own) {
-            let variable = Ident::new(
-                &format!("agentflow_call_{}", self.functions.len()),
-                path.span().resolved_at(Span::mixed_site()),
-            );
+            // With the user's own span, so that the compiler reports a mistake in the call as it would without us.
+            let variable = Ident::new(&format!("agentflow_call_{}", self.functions.len()), path.span());
             self.functions.push((variable.clone(), path.clone()));
             *call.func = syn::parse_quote!(#variable);
         }

@@ -66,6 +66,10 @@ impl Reader<'_> {
                     self.errors.at(next.if_token, "an `if` at the end of a workflow gives its output; add an `else`");
                     return None;
                 }
+                _ if value == Value::Plain => {
+                    self.errors.at(next.if_token, "an `if` without `else` has no value; add an `else`");
+                    return None;
+                }
                 _ => {
                     let empty = Block { brace_token: syn::token::Brace(next.if_token.span), stmts: Vec::new() };
                     arms.push(self.arm(ArmHead::of("else"), empty, Value::Plain));
@@ -245,7 +249,7 @@ impl Reader<'_> {
 fn inner(value: Value) -> Value {
     match value {
         Value::OfWorkflow { .. } => Value::OfWorkflow { top: false },
-        Value::Plain | Value::OfForm => Value::Plain,
+        Value::Plain | Value::OfForm | Value::Nothing => Value::Plain,
     }
 }
 

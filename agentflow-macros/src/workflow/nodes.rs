@@ -12,7 +12,7 @@ use super::code::fingerprint;
 use super::env::{self, Env, Needs};
 use super::model::{Approve, Node, Seq, Statement, Work, Workflow};
 use super::spans::{located, own};
-use super::syntax::plain;
+use super::syntax::{is_assertion, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
@@ -371,6 +371,8 @@ impl<'a> Writer<'a> {
         let span = node.span.resolved_at(Span::mixed_site());
         let calls = calls::of(expr, env);
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
+        // An assertion has no effect but to fail; all else is there for its effect.
+        let effect = (!is_assertion(expr)).then(|| quote!(.write()));
         let statement = &calls.expr;
         let statement = match plain(expr) {
             Expr::Macro(_) | Expr::If(_) | Expr::Match(_) | Expr::ForLoop(_) => quote!(#statement;),
@@ -386,7 +388,7 @@ impl<'a> Writer<'a> {
         };
         let closure = self.body_with(&calls, &opened, &end, None, expr.span());
         let reads = &opened.reads;
-        quote_spanned!(span=> #steps.check(#meta #direct, #reads, #closure))
+        quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure))
     }
 
     /// An arm that never has a value.

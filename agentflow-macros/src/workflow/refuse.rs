@@ -246,6 +246,29 @@ fn cells(expr: &Expr, errors: &mut Errors) {
     Cells(errors).visit_expr(expr);
 }
 
+/// Reports tasks that are spawned: what they call is no part of the run.
+pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
+    struct Spawned<'e>(&'e mut Errors);
+    impl<'a> Visit<'a> for Spawned<'_> {
+        fn visit_expr_call(&mut self, call: &'a ExprCall) {
+            if let Expr::Path(path) = plain(&call.func)
+                && path.path.segments.len() > 1
+                && path.path.segments.last().is_some_and(|last| last.ident == "spawn" || last.ident == "spawn_local")
+            {
+                self.0.at(
+                    &call.func,
+                    "a spawned task leaves the run: what it calls is not recorded, asks nobody, and is done again after a \
+                     crash; await it here, several at once with `tokio::join!`, or spawn in a function that a step calls",
+                );
+            }
+            visit::visit_expr_call(self, call);
+        }
+
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    Spawned(errors).visit_expr(expr);
+}
+
 /// Reports variables that could change after they are bound.
 pub(super) fn mutable(pat: &Pat, errors: &mut Errors) {
     struct Mutable<'e>(&'e mut Errors);

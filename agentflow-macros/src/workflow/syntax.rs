@@ -245,6 +245,20 @@ fn is_err(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::Call(call) if wrapped_in(call, &["Err"]).is_some())
 }
 
+/// Whether a statement can do nothing but fail: an assertion, or a choice of an error.
+pub(super) fn is_assertion(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Macro(mac) => {
+            let name = macro_name(&mac.mac);
+            name.starts_with("assert") || name.starts_with("debug_assert") || name == "ensure"
+        }
+        Expr::Try(_) => true,
+        Expr::If(test) => block_diverges(&test.then_branch),
+        Expr::Block(block) => matches!(block.block.stmts.last(), Some(Stmt::Local(_))),
+        _ => false,
+    }
+}
+
 /// Whether an expression never has a value: a panic, an error, `return Err(..)`, or a block that ends in one of them.
 pub(super) fn diverges(expr: &Expr) -> bool {
     match plain(expr) {

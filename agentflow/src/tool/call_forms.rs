@@ -18,6 +18,7 @@ use crate::value::Encoded;
 pub struct GivenArgument<'v, T>(pub &'v T);
 
 /// What is recorded of an argument.
+#[non_exhaustive]
 pub enum ArgumentForm {
     /// Its JSON.
     Json(String),
@@ -163,7 +164,7 @@ impl<T, E: From<Error>> FailureError<Result<T, E>> for &ReturnForm<Result<T, E>>
     }
 }
 
-/// A return type whose error cannot be made again.
+/// A return type whose error cannot be rebuilt.
 pub trait OpaqueError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }

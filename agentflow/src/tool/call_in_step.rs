@@ -32,7 +32,7 @@ use crate::value::{Encoded, NodeValue};
 /// A function's value as a tool's answer.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
-/// The pause before a failed call is made again: at first, and at most.
+/// The pause before a failed call is retried: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// How much of the arguments a question shows.
 const SHOWN: usize = 300;
@@ -171,10 +171,8 @@ impl KnownCall {
             && begun.effects == Effects::Write
         {
             match &earlier.outcome {
-                _ if earlier.is_unfinished() => {
-                    if !begun.repeatable && !earlier.decided {
-                        return self.interrupted(earlier);
-                    }
+                _ if earlier.is_unfinished() && !begun.repeatable && !earlier.decided => {
+                    return self.interrupted(earlier);
                 }
                 // It had its effect, so the next attempt keeps it.
                 Some((result, error)) if result.status.is_success() => match readable(result, error.as_ref()) {
@@ -322,7 +320,7 @@ impl KnownCall {
                 tool = &*self.definition.name,
                 attempt,
                 problem = failure.message,
-                "a tool call is made again"
+                "a tool call is retried"
             );
             tokio::time::sleep(PAUSE.0.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE.1)).await;
             match next {
@@ -473,7 +471,7 @@ fn failure_of(error: &ToolError) -> Failure {
     Failure::new(error.status().as_str(), error.message())
 }
 
-/// Whether a failed call is made again, as a node is that consists of it.
+/// Whether a failed call is retried, as a node is that consists of it.
 fn is_worth_another(failure: &Failure) -> bool {
     let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
     failure.may_pass() && !never.contains(&failure.kind.class())

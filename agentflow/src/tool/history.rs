@@ -1,5 +1,5 @@
-//! `History`: the calls of tools that a step has recorded, in this process or an earlier one, and which of them a call
-//! that is made again is.
+//! `History`: the calls of tools that a step has recorded, in this process or an earlier one, and which of them a
+//! repeated call is.
 //!
 //! It reads a journal and decides nothing: whether an outcome is used or the tool is called again is said in
 //! `call_in_step.rs`.

@@ -485,9 +485,11 @@ impl Builder {
             let role = match kind {
                 NodeKind::Input | NodeKind::Join => Role::Outside,
                 NodeKind::Gate => Role::Gate,
+                _ if node.checks && made.writes => Role::Statement,
                 _ if node.checks => Role::Check,
                 _ if made.writes => Role::Write,
-                _ => Role::Free,
+                _ if made.is_alone() => Role::Alone,
+                _ => Role::Read,
             };
             let edges = order.place(&self.nodes, &made, role, node.unordered);
             made.after.extend(edges);

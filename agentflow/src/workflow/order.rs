@@ -1,11 +1,13 @@
-//! The written order of a `#[workflow]`, where it can be noticed: nodes that write keep their order among themselves,
-//! and nothing below a gate or a check begins before that has passed.
+//! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
+//! succeeded, so that it does not happen if that fails; one that reads sees what is written above it; nothing below a
+//! gate or a check begins before that has passed. What reads runs beside what reads.
 //!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
 
 use std::collections::{HashMap, HashSet};
 
+use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 
 /// What a node means for the order of others.
@@ -13,14 +15,18 @@ use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 pub(super) enum Role {
     /// An input or a join: neither waits nor is waited for.
     Outside,
-    /// It waits for gates and checks alone.
-    Free,
-    /// It keeps its place among all that write.
+    /// It sees nothing that other nodes change, such as a model call: it waits for gates and checks alone.
+    Alone,
+    /// It may see what is written above it.
+    Read,
+    /// It changes something: it keeps its place.
     Write,
     /// All below it waits for it.
     Gate,
-    /// The same.
+    /// The same, of an assertion.
     Check,
+    /// A check that is there for its effect.
+    Statement,
 }
 
 /// What is waited for at a place of the source.
@@ -30,6 +36,8 @@ pub(super) struct Frontier {
     barriers: Vec<After>,
     /// The last nodes that write.
     writes: Vec<NodeIndex>,
+    /// The nodes that can fail since then.
+    above: Vec<NodeIndex>,
 }
 
 /// The order at the place where nodes are added now.
@@ -46,10 +54,12 @@ impl Order {
         if role == Role::Outside {
             return Vec::new();
         }
-        let waits_for_writes = role != Role::Free && !unordered;
-        let writes = waits_for_writes.then_some(&self.now.writes).into_iter().flatten();
-        let writes = writes.map(|node| After { node: *node, why: OrderReason::Write });
-        let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).collect();
+        let is_write = matches!(role, Role::Write | Role::Statement) && !unordered;
+        let sees_writes = role != Role::Alone && !unordered;
+        let edge = |why| move |node: &NodeIndex| After { node: *node, why };
+        let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
+        let above = self.now.above.iter().filter(|_| is_write).map(edge(OrderReason::Above));
+        let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).chain(above).collect();
         // A later one often waits for the earlier ones.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
         let mut edges: Vec<After> = Vec::new();
@@ -60,13 +70,16 @@ impl Order {
         }
         edges.reverse();
         let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
+        if is_write {
+            self.now.above.clear();
+        } else if next.policy.on_error == OnError::Fail && !(role == Role::Write && unordered) {
+            self.now.above.push(at);
+        }
         match role {
-            Role::Gate | Role::Check => {
+            Role::Gate | Role::Check | Role::Statement => {
                 let why = if role == Role::Gate { OrderReason::Gate } else { OrderReason::Check };
                 self.now.barriers = vec![After { node: at, why }];
-                if !unordered {
-                    self.now.writes.clear();
-                }
+                self.now.writes.clear();
             }
             Role::Write if !unordered => self.now.writes = vec![at],
             _ => {}
@@ -88,9 +101,11 @@ impl Order {
                 self.now.barriers.push(barrier);
             }
         }
-        for write in arm.writes {
-            if !self.now.writes.contains(&write) {
-                self.now.writes.push(write);
+        for (all, of_arm) in [(&mut self.now.writes, arm.writes), (&mut self.now.above, arm.above)] {
+            for node in of_arm {
+                if !all.contains(&node) {
+                    all.push(node);
+                }
             }
         }
     }

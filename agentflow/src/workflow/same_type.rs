@@ -79,6 +79,19 @@ impl<T> SameBranch<T> for T {
     }
 }
 
+/// A value, which is not a step.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a value of a workflow",
+    label = "if this is a future, add `.await`",
+    note = "a value is recorded, so it owns its data and has `serde::Serialize`, `serde::Deserialize` and \
+            `schemars::JsonSchema`; of a borrowed one, record a copy with `.clone()` or `.to_owned()`, or write it where it \
+            is used"
+)]
+pub trait ValueOutput: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<T: NodeValue> ValueOutput for T {}
+
 /// The output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",

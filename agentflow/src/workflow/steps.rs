@@ -15,7 +15,7 @@ use super::callee::{StepArgs, ask_callees, tool_policy};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::policy::StopPolicy;
-use super::same_type::{Arms, Branches, PlainOutput, SameArm};
+use super::same_type::{Arms, Branches, PlainOutput, SameArm, ValueOutput};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
 use super::step_error::StepError;
 use crate::error::FailureKind;
@@ -117,7 +117,7 @@ impl<'b, E: 'static> Steps<'b, E> {
     pub fn value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
-        O: NodeValue,
+        O: ValueOutput,
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
         let of = self.of;
@@ -128,7 +128,7 @@ impl<'b, E: 'static> Steps<'b, E> {
     pub fn value_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
-        O: NodeValue,
+        O: ValueOutput,
         B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {

@@ -176,3 +176,82 @@ fn the_graph_holds_the_bodies() {
     assert_eq!(body.name, "mapped/sums");
     assert_eq!(raced::workflow().graph().node("first").unwrap().branch_bodies.keys().collect::<Vec<_>>(), ["slow"]);
 }
+
+thread_local! {
+    static FAILS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+// for x in list { let id = new_id(); mail(x, id).await?; flaky(x, id).await?; }
+expanded!(mailing, u64 => u64, |steps, n| {
+    let list = list(steps, n);
+    let node = Node::new("all").retry(1);
+    let done: Handle<()> = steps.for_each(node, list, (), |steps, x, ()| {
+        let id = steps.value::<_, u64, _>(Node::new("id"), (), |()| {
+            Ok(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        });
+        let mail = step!(steps, Node::new("mail").write().repeatable(false), [], (x, id), |_: Context, (x, id): (u64, u64)| async move {
+            SEEN.with(|seen| seen.note(format!("mail {x}")));
+            Ok::<u64, Error>(id)
+        });
+        let flaky = step!(steps, "flaky", (x, id, mail), |_: Context, (x, id, mailed): (u64, u64, u64)| async move {
+            assert_eq!(id, mailed, "a value is computed once");
+            match FAILS.get().checked_sub(1).filter(|_| x == 2) {
+                Some(left) => {
+                    FAILS.set(left);
+                    Err(Error::Lost { reason: "not yet".to_owned() })
+                }
+                None => {
+                    SEEN.with(|seen| seen.note(format!("done {x}")));
+                    Ok::<u64, Error>(x)
+                }
+            }
+        });
+        steps.value::<_, (), _>(Node::new("output"), (flaky,), |_| Ok(()))
+    });
+    steps.value::<_, u64, _>(Node::new("output"), (done, n), |((), n)| Ok(n))
+});
+
+#[tokio::test(start_paused = true)]
+async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
+    let all = ["mail 1", "done 1", "mail 2", "done 2", "mail 3", "done 3"];
+    // By its own policy, in memory and kept.
+    FAILS.set(1);
+    assert_eq!(mailing::call(None, 1).await?, 1);
+    assert_eq!(SEEN.with(Seen::take), all);
+    // By an operator, in the next process.
+    FAILS.set(3);
+    let (store, clock) = (MemoryStore::new(), TestClock::new());
+    let process = || test_runtime().clock(clock.clone()).store(store.clone()).build();
+    let mut handle = process().start(mailing::workflow(), 1).await?;
+    let run = handle.run_id().clone();
+    let error = handle.result().await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("the step `all[1]/flaky` failed: the run's task ended without a result: not yet")
+    );
+    for _ in 0..2 {
+        let runtime = process();
+        runtime.retry(&run, "all", "ada").await?;
+        let mut handle = runtime.resume_as(&run, &mailing::workflow()).await?;
+        drop(handle.result().await);
+    }
+    assert_eq!(SEEN.with(Seen::take), all);
+    agentflow_testing::check_events(&store.read(&run, 0, 1000).await?).unwrap();
+    CrashTest::new(&mailing::workflow(), || 7).twice().run().await;
+    Ok(())
+}
+
+expanded!(empty, u64 => u64, |steps, n| {
+    let list = steps.value::<_, Vec<u64>, _>(Node::new("list"), (), |()| Ok(Vec::new()));
+    let done: Handle<()> = steps.for_each(Node::new("all"), list, (), |steps, x, ()| {
+        steps.value::<_, (), _>(Node::new("output"), (x,), |_| Ok(()))
+    });
+    let many = agentflow::__private::And((n, n), (done, n));
+    steps.value::<_, u64, _>(Node::new("output"), many, |((a, b), ((), c))| Ok(a + b + c))
+});
+
+#[tokio::test]
+async fn a_loop_over_nothing_and_more_reads_than_a_tuple_holds() {
+    assert_eq!(empty::call(None, 2).await.unwrap(), 6);
+}

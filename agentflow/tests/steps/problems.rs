@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use agentflow::store::{MemoryStore, Store};
 use agentflow::workflow::{Builder, Handle, Node, StopPolicy};
 use agentflow::{Approval, Error, Workflow};
-use agentflow_testing::{CrashTest, test_runtime};
+use agentflow_testing::{CrashTest, TestClock, check_events, test_runtime};
 
 use crate::expanded::expanded;
 
@@ -94,4 +96,30 @@ async fn nothing_begins_below_a_gate_that_failed() {
     assert_eq!(error.to_string(), "the step `ok` failed: the run's task ended without a result: no");
     let skipped = handle.recorded().iter().find(|event| event.path.to_string() == "below").cloned().unwrap();
     assert_eq!(serde_json::to_value(&skipped.kind).unwrap()["payload"]["reason"], "`ok` failed", "{skipped:?}");
+}
+
+static OVER: AtomicBool = AtomicBool::new(false);
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_began_counts_whatever_until_says_later() {
+    let flow = Workflow::<(u64,), u64>::build("w", ["n"], |b, (n,)| {
+        let until = |_: &u64| OVER.load(Ordering::SeqCst);
+        b.repeat("a", n, (), 9, until, |_, n, ()| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Step::Ok(n + 1)
+        })
+    })
+    .unwrap();
+    let (store, clock) = (MemoryStore::new(), TestClock::new());
+    let process = || test_runtime().clock(clock.clone()).store(store.clone()).build();
+    let handle = process().start(flow.clone(), 0).await.unwrap();
+    let run = handle.run_id().clone();
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    handle.abandon();
+    tokio::task::yield_now().await;
+    // Two rounds are done and the third has begun. For the next process the first would have been enough.
+    OVER.store(true, Ordering::SeqCst);
+    let mut handle = process().resume_as(&run, &flow).await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 3);
+    check_events(&store.read(&run, 0, 100).await.unwrap()).unwrap();
 }

@@ -21,8 +21,9 @@ async fn report(text: String) -> Result<String> {
 #[workflow]
 async fn review(diff: String) -> Result<String> {
     let found = lint(diff).await?;
-    let found = report(found.issues.to_string()).await?;
-    Ok(found)
+    #[node(id = "found")]
+    let text = report(found.issues.to_string()).await?;
+    Ok(text)
 }
 
 fn main() {}

@@ -1,5 +1,6 @@
 //! Records the end of steps that a workflow stops: of one node, or of all when the run is cancelled or dropped.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::task::Task;
@@ -23,8 +24,19 @@ impl WorkflowRun {
     /// Whether the present attempt at a unit has begun something within it that may not simply be done again.
     fn has_begun_once(&self, unit: Unit) -> bool {
         let path = self.path(unit);
-        let scope = crate::context::scope_of(&path, self.machine.failures(unit) + 1);
-        self.segment.shared.log.records_below(&scope).iter().any(|(_, of, kind)| *of != path && kind.begins_once())
+        let is_body = self.machine.spec().node(unit.node).bodies().next().is_some();
+        // All attempts at a body record in one place, and what is done stays done.
+        let attempt = if is_body { 1 } else { self.machine.failures(unit) + 1 };
+        let scope = crate::context::scope_of(&path, attempt);
+        let mut open = HashSet::new();
+        for (_, of, kind) in self.segment.shared.log.records_below(&scope) {
+            if of != path && kind.begins_once() {
+                open.insert(of);
+            } else if is_body && matches!(kind, EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. }) {
+                open.remove(&of);
+            }
+        }
+        !open.is_empty()
     }
 }
 

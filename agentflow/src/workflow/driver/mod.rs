@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use self::keeping::Commit;
-use self::replay::is_changed;
+use self::replay::{failed_before, is_changed};
 use self::task::{Ended, Step, Task};
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
@@ -123,6 +123,33 @@ impl WorkflowRun {
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
         let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
         let recorded = segment.recorded();
+        Self::as_step(spec, inputs, segment, recorded, cx)
+    }
+
+    /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
+    /// continues where the one before failed: what is done in it is not done again.
+    pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        let segment = Segment::new(Arc::clone(cx.run()), cx.path().clone());
+        let recorded = match cx.failed_attempts() {
+            0 => segment.recorded(),
+            _ => segment.shared.log.records_below(&segment.base),
+        };
+        let again = failed_before(&segment.base, &recorded, cx.failed_attempts());
+        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
+        run.is_body = true;
+        if again && run.refused.is_none() {
+            run.begin_again();
+        }
+        run
+    }
+
+    fn as_step(
+        spec: &Arc<Spec>,
+        inputs: Vec<Encoded>,
+        segment: Segment<OfWorkflow>,
+        recorded: Vec<(Timestamp, StepPath, EventKind)>,
+        cx: &Context,
+    ) -> Self {
         let started = |(_, path, kind): &(_, StepPath, EventKind)| {
             *path == segment.base && matches!(kind, EventKind::WorkflowStarted(_))
         };
@@ -135,13 +162,6 @@ impl WorkflowRun {
                 Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
         }
         run.add_resources(cx.resources());
-        run
-    }
-
-    /// What an item, a round or a branch of a node consists of, as a step of the run.
-    pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        let mut run = Self::within(spec, inputs, cx);
-        run.is_body = true;
         run
     }
 
@@ -179,27 +199,35 @@ impl WorkflowRun {
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
-            None => {
-                let definition = match run.segment.shared.log.is_durable() {
-                    true => Arc::clone(spec.hash()),
-                    false => "".into(),
-                };
-                let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, object);
-                let kind = run.segment.begins(started);
-                run.record_own(kind);
-            }
+            None => run.record_started(object),
         }
         // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
-            run.segment.shared.listen(&run.segment.base, sender);
-        }
-        match run.segment.is_run() {
-            // What an operator paused before a restart is paused for agents, too.
-            true => run.segment.shared.hold(run.machine.is_paused()),
-            // Asked after it listens, so that no change is missed.
-            false => run.machine.set_paused(run.segment.shared.is_held()),
+            run.listen(sender);
         }
         run
+    }
+
+    fn record_started(&mut self, inputs: Encoded) {
+        let spec = Arc::clone(self.machine.spec());
+        let definition = match self.segment.shared.log.is_durable() {
+            true => Arc::clone(spec.hash()),
+            false => "".into(),
+        };
+        let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
+        let kind = self.segment.begins(started);
+        self.record_own(kind);
+    }
+
+    /// Takes control requests from now on.
+    fn listen(&mut self, sender: mpsc::UnboundedSender<Asked>) {
+        self.segment.shared.listen(&self.segment.base, sender);
+        match self.segment.is_run() {
+            // What an operator paused before a restart is paused for agents, too.
+            true => self.segment.shared.hold(self.machine.is_paused()),
+            // Asked after it listens, so that no change is missed.
+            false => self.machine.set_paused(self.segment.shared.is_held()),
+        }
     }
 
     pub(crate) fn add_resources(&mut self, resources: &Resources) {

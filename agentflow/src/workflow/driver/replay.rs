@@ -19,6 +19,8 @@ impl WorkflowRun {
             if *path == self.segment.base {
                 self.machine.apply_run(kind);
                 match kind {
+                    // A further attempt at a body continues it.
+                    EventKind::WorkflowStarted(_) => self.ended = None,
                     EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
                     EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
                     _ => {}
@@ -34,6 +36,33 @@ impl WorkflowRun {
             self.set_timer(unit, since);
         }
     }
+}
+
+impl WorkflowRun {
+    /// Continues a body that failed: what failed in it, or was asked, has its turn again.
+    pub(super) fn begin_again(&mut self) {
+        self.ended = None;
+        let names = self.machine.spec().input_names();
+        let inputs = self.machine.inputs();
+        let inputs = crate::workflow::input_object::to_object(&names, &inputs);
+        self.record_started(inputs);
+        for node in self.machine.stopped_at() {
+            self.record(Unit::node(node), EventKind::NodeReset { by: "a further attempt".into() });
+        }
+        let (sender, control) = tokio::sync::mpsc::unbounded_channel();
+        self.control = control;
+        self.listen(sender);
+    }
+}
+
+/// Whether a body has ended with a failure that the attempts which have failed include, so that the next one continues
+/// it. A failure that came to nobody is given first.
+pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)], attempts: u32) -> bool {
+    let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
+    let failed = |kind: &&EventKind| matches!(kind, EventKind::WorkflowFailed { .. });
+    let last = own().rfind(|kind| kind.shape().subject == Subject::Workflow);
+    let failures = u32::try_from(own().filter(failed).count()).unwrap_or(u32::MAX);
+    last.as_ref().is_some_and(failed) && failures <= attempts
 }
 
 fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {

@@ -40,7 +40,8 @@ impl WorkflowRun {
     fn is_recorded(&self, node: NodeIndex) -> bool {
         let spec = self.machine.spec();
         let is_output = node == spec.output && spec.followers(node).is_empty();
-        !is_output && self.segment.shared.log.is_durable()
+        // A further attempt at a body has the values of the one before.
+        !is_output && (self.is_body || self.segment.shared.log.is_durable())
     }
 
     pub(super) fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {

@@ -253,6 +253,12 @@ impl Machine {
         self.announced
     }
 
+    /// The workflow's inputs, in their order.
+    pub(crate) fn inputs(&self) -> Vec<Encoded> {
+        let is_input = |at: &usize| matches!(self.spec.nodes[*at].body, Body::Input { .. });
+        (0..self.nodes.len()).filter(is_input).filter_map(|at| self.nodes[at].output.clone()).collect()
+    }
+
     /// How many attempts at a unit have begun.
     pub(crate) fn attempts(&self, unit: Unit) -> u32 {
         self.unit(unit).map_or(0, |unit| unit.attempts)

@@ -59,6 +59,13 @@ impl Machine {
         }
     }
 
+    /// The nodes that a workflow which has failed begins with when it is continued: those that it failed of, and those
+    /// that ask a person.
+    pub(crate) fn stopped_at(&self) -> Vec<NodeIndex> {
+        let asks = (0..self.nodes.len()).map(index).filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
+        self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
+    }
+
     /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are
     /// interrupted.
     pub(crate) fn recover(&mut self) {
