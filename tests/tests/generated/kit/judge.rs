@@ -1,6 +1,6 @@
 //! Compares a run of a workflow with the run of the plain function: the result, each effect, the order of the effects.
 //!
-//! The rules: everything happens in the written order, but that reads beside reads may happen in any order, and that the
+//! The rules: everything happens in the written order, but that reads and checks may overtake reads, and that the
 //! items of a group, such as a `map!`, may happen at the same time. What the author lets go ahead waits for checks and
 //! answers alone. After a crash a read, a check, a question and an idempotent write may be repeated, a write only when an
 //! operator said so.
@@ -199,7 +199,7 @@ fn comes_before(first: &Leaf, second: &Leaf) -> bool {
     let act = |leaf: &Leaf| leaf.key.act;
     let waits = match (act(first), act(second)) {
         (first, _) if first.is_barrier() => true,
-        (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read) => false,
+        (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read | Act::Check) => false,
         _ => true,
     };
     let beside =
