@@ -51,6 +51,8 @@ pub(crate) struct Findings {
     /// By the first line of the compiler's message: how many programs, and one of them.
     pub(crate) refused: BTreeMap<String, (usize, String)>,
     pub(crate) refused_programs: usize,
+    /// What happened in the first run of a program that differs.
+    pub(crate) journals: BTreeMap<String, Vec<String>>,
     /// The generator's own faults.
     pub(crate) broken: Vec<String>,
     pub(crate) faults: Vec<Fault>,
@@ -175,6 +177,15 @@ impl Findings {
                 self.faults.push(Fault { program, class: Class::Machine.to_string(), text, how: String::new() });
                 continue;
             }
+            let lines: Vec<String> = seen["journal"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|line| line.as_str().map(str::to_owned))
+                .collect();
+            if !lines.is_empty() {
+                self.journals.insert(program.clone(), lines);
+            }
             for difference in seen["differences"].as_array().into_iter().flatten() {
                 let part = |at: usize| difference[at].as_str().unwrap_or_default().to_owned();
                 self.faults.push(Fault { program: program.clone(), class: part(0), text: part(1), how: part(2) });
@@ -192,6 +203,7 @@ impl Findings {
         for (message, (count, example)) in other.refused {
             self.refused.entry(message).or_insert((0, example)).0 += count;
         }
+        self.journals.extend(other.journals);
         self.broken.extend(other.broken);
         self.faults.extend(other.faults);
         self.compiling += other.compiling;

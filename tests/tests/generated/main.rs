@@ -42,16 +42,10 @@ fn accepted_programs_do_what_the_functions_do() {
         without,
     };
     let libraries = Libraries::new();
-    if let Ok(program) = std::env::var("AGENTFLOW_SHOW") {
-        let program = campaign.program(program.trim_start_matches('p').parse().unwrap());
-        eprintln!("{}", write::shown(&program));
-        let found = campaign.batch(&libraries, "show", &[program]);
-        eprintln!("{}", found.report());
-        for (message, (_, example)) in &found.refused {
-            eprintln!("{message}\n{example}");
-        }
-        for fault in &found.faults {
-            eprintln!("{} {} ({})", fault.class, fault.text, fault.how);
+    if let Ok(names) = std::env::var("AGENTFLOW_SHOW") {
+        for name in names.split(',') {
+            let number = name.trim_start_matches('p').parse().expect("AGENTFLOW_SHOW names programs, such as p7");
+            show(&campaign, &libraries, &campaign.program(number));
         }
         return;
     }
@@ -65,13 +59,28 @@ fn accepted_programs_do_what_the_functions_do() {
         for name in programs.into_iter().take(each) {
             let program = campaign.program(name.trim_start_matches('p').parse().expect("programs are numbered"));
             let smaller = campaign.shrink(&libraries, &program, class, 12);
-            eprintln!("{class} in {name}, made smaller:\n{}", write::shown(&smaller));
-            let found = campaign.batch(&libraries, &format!("smaller-{name}"), &[smaller]);
-            for fault in found.faults.iter().filter(|fault| fault.class == class).take(3) {
-                eprintln!("  {} ({})", fault.text, fault.how);
-            }
+            eprintln!("{class} in {name}, made smaller:");
+            show(&campaign, &libraries, &smaller);
         }
     }
     assert!(findings.broken.is_empty(), "the generator has faults");
     assert!(findings.faults.is_empty(), "programs differ");
+}
+
+/// A program, and what is different.
+fn show(campaign: &Campaign, libraries: &Libraries, program: &syntax::Program) {
+    eprintln!("{}", write::shown(program));
+    let found = campaign.batch(libraries, &format!("show-{}", program.name), std::slice::from_ref(program));
+    eprintln!("{}", found.report());
+    for (_, example) in found.refused.values() {
+        eprintln!("{example}");
+    }
+    for class in found.by_class().keys() {
+        for fault in found.faults.iter().filter(|fault| fault.class == **class).take(3) {
+            eprintln!("  {class}: {} ({})", fault.text, fault.how);
+        }
+    }
+    for line in found.journals.values().flatten() {
+        eprintln!("{line}");
+    }
 }

@@ -14,14 +14,14 @@ use agentflow::serde_json::{self, Value};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::value::Encoded;
 use agentflow::{Approval, Error, Event, RunHandle, RunId, Runtime};
-use agentflow_testing::{TestClock, check_events};
+use agentflow_testing::{TestClock, check_events, trace};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 
 use super::functions::rule;
 use super::judge::{Allowance, Class, Difference, Ran, judge};
 use super::store::{Cut, MortalStore};
-use super::world::{self, Act};
+use super::world::{self, Act, Noted};
 
 /// The result of a run as JSON, or the error's text.
 pub type Outcome = Result<String, String>;
@@ -67,6 +67,8 @@ pub struct Seen {
     pub entries: usize,
     /// What is different, and in which run.
     pub differences: Vec<(Difference, String)>,
+    /// What happened in the first run that differs, and its journal if it has one.
+    pub journal: Vec<String>,
 }
 
 /// An outcome as text.
@@ -120,6 +122,15 @@ impl Seen {
         self.runs += 1;
         self.crashes += allowance.crashes;
         let found = judge(function, ran, allowance);
+        if self.journal.is_empty() && !found.is_empty() {
+            self.journal.push(format!("{how}; {allowance:?}"));
+            for (of, log) in [("function", &function.log), ("workflow", &ran.log)] {
+                self.journal.extend(log.iter().map(|noted| match noted {
+                    Noted::Entry(entry) => format!("  {of}: {entry}"),
+                    mark => format!("  {of}: {mark:?}"),
+                }));
+            }
+        }
         self.differences.extend(found.into_iter().map(|difference| (difference, how.to_owned())));
     }
 }
@@ -172,9 +183,9 @@ impl Play<'_> {
         let how = format!("case {} without a store, pace {pace}", self.case);
         let id = self.run_id();
         world::begin(pace);
-        let mut allowance = Allowance { wrapped: true, ..Allowance::default() };
+        let allowance = Allowance { wrapped: true, ..Allowance::default() };
         match runtime.start_named(Some(id), self.program.name, &self.input()).await {
-            Ok(handle) => match Driven::new(&handle, &mut allowance).follow().await {
+            Ok(handle) => match Driven::new(&handle).follow().await {
                 Ok(()) => self.end(handle, allowance, &how).await,
                 Err(problem) => self.broken(problem, &how),
             },
@@ -205,12 +216,13 @@ impl Play<'_> {
         world::begin(pace);
         for cut in cuts.iter().copied().map(Some).chain([None]) {
             let store = MortalStore::new(&kept, cut);
-            match self.live(&kept, &store, &id, &mut allowance).await {
+            match self.live(&kept, &store, &id).await {
                 Ok(LifeEnd::Crashed) => {
                     allowance.crashes += 1;
-                    world::change_process();
+                    world::crash();
                 }
                 Ok(LifeEnd::Ended(outcome)) => {
+                    allowance.retries = resets(&*kept, &id).await;
                     let ran = Ran { outcome, panicked: false, log: world::log() };
                     self.seen.judge(self.function, &ran, allowance, &how);
                     self.check_journal(&*kept, &id, &how).await;
@@ -228,19 +240,16 @@ impl Play<'_> {
 
     async fn check_journal(&mut self, kept: &dyn Store, id: &RunId, how: &str) {
         let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
+        if self.seen.journal.first().is_some_and(|first| first.starts_with(&format!("{how};"))) {
+            self.seen.journal.extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
+        }
         if let Err(problems) = check_events(&events) {
             let text = problems.to_string();
             self.seen.differences.push((Difference { class: Class::Journal, text }, how.to_owned()));
         }
     }
 
-    async fn live(
-        &self,
-        kept: &Arc<dyn Store>,
-        store: &MortalStore,
-        id: &RunId,
-        allowance: &mut Allowance,
-    ) -> Result<LifeEnd, String> {
+    async fn live(&self, kept: &Arc<dyn Store>, store: &MortalStore, id: &RunId) -> Result<LifeEnd, String> {
         let builder = (self.program.register)(Runtime::builder().clock(TestClock::new()));
         let runtime = builder.store(store.clone()).build();
         let record = kept.record(id).await.map_err(|error| error.to_string())?;
@@ -262,7 +271,7 @@ impl Play<'_> {
         let followed = tokio::select! {
             biased;
             () = store.died() => None,
-            followed = Driven::new(&handle, allowance).follow() => Some(followed),
+            followed = Driven::new(&handle).follow() => Some(followed),
         };
         if let Some(Ok(())) = followed {
             tokio::select! {
@@ -287,6 +296,12 @@ impl Play<'_> {
     }
 }
 
+/// How often an operator let a step run again: the process may have ended before the operator heard of it.
+async fn resets(kept: &dyn Store, id: &RunId) -> usize {
+    let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
+    events.iter().filter(|event| matches!(event.kind, EventKind::NodeReset { .. })).count()
+}
+
 /// How a run ended whose process ended right after.
 async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
     let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
@@ -308,16 +323,15 @@ async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
 struct Driven<'a> {
     handle: &'a RunHandle<Encoded>,
     events: Events,
-    allowance: &'a mut Allowance,
     asking: Vec<(String, String)>,
     interrupted: BTreeSet<String>,
     waits: bool,
 }
 
 impl<'a> Driven<'a> {
-    fn new(handle: &'a RunHandle<Encoded>, allowance: &'a mut Allowance) -> Self {
+    fn new(handle: &'a RunHandle<Encoded>) -> Self {
         let events = handle.events();
-        Self { handle, events, allowance, asking: Vec::new(), interrupted: BTreeSet::new(), waits: false }
+        Self { handle, events, asking: Vec::new(), interrupted: BTreeSet::new(), waits: false }
     }
 
     /// Follows the run to its last event.
@@ -372,10 +386,7 @@ impl<'a> Driven<'a> {
         let (mut problems, mut done) = (Vec::new(), false);
         for path in std::mem::take(&mut self.interrupted) {
             match self.handle.retry(&path, OPERATOR).await {
-                Ok(()) => {
-                    self.allowance.retries += 1;
-                    done = true;
-                }
+                Ok(()) => done = true,
                 // An item is decided on with its node.
                 Err(Error::Control(error)) => problems.push(error.to_string()),
                 Err(error) => return Err(error.to_string()),

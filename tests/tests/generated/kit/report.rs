@@ -43,6 +43,7 @@ fn line(name: &str, seen: &Seen) -> Value {
         "failing": seen.failing,
         "entries": seen.entries,
         "differences": differences,
+        "journal": seen.journal,
     })
 }
 

@@ -49,6 +49,8 @@ pub enum Noted {
     Item,
     /// The items end.
     Close,
+    /// A process ended.
+    Crash,
 }
 
 #[derive(Default)]
@@ -82,6 +84,12 @@ pub fn change_process() {
         world.ticks += 70;
         world.pace = world.pace.wrapping_mul(3);
     });
+}
+
+/// Notes the end of a process.
+pub fn crash() {
+    mark(Noted::Crash);
+    change_process();
 }
 
 /// What happened since [`begin`].
