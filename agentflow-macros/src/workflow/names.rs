@@ -101,7 +101,10 @@ impl NodeNames {
         if count <= 1 && !self.taken.contains(short) {
             return self.free(short);
         }
-        let long = long(node).map(|arguments| cut(&as_name(&format!("{short}({arguments})"))));
+        let long = long(node).map(|arguments| {
+            let arguments = arguments.replace('"', "").replace(", ", ",");
+            cut(&as_name(&format!("{short}({arguments})")))
+        });
         self.free(long.as_deref().unwrap_or(short))
     }
 }

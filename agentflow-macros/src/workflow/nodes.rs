@@ -355,7 +355,8 @@ impl<'a> Writer<'a> {
         if calls.functions.is_empty() {
             let end = self.ending(expr, &Ending { future: false, wrapped: node.wrapped, ty }, span);
             let closure = self.pure(&opened, &end, span);
-            return quote_spanned!(span=> #steps.value::<_, #ty, _>(#meta, #reads, #closure));
+            let method = Ident::new(if node.pat.is_some() { "let_value" } else { "value" }, span);
+            return quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure));
         }
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let closure =

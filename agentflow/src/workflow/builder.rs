@@ -488,7 +488,6 @@ impl Builder {
                 _ if node.checks && made.writes => Role::Statement,
                 _ if node.checks => Role::Check,
                 _ if made.writes => Role::Write,
-                _ if made.is_alone() => Role::Alone,
                 _ => Role::Read,
             };
             let edges = order.place(&self.nodes, &made, role, node.unordered);

@@ -82,18 +82,6 @@ pub(super) fn writes(function: TypeId) -> bool {
     }
 }
 
-/// Whether a function sees nothing that another step may change: a tool without effects, an agent whose tools are such,
-/// a workflow of such steps. Nothing is known of a plain function.
-pub(super) fn is_alone(function: TypeId) -> bool {
-    let alone = |tool: &ToolRef| tool.definition().policy.effects == Effects::None;
-    match kind(function) {
-        Some(CalleeKind::Tool(tool)) => alone(tool),
-        Some(CalleeKind::Agent(agent)) => agent.tools().iter().all(alone),
-        Some(CalleeKind::Workflow(workflow)) => workflow.spec().is_ok_and(|spec| spec.is_alone()),
-        None => false,
-    }
-}
-
 /// The workflow that a function is.
 pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     match kind(function)? {

@@ -1,6 +1,7 @@
 //! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
-//! succeeded, so that it does not happen if that fails; one that reads sees what is written above it; nothing below a
-//! gate or a check begins before that has passed. What reads runs beside what reads.
+//! succeeded, so that it does not happen if that fails, and all below it begins when it is over, so that it is seen, and
+//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed. What reads runs beside
+//! what reads.
 //!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
@@ -15,11 +16,9 @@ use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 pub(super) enum Role {
     /// An input or a join: neither waits nor is waited for.
     Outside,
-    /// It sees nothing that other nodes change, such as a model call: it waits for gates and checks alone.
-    Alone,
-    /// It may see what is written above it.
+    /// It runs beside others that read, between the writes.
     Read,
-    /// It changes something: it keeps its place.
+    /// It changes something: all above it has succeeded, and all below it waits for it.
     Write,
     /// All below it waits for it.
     Gate,
@@ -55,7 +54,7 @@ impl Order {
             return Vec::new();
         }
         let is_write = matches!(role, Role::Write | Role::Statement) && !unordered;
-        let sees_writes = role != Role::Alone && !unordered;
+        let sees_writes = !unordered;
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
         let above = self.now.above.iter().filter(|_| is_write).map(edge(OrderReason::Above));

@@ -110,7 +110,7 @@ pub(crate) struct After {
 pub enum OrderReason {
     /// It was asked for with [`Node::after`](super::Node::after).
     Asked,
-    /// The node above writes: what writes, reads or asks below it begins after it.
+    /// The node above writes: all below it begins when it is over.
     Write,
     /// The node writes, and begins only when all above it has succeeded.
     Above,
@@ -259,11 +259,6 @@ impl Spec {
         self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
     }
 
-    /// Whether no step of it sees what a step outside of it may change.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.nodes.iter().all(NodeSpec::is_alone)
-    }
-
     /// Whether values are of the inputs' types.
     pub(crate) fn check_inputs(&self, values: &[Encoded]) -> Result<(), String> {
         let inputs = self.nodes.iter().filter_map(|node| match &node.body {
@@ -307,23 +302,6 @@ impl NodeSpec {
         };
         let named = branches.iter().filter_map(|branch| Some((Some(&*branch.name), branch.inner.as_ref()?)));
         self.inner.iter().map(|inner| (None, inner)).chain(named)
-    }
-}
-
-impl NodeSpec {
-    /// Whether it sees nothing that another step may change, as far as that is known.
-    pub(crate) fn is_alone(&self) -> bool {
-        match self.kind {
-            NodeKind::Input | NodeKind::Join => true,
-            NodeKind::Value => self.callees.is_empty(),
-            NodeKind::Step | NodeKind::Map | NodeKind::Each | NodeKind::Race | NodeKind::Fallback | NodeKind::Repeat => {
-                let mut bodies = self.bodies().peekable();
-                let has_parts = bodies.peek().is_some() || !self.callees.is_empty();
-                let alone = self.callees.iter().all(|callee| super::callee::is_alone(*callee));
-                !self.writes && has_parts && alone && bodies.all(|(_, inner)| inner.is_alone())
-            }
-            _ => false,
-        }
     }
 }
 

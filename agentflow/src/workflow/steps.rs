@@ -117,11 +117,21 @@ impl<'b, E: 'static> Steps<'b, E> {
     pub fn value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
-        O: ValueOutput,
+        O: NodeValue,
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
         let of = self.of;
         self.builder.value(node, reads, move |values| body(values).map_err(of))
+    }
+
+    /// The value of a `let`.
+    pub fn let_value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: ValueOutput,
+        B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
+    {
+        self.value(node, reads, body)
     }
 
     /// A value whose expression calls functions. One that calls a `#[tool]` is a step, with that tool's policy.

@@ -1,5 +1,6 @@
 //! Workflows and their runs: every form, crashes, control requests.
 
+mod as_a_function;
 mod attacked;
 mod calls;
 mod control_requests;

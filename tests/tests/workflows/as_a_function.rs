@@ -1,0 +1,379 @@
+//! A workflow means what its function means: the same body, written once, as a plain `async fn` and as a `#[workflow]`,
+//! with the same results and the same effects in an order that the function could have.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::prelude::*;
+use agentflow::run::Approval;
+use agentflow::schemars::JsonSchema;
+use agentflow::serde::{Deserialize, Serialize};
+use agentflow::store::MemoryStore;
+use agentflow_testing::{CrashTest, test_runtime};
+use tokio::time::{Instant, sleep};
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// The same body twice, in a macro of its own.
+macro_rules! twin {
+    ($plain:ident, $flow:ident, ($($input:ident: $ty:ty),*) -> $output:ty $body:block) => {
+        async fn $plain($($input: $ty),*) -> Result<$output, Failed> $body
+
+        #[workflow]
+        async fn $flow($($input: $ty),*) -> Result<$output, Failed> $body
+    };
+}
+
+/// A log of effects for each test.
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+tokio::task_local! {
+    static EFFECTS: Arc<Mutex<Vec<String>>>;
+}
+
+fn note(what: String) {
+    // Steps are polled in the task of their run.
+    let _ = EFFECTS.try_with(|effects| effects.lock().unwrap().push(what));
+}
+
+async fn noted<T>(run: impl Future<Output = T>) -> (T, Vec<String>) {
+    let effects = Arc::<Mutex<Vec<String>>>::default();
+    let output = EFFECTS.scope(Arc::clone(&effects), run).await;
+    let all = effects.lock().unwrap().clone();
+    (output, all)
+}
+
+fn new_id() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+struct Order {
+    id: u32,
+    name: String,
+    items: Vec<String>,
+    status: Status,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+enum Status {
+    New,
+    Paid { cents: u32 },
+    Closed(Option<String>),
+}
+
+async fn load(id: u32) -> Result<Order> {
+    let items = (0..id).map(|n| format!("item {n}")).collect();
+    let status = match id % 4 {
+        0 => Status::New,
+        1 => Status::Paid { cents: 10 * id },
+        2 => Status::Closed(Some("sold out".to_owned())),
+        _ => Status::Closed(None),
+    };
+    Ok(Order { id, name: format!(" Bob {id} "), items, status })
+}
+
+async fn find(id: u32) -> Result<Option<Order>, Failed> {
+    match id {
+        0 => Err("no such database".into()),
+        1..=3 => Ok(Some(load(id).await?)),
+        _ => Ok(None),
+    }
+}
+
+async fn is_odd(id: u32) -> Result<bool> {
+    Ok(id % 2 == 1)
+}
+
+async fn same<T: Clone + Send>(value: &T) -> Result<T> {
+    Ok(value.clone())
+}
+
+/// Mails somebody.
+#[tool]
+async fn mail(to: String, text: String) -> Result<u32, Failed> {
+    note(format!("{to}: {text}"));
+    if to == "nobody" { Err("there is nobody".into()) } else { Ok(u32::try_from(text.len())?) }
+}
+
+/// Reads a counter.
+#[tool(effects = "read")]
+async fn look(n: u32) -> Result<u32, Failed> {
+    if n == 99 { Err("nothing to see".into()) } else { Ok(n * 2) }
+}
+
+twin!(plain_values, values, (id: u32, names: Vec<String>) -> String {
+    let order = load(id).await?;
+    let order = same(&order).await?;
+    let name = order.name.trim();
+    let count = order.items.len();
+    let doubled = [count, count * 2];
+    let total: usize = doubled.iter().sum();
+    let label = if total > 3 { "big" } else { "small" };
+    let sorted = { let mut all = names; all.sort(); all.dedup(); all };
+    let twice = |n: usize| n * total;
+    let r#type = same(&sorted.join(",")).await?;
+    let größe = same(&r#type.len()).await?;
+    let 名 = same(&größe).await?;
+    let width = 6;
+    let (a, b) = (look(3).await?, Some(look(4).await?));
+    let n: u8 = "7".parse()?;
+    const LIMIT: u8 = 9;
+    fn capped(n: u8) -> u8 { n.min(LIMIT) }
+    #[cfg(test)]
+    let built = same(&"test".to_owned()).await?;
+    #[cfg(not(test))]
+    let built = same(&"release".to_owned()).await?;
+    Ok(format!("{name} {label} {type} {名} {} {a} {b:?} {:?} {built} {n:0width$}", twice(2), capped(n)))
+});
+
+twin!(plain_choices, choices, (id: u32) -> String {
+    if id == 9 {
+        return Ok("nine".to_owned());
+    }
+    let Some(order) = find(id).await? else {
+        mail("owner".to_owned(), format!("there is no {id}")).await?;
+        return Ok("none".to_owned());
+    };
+    let Some(first) = order.items.first() else { return Err("it is empty".into()) };
+    let kind = match &order.status {
+        Status::New => "new".to_owned(),
+        Status::Paid { cents } if *cents > 5 => {
+            let seen = look(*cents).await?;
+            format!("paid {seen}")
+        }
+        Status::Paid { .. } => unreachable!("it costs more"),
+        Status::Closed(Some(mut why)) if why.len() > 3 => same(&{ why.push('!'); why }).await?,
+        Status::Closed(_) => "closed".to_owned(),
+    };
+    let text = match look(if id == 3 { 99 } else { id }).await {
+        Ok(n) if n > 3 => format!("many {n}"),
+        Ok(n) => { mail("ok".to_owned(), n.to_string()).await?; "few".to_owned() }
+        Err(error) => { mail("err".to_owned(), error.to_string()).await?; return Ok("failed".to_owned()) }
+    };
+    if is_odd(id).await? {
+        mail("odd".to_owned(), kind.clone()).await?;
+    } else if is_odd(id + 1).await? && !first.is_empty() {
+        mail("even".to_owned(), kind.clone()).await?;
+    }
+    let size = match order.name.trim().to_lowercase().as_str() {
+        "bob 1" => same(&1).await?,
+        other => same(&other.len()).await?,
+    };
+    assert!(size > 0, "sizes are counted");
+    Ok(format!("{first} {kind} {text} {size}"))
+});
+
+twin!(plain_rounds, rounds, (n: u32) -> String {
+    let list: Vec<u32> = (0..n).collect();
+    for x in &list {
+        let seen = look(*x).await?;
+        if seen > 2 {
+            mail(format!("team {x}"), seen.to_string()).await?;
+        }
+    }
+    for (at, x) in list.iter().map(|x| x * 10).enumerate() {
+        mail(format!("all {at}"), x.to_string()).await?;
+    }
+    let (left, right) = tokio::try_join!(look(1), look(2))?;
+    Ok(format!("{list:?} {left} {right}"))
+});
+
+#[tokio::test(start_paused = true)]
+async fn twins_agree() {
+    let strings = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    for (id, names) in [(0, strings(&[])), (1, strings(&["b", "a", "b"])), (3, strings(&["x"]))] {
+        let (plain, flow) = (plain_values(id, names.clone()).await, values(id, names).await);
+        assert_eq!(flow.unwrap(), plain.unwrap(), "{id}");
+    }
+    for id in 0..11 {
+        let (plain, before) = noted(plain_choices(id)).await;
+        let (flow, effects) = noted(choices(id)).await;
+        assert_eq!((flow.map_err(|e| e.to_string()), effects), (plain.map_err(|e| e.to_string()), before), "{id}");
+    }
+    for n in 0..5 {
+        let (plain, before) = noted(plain_rounds(n)).await;
+        let (flow, effects) = noted(rounds(n)).await;
+        assert_eq!((flow.unwrap(), effects), (plain.unwrap(), before), "{n}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_survive_a_crash_at_every_write() {
+    CrashTest::new(&values::workflow(), (3, vec!["b".to_owned(), "a".to_owned()])).run().await;
+    for id in [1, 2, 7, 9] {
+        CrashTest::new(&choices::workflow(), id).run().await;
+    }
+    CrashTest::new(&rounds::workflow(), 4).run().await;
+}
+
+/// Three readers of one value, in steps, in a gate and at the end.
+#[workflow]
+async fn one_id() -> Result<Vec<u32>> {
+    let id = new_id();
+    let hashed: HashSet<u32> = (0..20).map(|n| n * id).collect();
+    let order: Vec<u32> = hashed.into_iter().collect();
+    let one = same(&id).await?;
+    let two = same(&(id, order.clone())).await?;
+    let approval = gate!("use {id}?", order).await?;
+    let three = match approval {
+        Approval::Granted { .. } => same(&id).await?,
+        Approval::Denied { .. } => 0,
+    };
+    assert_eq!(two.1, order);
+    Ok(vec![id, one, two.0, three])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_computed_once() {
+    let store = MemoryStore::new();
+    let runtime = test_runtime().store(store.clone()).build();
+    let handle = runtime.start(one_id::workflow(), ()).await.unwrap();
+    let run = handle.run_id().clone();
+    sleep(Duration::from_secs(1)).await;
+    drop(handle);
+    drop(runtime);
+    // Another process, in which ids start elsewhere.
+    new_id();
+    let other = test_runtime().store(store.as_another_process()).build();
+    let mut handle = other.resume(&run).await.unwrap();
+    other.approve(&run, "approval", Approval::granted(), "ada").await.unwrap();
+    let ids: Vec<u32> = handle.result().await.unwrap().decode().unwrap();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+/// A tool that takes its time.
+#[tool]
+async fn write_slowly(seconds: u64) -> u64 {
+    sleep(Duration::from_secs(seconds)).await;
+    LOG.lock().unwrap().push(format!("wrote {seconds}"));
+    seconds
+}
+
+/// A tool that reads.
+#[tool(effects = "read")]
+async fn read_slowly(seconds: u64) -> Result<u64, Failed> {
+    sleep(Duration::from_secs(seconds)).await;
+    LOG.lock().unwrap().push(format!("read {seconds}"));
+    if seconds == 13 { Err("bad luck".into()) } else { Ok(seconds) }
+}
+
+#[workflow]
+async fn ordered(first: u64) -> Result<u64, Failed> {
+    let a = read_slowly(first).await?;
+    let b = read_slowly(4).await?;
+    let w = write_slowly(2).await;
+    let v = write_slowly(1).await;
+    #[node(unordered)]
+    let free = write_slowly(3).await;
+    let c = read_slowly(5).await?;
+    Ok(a + b + w + v + free + c)
+}
+
+#[workflow]
+async fn gated() -> Result<u64, Failed> {
+    let meanwhile = read_slowly(6).await?;
+    let approval = gate!("go on?").await?;
+    let now = new_id();
+    let sent = write_slowly(7).await;
+    let after = read_slowly(8).await?;
+    let _ = (approval, now);
+    Ok(meanwhile + sent + after)
+}
+
+/// One test, since they share a log.
+#[tokio::test(start_paused = true)]
+async fn written_order_is_kept_where_it_can_be_noticed() {
+    let log = || std::mem::take(&mut *LOG.lock().unwrap());
+    let began = Instant::now();
+    assert_eq!(ordered(3).await.unwrap(), 18);
+    assert_eq!(log(), ["read 3", "wrote 3", "read 4", "wrote 2", "wrote 1", "read 5"]);
+    // The two reads together, then the writes one after another, then what reads below them.
+    assert_eq!(began.elapsed().as_secs(), 4 + 2 + 1 + 5);
+    // What fails above a write keeps it from happening.
+    assert!(ordered(13).await.is_err());
+    assert_eq!(log(), ["wrote 3", "read 4", "read 13"]);
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let mut handle = runtime.start(gated::workflow(), ()).await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(log(), ["read 6"], "nothing below the gate begins before the answer");
+    runtime.approve(handle.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 21);
+    assert_eq!(log(), ["wrote 7", "read 8"]);
+}
+
+#[test]
+fn the_graph_says_why_a_node_waits() {
+    let graph = gated::workflow().graph();
+    let order = |node: &str| -> Vec<String> {
+        let edges = &graph.node(node).unwrap().order;
+        edges.iter().map(|edge| format!("{}: {}", edge.node, edge.reason.as_str())).collect()
+    };
+    assert_eq!(order("sent"), ["meanwhile: above", "now: above"]);
+    assert_eq!(order("after"), ["sent: write"]);
+    assert_eq!(order("now"), ["approval: gate"]);
+}
+
+/// More reads than the longest tuple.
+#[workflow]
+async fn many_reads(n: u32) -> Result<u32> {
+    let (a, b, c, d, e) = (n + 1, n + 2, n + 3, n + 4, n + 5);
+    let f = same(&a).await?;
+    let g = same(&b).await?;
+    let h = same(&c).await?;
+    let i = same(&d).await?;
+    let j = same(&e).await?;
+    let k = same(&f).await?;
+    let l = same(&g).await?;
+    let m = same(&h).await?;
+    let o = same(&i).await?;
+    let p = same(&j).await?;
+    let q = same(&k).await?;
+    let r = same(&l).await?;
+    let s = same(&m).await?;
+    let t = same(&o).await?;
+    let u = same(&p).await?;
+    let v = same(&q).await?;
+    let w = same(&r).await?;
+    let x = same(&s).await?;
+    Ok(same(&(f + g + h + i + j + k + l + m + o + p + q + r + s + t + u + v + w + x)).await? + n)
+}
+
+#[tokio::test]
+async fn there_is_no_limit_of_reads() {
+    assert_eq!(many_reads(0).await.unwrap(), 3 * 15 + 1 + 2 + 3);
+}
+
+/// Names follow from calls, and not from places.
+#[workflow]
+async fn names(to: String) -> Result<u32, Failed> {
+    let text = same(&to).await?;
+    let text = same(&text).await?;
+    mail("ann".to_owned(), text.clone()).await?;
+    mail("bob".to_owned(), text.clone()).await?;
+    let _ = look(1).await?;
+    if text.is_empty() {
+        mail("eve".to_owned(), text).await?;
+    }
+    look(2).await
+}
+
+#[test]
+fn names_follow_from_calls() {
+    let graph = names::workflow().graph();
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "to", "text", "text_same", "mail(ann.to_owned(),text.clone())", "mail(bob.to_owned(),text.clone())",
+            "look(1)", "if", "if/then/mail", "if/then/yield", "if/else/yield", "if/end", "look(2)"
+        ]
+    );
+}
