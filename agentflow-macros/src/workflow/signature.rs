@@ -128,6 +128,10 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
                 return None;
             }
+            if borrows(ty.to_token_stream()) {
+                errors.at(ty, "the output is recorded, so it owns its data; write `String` for `&str`");
+                return None;
+            }
             Some((**ty).clone())
         }
         ReturnType::Default => {
