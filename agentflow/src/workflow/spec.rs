@@ -316,7 +316,12 @@ impl NodeSpec {
         match self.kind {
             NodeKind::Input | NodeKind::Join => true,
             NodeKind::Value => self.callees.is_empty(),
-            NodeKind::Step | NodeKind::Map | NodeKind::Each | NodeKind::Race | NodeKind::Fallback | NodeKind::Repeat => {
+            NodeKind::Step
+            | NodeKind::Map
+            | NodeKind::Each
+            | NodeKind::Race
+            | NodeKind::Fallback
+            | NodeKind::Repeat => {
                 let mut bodies = self.bodies().peekable();
                 let has_parts = bodies.peek().is_some() || !self.callees.is_empty();
                 let alone = self.callees.iter().all(|callee| super::callee::is_alone(*callee));
