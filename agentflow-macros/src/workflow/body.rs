@@ -205,7 +205,7 @@ impl Reader<'_> {
         let leaves = work.leaves();
         let pat = Some(pat);
         let node =
-            Node { name, pat, ty, attrs: others, calls, policy, span, wrapped: false, leaves, is_part: false, work };
+            Node { name, pat, ty, attrs: others, calls, policy, span, wrapped: false, leaves, is_statement: false, is_part: false, work };
         out.push(Statement::Node(node));
     }
 
@@ -255,7 +255,9 @@ impl Reader<'_> {
             names.given(&name, &ours, conditional, self.errors);
         }
         let leaves = work.leaves();
-        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, ..Node::tail(work, span, false) }));
+        let is_statement = matches!(work, Work::Step(_));
+        let rest = Node::tail(work, span, false);
+        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, is_statement, ..rest }));
     }
 
     /// An expression without a step that binds nothing.
@@ -488,7 +490,7 @@ impl Node {
         let (name, calls) = (String::new(), String::new());
         let (policy, attrs) = (Policy::default(), Vec::new());
         let leaves = work.leaves();
-        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, is_part: false, work }
+        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, is_statement: false, is_part: false, work }
     }
 }
 

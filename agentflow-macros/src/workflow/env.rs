@@ -134,6 +134,13 @@ impl Env {
         }
     }
 
+    /// The names bound last are read by what binds them.
+    pub(super) fn is_read(&mut self) {
+        if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_none()) {
+            last.readers += 1;
+        }
+    }
+
     fn push(&mut self, kind: Kind) {
         self.bindings.push(Binding { kind, readers: 0, mutable: None });
     }

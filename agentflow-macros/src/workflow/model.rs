@@ -62,6 +62,8 @@ pub(super) struct Node {
     pub(super) wrapped: bool,
     /// Whether an arm in it ends the workflow, so that the nodes below it run only if none of them did.
     pub(super) leaves: bool,
+    /// Whether it is a step whose value is dropped.
+    pub(super) is_statement: bool,
     /// Whether it is a part of an expression of the user's, computed before a choice.
     pub(super) is_part: bool,
     pub(super) work: Work,

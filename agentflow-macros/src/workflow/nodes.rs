@@ -252,7 +252,12 @@ impl<'a> Writer<'a> {
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
         let ending = Ending { future, wrapped: node.wrapped, ty };
-        let calls = calls::of(expr, env);
+        let mut calls = calls::of(expr, env);
+        if node.is_statement {
+            // Its value is dropped, and the compiler warns if it must be used.
+            let value = &calls.expr;
+            calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
+        }
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
         }
