@@ -306,11 +306,14 @@ impl Chooser<'_> {
             let inner = Around { depth: around.depth - 1, ..around.clone() };
             if self.sometimes("if", 9) {
                 let condition = self.expr(Type::Flag, 2, around);
-                let then = self.block(kind, &inner);
-                return Value::If { condition, then, other: Some(self.block(kind, &inner)) };
+                let (mut first, mut second) = (inner.clone(), inner);
+                if self.rng.bool() { &mut first } else { &mut second }.returns = None;
+                let then = self.block(kind, &first);
+                return Value::If { condition, then, other: Some(self.block(kind, &second)) };
             }
             if self.sometimes("if-let", 14) {
                 let (name, maybe, then) = self.if_let(kind, around, &inner);
+                let inner = Around { returns: None, ..inner };
                 return Value::IfLet { name, maybe, then, other: Some(self.block(kind, &inner)) };
             }
             if self.sometimes("match", 9) {
@@ -427,8 +430,13 @@ impl Chooser<'_> {
         };
         let arms = patterns
             .iter()
-            .map(|(pattern, binds, guarded)| {
+            .enumerate()
+            .map(|(at, (pattern, binds, guarded))| {
                 let mut inner = inner.clone();
+                // One arm has the value.
+                if at + 1 == patterns.len() && kind != Type::Unit {
+                    inner.returns = None;
+                }
                 let name = binds.map(|kind| self.bind(kind, &mut inner));
                 let guard = guarded.then(|| self.expr(Type::Flag, 1, &inner));
                 Arm { pattern, name, guard, body: self.block(kind, &inner) }

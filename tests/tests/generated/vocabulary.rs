@@ -59,6 +59,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Int, 1, "{0}.iter().sum::<i64>() % 101", &[(Place, Ints)]),
     op(Int, 1, "{0}.unwrap_or({1})", &[(Own, Maybe), (Own, Int)]),
     op(Int, 2, "{0}.number", &[(Place, Item)]),
+    // These can panic.
+    op(Int, 1, "90 / {0}", &[(Own, Int)]),
+    op(Int, 1, "{0}[0]", &[(Place, Ints)]),
     op(Int, 1, "{0}.0", &[(Place, Pair)]),
     op(Int, 1, "{ let mut total = 0; for n in {0} { total += n; } total % 83 }", &[(Own, Ints)]),
     op(Int, 1, "if {0} { {1} } else { {2} }", &[(Own, Flag), (Own, Int), (Own, Int)]),

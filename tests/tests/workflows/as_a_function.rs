@@ -391,8 +391,18 @@ fn names_follow_from_calls() {
     assert_eq!(
         names,
         [
-            "to", "text", "text_same", "mail(ann.to_owned(),text.clone())", "mail(bob.to_owned(),text.clone())",
-            "look(1)", "if", "if/then/mail", "if/then/yield", "if/else/yield", "if/end", "look(2)"
+            "to",
+            "text",
+            "text_same",
+            "mail(ann.to_owned(),text.clone())",
+            "mail(bob.to_owned(),text.clone())",
+            "look(1)",
+            "if",
+            "if/then/mail",
+            "if/then/yield",
+            "if/else/yield",
+            "if/end",
+            "look(2)"
         ]
     );
 }

@@ -1,6 +1,6 @@
 //! Compares a run of a workflow with the run of the plain function: the result, each effect, the order of the effects.
 //!
-//! The rules: everything happens in the written order, but that reads beside reads may happen in any order, and that the
+//! The rules: everything happens in the written order, but that reads and checks may overtake reads, and that the
 //! items of a group, such as a `map!`, may happen at the same time. What the author lets go ahead waits for checks and
 //! answers alone. After a crash a read, a check, a question and an idempotent write may be repeated, a write only when an
 //! operator said so.
@@ -132,14 +132,18 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     leaves.iter().for_each(|leaf| *expected.entry(&leaf.key).or_default() += 1);
     let mut counts: BTreeMap<&Entry, usize> = BTreeMap::new();
     seen.iter().for_each(|entry| *counts.entry(entry).or_default() += 1);
+    // The items of a group that come after the one that fails may have begun.
+    let in_group = fails && ends_within_a_group(&function.log);
     let after_check = fails && leaves.last().is_some_and(|leaf| leaf.key.act.is_barrier());
     for (entry, count) in &counts {
         match expected.get(entry) {
+            _ if in_group => {}
             Some(expected) if *count > expected + entry.act.more(allowance) => {
                 differs(Class::Twice, format!("{entry} happens {count} times and should {expected} times"));
             }
             Some(_) => {}
             None if !fails => differs(Class::Extra, format!("{entry} happens and should not")),
+            None if entry.act == Act::Unordered => {}
             None if entry.act != Act::Read || after_check => {
                 differs(Class::ExtraAfterFailure, format!("{entry} happens although the function fails before"));
             }
@@ -151,7 +155,7 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
         match fails {
             _ if count >= *expected => {}
             false => differs(Class::Missing, format!("{entry} happens {count} times and should {expected} times")),
-            true if entry.act == Act::Read => {}
+            true if in_group || matches!(entry.act, Act::Read | Act::Unordered) => {}
             true => differs(Class::MissingBeforeFailure, format!("{entry} happens before the failure and did not")),
         }
     }
@@ -174,24 +178,67 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
 
 /// The first thing that happened too early. What happens again, after it has happened once, is not in the order.
 fn disorder(leaves: &[Leaf], seen: &[Entry]) -> Option<String> {
-    let mut happened = vec![false; leaves.len()];
-    for entry in seen {
-        let (mut missing, mut again) = (None, false);
-        let next = leaves.iter().enumerate().filter(|(_, leaf)| leaf.key == *entry).find(|(at, leaf)| {
-            again |= happened[*at];
-            let before = (0..*at).find(|before| !happened[*before] && comes_before(&leaves[*before], leaf));
-            missing = missing.or(before);
-            !happened[*at] && before.is_none()
-        });
-        match (next, missing) {
-            (Some((at, _)), _) => happened[at] = true,
-            (None, Some(before)) if !again => {
-                return Some(format!("{entry} happens before {}, which is written above it", leaves[before].key));
-            }
-            (None, _) => {}
-        }
+    let mut search = Search { leaves, seen, tried: BTreeSet::new(), deepest: 0, problem: None };
+    match search.fits(0, &mut vec![false; leaves.len()]) {
+        true => None,
+        false => search.problem,
     }
-    None
+}
+
+/// Finds for everything that happened its place in the function. Several items of a group may do the same.
+struct Search<'a> {
+    leaves: &'a [Leaf],
+    seen: &'a [Entry],
+    tried: BTreeSet<(usize, Vec<bool>)>,
+    deepest: usize,
+    problem: Option<String>,
+}
+
+impl Search<'_> {
+    fn fits(&mut self, at: usize, happened: &mut Vec<bool>) -> bool {
+        let Some(entry) = self.seen.get(at) else { return true };
+        // A search that takes too long proves nothing.
+        if self.tried.len() > 20_000 {
+            return true;
+        }
+        if !self.tried.insert((at, happened.clone())) {
+            return false;
+        }
+        let (mut missing, mut again, mut known) = (None, false, false);
+        for next in 0..self.leaves.len() {
+            let leaf = &self.leaves[next];
+            if leaf.key != *entry {
+                continue;
+            }
+            known = true;
+            if happened[next] {
+                again = true;
+                continue;
+            }
+            let waits = |before: &usize| !happened[*before] && comes_before(&self.leaves[*before], leaf);
+            match (0..next).find(waits) {
+                Some(before) => missing = missing.or(Some(before)),
+                None => {
+                    happened[next] = true;
+                    if self.fits(at + 1, happened) {
+                        return true;
+                    }
+                    happened[next] = false;
+                }
+            }
+        }
+        if (again || !known) && self.fits(at + 1, happened) {
+            return true;
+        }
+        if let Some(before) = missing
+            && (self.problem.is_none() || at > self.deepest)
+        {
+            self.deepest = at;
+            let before = &self.leaves[before].key;
+            self.problem = Some(format!("{entry} happens before {before}, which is written above it"));
+        }
+        false
+    }
 }
 
 /// Whether the first, which is above the second, must have happened.
@@ -199,12 +246,17 @@ fn comes_before(first: &Leaf, second: &Leaf) -> bool {
     let act = |leaf: &Leaf| leaf.key.act;
     let waits = match (act(first), act(second)) {
         (first, _) if first.is_barrier() => true,
-        (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read) => false,
+        (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read | Act::Check) => false,
         _ => true,
     };
     let beside =
         first.within.iter().any(|(group, item)| second.within.iter().any(|(other, its)| other == group && its != item));
     waits && !beside
+}
+
+fn ends_within_a_group(log: &[Noted]) -> bool {
+    let count = |mark: &Noted| log.iter().filter(|noted| *noted == mark).count();
+    count(&Noted::Open) > count(&Noted::Close)
 }
 
 fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
@@ -292,6 +344,15 @@ mod tests {
         assert_eq!(classes(&function, &order([1, 4, 2, 5, 3, 6])), []);
         assert_eq!(classes(&function, &order([1, 4, 3, 5, 2, 6])), [Class::Order]);
         assert_eq!(classes(&function, &order([1, 4, 2, 6, 5, 3])), [Class::Order]);
+    }
+
+    #[test]
+    fn items_that_do_the_same_differ_in_what_follows() {
+        let write = |site| entry(Act::Write, site);
+        let (open, item, close) = (Noted::Open, Noted::Item, Noted::Close);
+        let function = ran(vec![open, item.clone(), write(1), write(2), item, write(1), write(3), close]);
+        assert_eq!(classes(&function, &ran([1, 3, 1, 2].map(write).to_vec())), []);
+        assert_eq!(classes(&function, &ran([1, 3, 2, 1].map(write).to_vec())), [Class::Order]);
     }
 
     #[test]
