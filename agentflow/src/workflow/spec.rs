@@ -305,28 +305,6 @@ impl NodeSpec {
     }
 }
 
-impl NodeSpec {
-    /// Whether it sees nothing that another step may change, as far as that is known.
-    pub(crate) fn is_alone(&self) -> bool {
-        match self.kind {
-            NodeKind::Input | NodeKind::Join => true,
-            NodeKind::Value => self.callees.is_empty(),
-            NodeKind::Step
-            | NodeKind::Map
-            | NodeKind::Each
-            | NodeKind::Race
-            | NodeKind::Fallback
-            | NodeKind::Repeat => {
-                let mut bodies = self.bodies().peekable();
-                let has_parts = bodies.peek().is_some() || !self.callees.is_empty();
-                let alone = self.callees.iter().all(|callee| super::callee::is_alone(*callee));
-                !self.writes && has_parts && alone && bodies.all(|(_, inner)| inner.is_alone())
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Body {
     /// Whether its output follows from others at once, so that it has no record when it does not run.
     pub(crate) fn is_pure(&self) -> bool {
