@@ -2,17 +2,18 @@
 //! `choices`, the forms in `forms`, refusals in `refuse`. It writes nothing.
 
 use proc_macro2::Span;
-use quote::format_ident;
+use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
 
-use super::model::{Branch, BranchBody, Input, Items, Node, Policy, Seq, Statement, Work};
+use super::model::{Borrowed, Branch, BranchBody, Input, Items, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
-    leaves, plain,
+    leaves, plain, macro_diverges,
 };
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
@@ -20,7 +21,8 @@ use crate::patterns::{as_name, binds};
 
 /// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
-    refuse::control_flow(&block, errors);
+    let mut block = block;
+    Grouped.visit_block_mut(&mut block);
     let flow = errors.len();
     let mut reader = Reader { errors, scope: Vec::new(), flow, parts: 0 };
     let mut names = NodeNames::default();
@@ -95,6 +97,11 @@ impl Reader<'_> {
                 returned.expr.map(|expr| *expr)
             }
             Some(Stmt::Expr(expr, None)) if value.is_wrapped() || !is_unit(&expr) => Some(expr),
+            // An arm that ends in an error after its steps.
+            Some(Stmt::Expr(expr, _)) if diverges(&expr) => Some(expr),
+            Some(Stmt::Macro(mac)) if macro_diverges(&mac.mac) => {
+                Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
+            }
             Some(Stmt::Macro(mac)) if mac.semi_token.is_none() => {
                 Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
             }
@@ -138,7 +145,11 @@ impl Reader<'_> {
             return self.node((pat, ty), expr, given, names, out);
         }
         if binds_nothing {
-            return self.check(expr, given, names, out);
+            // A `let _` drops what it is given, also what must be used.
+            let (span, calls) = (expr.span(), calls(&expr));
+            let ty = ty.map(|ty| quote!(: #ty));
+            let dropped = syn::parse_quote_spanned!(span=> { let _ #ty = #expr; });
+            return self.push_statement(Work::Check(dropped), calls, given, span, names, out);
         }
         if is_view(&expr) && given.ours.is_none() && !is_mutable(&pat) {
             local.attrs = given.others;
@@ -146,6 +157,7 @@ impl Reader<'_> {
             return out.push(Statement::View(local));
         }
         refuse::value(&expr, self.errors);
+        refuse::borrowed(ty.as_ref(), self.errors);
         self.node((pat, ty), expr, given, names, out);
     }
 
@@ -191,7 +203,9 @@ impl Reader<'_> {
         // A step whose output nobody can read is there for its effect.
         policy.write |= matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
         let leaves = work.leaves();
-        let node = Node { name, pat: Some(pat), ty, attrs: others, calls, policy, span, wrapped: false, leaves, work };
+        let pat = Some(pat);
+        let node =
+            Node { name, pat, ty, attrs: others, calls, policy, span, wrapped: false, leaves, is_statement: false, is_part: false, work };
         out.push(Statement::Node(node));
     }
 
@@ -208,6 +222,7 @@ impl Reader<'_> {
         }
         if let Expr::ForLoop(repeated) = plain(&expr)
             && block_has_nodes(&repeated.body)
+            && !leaves_rounds(&repeated.body)
         {
             let work = self.each(repeated.clone());
             return self.push_statement(work, String::new(), given, expr.span(), names, out);
@@ -240,16 +255,9 @@ impl Reader<'_> {
             names.given(&name, &ours, conditional, self.errors);
         }
         let leaves = work.leaves();
-        let ty = matches!(work, Work::Route(_)).then(|| syn::parse_quote!(()));
-        out.push(Statement::Node(Node {
-            name,
-            calls,
-            policy,
-            attrs: others,
-            leaves,
-            ty,
-            ..Node::tail(work, span, false)
-        }));
+        let is_statement = matches!(work, Work::Step(_));
+        let rest = Node::tail(work, span, false);
+        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, is_statement, ..rest }));
     }
 
     /// An expression without a step that binds nothing.
@@ -267,6 +275,7 @@ impl Reader<'_> {
 
     /// A `for` with steps.
     fn each(&mut self, repeated: syn::ExprForLoop) -> Work {
+        refuse::return_in_a_form(&repeated.body, self.errors);
         let outside = self.scope.len();
         self.scope.iter_mut().for_each(|(_, node)| *node = false);
         self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
@@ -410,8 +419,9 @@ impl Reader<'_> {
             name
         });
         for (name, part) in parts {
-            let (span, calls) = (part.span(), calls(&part));
-            let work = if awaits(&part).is_some() { Work::Step(part) } else { Work::Value(part) };
+            let span = part.span();
+            let mut policy = Policy::default();
+            let Some((work, calls)) = self.work(part, Value::Plain, &mut policy, out) else { continue };
             let pat = Some(Pat::Ident(syn::PatIdent {
                 attrs: Vec::new(),
                 by_ref: None,
@@ -419,7 +429,7 @@ impl Reader<'_> {
                 ident: name,
                 subpat: None,
             }));
-            out.push(Statement::Node(Node { pat, calls, ..Node::tail(work, span, false) }));
+            out.push(Statement::Node(Node { pat, calls, policy, is_part: true, ..Node::tail(work, span, false) }));
         }
         debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "what is left gives the same value each time");
         stable
@@ -480,7 +490,7 @@ impl Node {
         let (name, calls) = (String::new(), String::new());
         let (policy, attrs) = (Policy::default(), Vec::new());
         let leaves = work.leaves();
-        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, work }
+        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, is_statement: false, is_part: false, work }
     }
 }
 
@@ -496,17 +506,90 @@ impl Work {
     }
 }
 
+/// Puts parentheses where a macro has put an invisible group, which does not survive.
+struct Grouped;
+
+impl VisitMut for Grouped {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        syn::visit_mut::visit_expr_mut(self, expr);
+        if let Expr::Group(group) = expr {
+            let inner = (*group.expr).clone();
+            *expr = match inner {
+                Expr::Path(_) | Expr::Lit(_) | Expr::Paren(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Macro(_) => inner,
+                inner => {
+                    let span = inner.span();
+                    syn::parse_quote_spanned!(span=> (#inner))
+                }
+            };
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}
+
+/// Whether a `break` or `continue` ends a round of a `for` before its end: then all of it is one step.
+fn leaves_rounds(body: &Block) -> bool {
+    struct Leaves {
+        found: bool,
+        loops: usize,
+    }
+    impl<'a> syn::visit::Visit<'a> for Leaves {
+        fn visit_expr_break(&mut self, expr: &'a syn::ExprBreak) {
+            self.found |= self.loops == 0 || expr.label.is_some();
+        }
+
+        fn visit_expr_continue(&mut self, expr: &'a syn::ExprContinue) {
+            self.found |= self.loops == 0 || expr.label.is_some();
+        }
+
+        fn visit_expr_loop(&mut self, expr: &'a syn::ExprLoop) {
+            self.loops += 1;
+            syn::visit::visit_expr_loop(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_while(&mut self, expr: &'a syn::ExprWhile) {
+            self.loops += 1;
+            syn::visit::visit_expr_while(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_for_loop(&mut self, expr: &'a syn::ExprForLoop) {
+            self.loops += 1;
+            syn::visit::visit_expr_for_loop(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_async(&mut self, _: &'a syn::ExprAsync) {}
+
+        fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
+
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    let mut leaves = Leaves { found: false, loops: 0 };
+    syn::visit::Visit::visit_block(&mut leaves, body);
+    leaves.found
+}
+
 /// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
 pub(super) fn items(expr: Expr) -> Items {
     match expr {
-        Expr::Reference(reference) if reference.mutability.is_none() => Items { expr: *reference.expr, borrowed: true },
+        Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => match items(*call.receiver.clone()) {
+            // Of `files.iter().enumerate()`, the number and the borrowed item.
+            Items { expr, borrowed: Borrowed::Whole } => Items {
+                expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
+                borrowed: Borrowed::Second,
+            },
+            _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
+        },
+        Expr::Reference(reference) if reference.mutability.is_none() => Items { expr: *reference.expr, borrowed: Borrowed::Whole },
         Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
-            Items { expr: *call.receiver, borrowed: true }
+            Items { expr: *call.receiver, borrowed: Borrowed::Whole }
         }
         Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
-            Items { expr: *call.receiver, borrowed: false }
+            Items { expr: *call.receiver, borrowed: Borrowed::No }
         }
-        expr => Items { expr, borrowed: false },
+        expr => Items { expr, borrowed: Borrowed::No },
     }
 }
 

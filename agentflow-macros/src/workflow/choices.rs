@@ -214,7 +214,7 @@ impl Reader<'_> {
             // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
             // looks at it again.
             let whole: Expr = match has_nodes(&diverge) {
-                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #pat => {} _ => #diverge }),
+                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge }),
                 false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
             };
             match has_nodes(&diverge) {

@@ -7,6 +7,7 @@ use syn::ext::IdentExt;
 use syn::{Attribute, Expr, Local, Pat};
 
 use super::code;
+use super::model::Borrowed;
 use crate::patterns::binds;
 use crate::scope;
 
@@ -104,13 +105,13 @@ impl Env {
     }
 
     /// A pattern that destructures the output bound last; with `borrowed`, a reference to it.
-    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: bool) {
+    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: Borrowed) {
         let last = self.bindings.len() - 1;
         let meaning = match &self.bindings[last].kind {
             Kind::Output { node, .. } => format!("@{node}."),
             _ => String::new(),
         };
-        let value = if borrowed { quote!(&#handle) } else { quote!(#handle) };
+        let value = borrowed.of(handle);
         let attrs = attrs.iter().filter(|attr| !super::attrs::is_cfg(attr));
         let code = Before::Statement(quote!(#(#attrs)* let #pat = #value;));
         self.push(Kind::View { binds: binds(pat), code, needs: vec![last], meaning });
@@ -130,6 +131,13 @@ impl Env {
         self.push(Kind::View { binds, code, needs, meaning });
         if let Some(last) = self.bindings.last_mut() {
             last.mutable = mutable;
+        }
+    }
+
+    /// The names bound last are read by what binds them.
+    pub(super) fn is_read(&mut self) {
+        if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_none()) {
+            last.readers += 1;
         }
     }
 
@@ -294,6 +302,17 @@ impl Env {
             Kind::Output { name, .. } => name.iter().map(|name| name.unraw().to_string()).collect(),
             Kind::View { binds, .. } => binds.iter().map(|name| name.unraw().to_string()).collect(),
             Kind::Context(_) => Vec::new(),
+        }
+    }
+}
+
+impl Borrowed {
+    /// The item as the pattern gets it.
+    pub(super) fn of(self, item: &Ident) -> TokenStream {
+        match self {
+            Self::No => quote!(#item),
+            Self::Whole => quote!(&#item),
+            Self::Second => quote!((#item.0, &#item.1)),
         }
     }
 }

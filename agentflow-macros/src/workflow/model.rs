@@ -62,6 +62,10 @@ pub(super) struct Node {
     pub(super) wrapped: bool,
     /// Whether an arm in it ends the workflow, so that the nodes below it run only if none of them did.
     pub(super) leaves: bool,
+    /// Whether it is a step whose value is dropped.
+    pub(super) is_statement: bool,
+    /// Whether it is a part of an expression of the user's, computed before a choice.
+    pub(super) is_part: bool,
     pub(super) work: Work,
 }
 
@@ -103,8 +107,17 @@ pub(super) enum Work {
 /// The list of a `map!` or a `for`.
 pub(super) struct Items {
     pub(super) expr: Expr,
-    /// Whether each item is borrowed, as in `for file in &files`.
-    pub(super) borrowed: bool,
+    pub(super) borrowed: Borrowed,
+}
+
+/// What of each item is borrowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Borrowed {
+    No,
+    /// As in `for file in &files`.
+    Whole,
+    /// As in `for (number, file) in files.iter().enumerate()`.
+    Second,
 }
 
 /// `|x| step(x)`, or a closure with several steps.

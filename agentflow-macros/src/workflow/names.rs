@@ -122,6 +122,7 @@ fn cut(name: &str) -> String {
 fn short(node: &Node) -> String {
     as_name(&match &node.work {
         Work::Step(expr) | Work::Future(expr) => called(expr),
+        Work::Check(_) if !node.calls.is_empty() => last_word(&node.calls),
         Work::Value(expr) | Work::Check(expr) => match (called(expr).as_str(), &node.work) {
             ("step", Work::Check(_)) => "check".to_owned(),
             ("step", _) => "value".to_owned(),
@@ -141,6 +142,11 @@ fn short(node: &Node) -> String {
     })
 }
 
+/// The function of a path.
+fn last_word(calls: &str) -> String {
+    calls.rsplit("::").next().unwrap_or_default().to_owned()
+}
+
 fn of_lambda(step: &LambdaBody, otherwise: &str) -> String {
     match step {
         LambdaBody::Future(step) => called(step),
@@ -155,8 +161,9 @@ fn long(node: &Node) -> Option<String> {
             arguments(expr)
         }
         Work::Route(route) => match &route.head {
-            Head::If(conditions) => written(conditions.first()?),
-            Head::Match(cases) => written(&cases.expr),
+            // As it is written, whatever is computed before it.
+            Head::If(_) => node.calls.strip_prefix("if ").unwrap_or(&node.calls).to_owned(),
+            Head::Match(_) => node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned(),
         },
         Work::Gate { question, .. } => written(question),
         Work::For { items, .. } | Work::Map { items, .. } => written(&items.expr),

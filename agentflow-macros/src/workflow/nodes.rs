@@ -10,7 +10,7 @@ use syn::{Expr, Pat, Type};
 use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
-use super::model::{Approve, Node, Seq, Statement, Work, Workflow};
+use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::spans::{located, own};
 use super::syntax::{is_assertion, plain};
 use crate::errors::Errors;
@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
             Some(pat) => {
                 let variable = env.hidden(&patterns::as_name("output"));
                 env.output(None, variable.clone(), &node.name);
-                env.pattern(attrs, pat, &variable, false);
+                env.pattern(attrs, pat, &variable, Borrowed::No);
                 quote!(#before #(#attrs)* let #variable = #handle;)
             }
         }
@@ -252,14 +252,24 @@ impl<'a> Writer<'a> {
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
         let ending = Ending { future, wrapped: node.wrapped, ty };
-        let calls = calls::of(expr, env);
+        let mut calls = calls::of(expr, env);
+        if node.is_statement {
+            // Its value is dropped, and the compiler warns if it must be used.
+            let value = &calls.expr;
+            calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
+        }
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
         }
         let reads = &opened.reads;
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let span = node.span.resolved_at(Span::mixed_site());
-        let method = Ident::new(if is_plain { "step_plain" } else { "step" }, span);
+        let method = match (node.is_part, is_plain) {
+            (true, _) => "matched",
+            (false, true) => "step_plain",
+            (false, false) => "step",
+        };
+        let method = Ident::new(method, span);
         quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure))
     }
 
@@ -375,10 +385,8 @@ impl<'a> Writer<'a> {
         // An assertion has no effect but to fail; all else is there for its effect.
         let effect = (!is_assertion(expr)).then(|| quote!(.write()));
         let statement = &calls.expr;
-        let statement = match plain(expr) {
-            Expr::Macro(_) | Expr::If(_) | Expr::Match(_) | Expr::ForLoop(_) => quote!(#statement;),
-            _ => quote!(let _ = #statement;),
-        };
+        // As a statement, so that the compiler warns about what must be used.
+        let statement = quote!(#statement;);
         let end = quote_spanned! {span=>
             #[allow(
                 unused_variables, unused_mut, clippy::let_unit_value, clippy::let_underscore_must_use,

@@ -1,97 +1,21 @@
-//! Refuses what a workflow cannot mean: control flow without a fixed graph, values that change, and statements that would be
-//! lost. Each is reported at its own token, with what to write instead. Code within a step, a closure or an `async` block is
+//! Refuses what a workflow cannot mean: ends of the workflow from within a round, values that change, and statements that would
+//! be lost. Each is reported at its own token, with what to write instead. Code within a step, a closure or an `async` block is
 //! not looked at.
 
-use proc_macro2::Span;
 use syn::visit::{self, Visit};
-use syn::{
-    Block, Expr, ExprAsync, ExprBreak, ExprCall, ExprClosure, ExprContinue, ExprForLoop, ExprLoop, ExprWhile, Item,
-    Pat, PatIdent,
-};
+use syn::{Block, Expr, ExprAsync, ExprCall, ExprClosure, Item, Pat, PatIdent};
 
 use super::stable::is_stable;
-use super::syntax::{awaits, block_awaits, first_await, form, leaves, plain};
+use super::syntax::{awaits, form, leaves, plain};
 use crate::errors::Errors;
 use crate::patterns::{binds, has_bindings, unguarded};
 
-const LOOP: &str = "a loop without a list has no fixed graph; repeat a step with `repeat!(first, |x| step(x), until = |x| .., \
-                    max = 5)`, or move the loop into a step";
 pub(super) const RETURN: &str = "`return` can end a workflow only in a statement of its own, or in an arm of an `if`, a \
                                  `match` or a `let .. else`; move it there";
 const RETURN_IN_A_LOOP: &str = "`return` cannot end the workflow from within a loop or a form, whose rounds are steps of their \
                                 own; collect the outputs, and decide after it";
-const BREAK: &str = "`break` and `continue` cannot leave a round whose steps are recorded; choose the items before the loop, \
-                     use `repeat!(.., until = ..)`, or move the loop into a step";
 const ASSIGN: &str = "a value cannot change in a workflow, since each step gets a copy of its own; bind the new value to a \
                       `let` of its own, or put all that changes it into one block: `let x = { let mut x = ..; ..; x };`";
-
-/// Reports all control flow in a body that leaves it or repeats a part of it.
-pub(super) fn control_flow(block: &Block, errors: &mut Errors) {
-    let mut flow = Flow { errors, loops: 0 };
-    flow.visit_block(block);
-}
-
-struct Flow<'e> {
-    errors: &'e mut Errors,
-    /// The number of loops around the place that is visited, which are code of one node.
-    loops: usize,
-}
-
-impl Flow<'_> {
-    fn within_loop(&mut self, waits: bool, keyword: Span, inside: impl FnOnce(&mut Self)) {
-        if waits {
-            self.errors.at_span(keyword, LOOP);
-        }
-        self.loops += 1;
-        inside(self);
-        self.loops -= 1;
-    }
-
-    fn leaves_round(&mut self, keyword: Span, has_label: bool) {
-        if self.loops == 0 && !has_label {
-            self.errors.at_span(keyword, BREAK);
-        }
-    }
-}
-
-impl<'a> Visit<'a> for Flow<'_> {
-    fn visit_expr_loop(&mut self, expr: &'a ExprLoop) {
-        let waits = block_awaits(&expr.body).is_some();
-        self.within_loop(waits, expr.loop_token.span, |this| visit::visit_expr_loop(this, expr));
-    }
-
-    fn visit_expr_while(&mut self, expr: &'a ExprWhile) {
-        let waits = first_await(|awaits| awaits.visit_expr_while(expr)).is_some();
-        self.within_loop(waits, expr.while_token.span, |this| visit::visit_expr_while(this, expr));
-    }
-
-    fn visit_expr_for_loop(&mut self, expr: &'a ExprForLoop) {
-        if block_awaits(&expr.body).is_none() {
-            return self.within_loop(false, expr.for_token.span, |this| visit::visit_expr_for_loop(this, expr));
-        }
-        if let Some(span) = super::syntax::block_leaves(&expr.body) {
-            self.errors.at_span(span, RETURN_IN_A_LOOP);
-        }
-        let outside = std::mem::take(&mut self.loops);
-        visit::visit_expr_for_loop(self, expr);
-        self.loops = outside;
-    }
-
-    fn visit_expr_break(&mut self, expr: &'a ExprBreak) {
-        self.leaves_round(expr.break_token.span, expr.label.is_some());
-        visit::visit_expr_break(self, expr);
-    }
-
-    fn visit_expr_continue(&mut self, expr: &'a ExprContinue) {
-        self.leaves_round(expr.continue_token.span, expr.label.is_some());
-    }
-
-    fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
-
-    fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
-
-    fn visit_item(&mut self, _: &'a Item) {}
-}
 
 /// Reports an end of the workflow within a body of several steps of a form.
 pub(super) fn return_in_a_form(block: &Block, errors: &mut Errors) {
@@ -110,9 +34,7 @@ pub(super) fn statement(expr: &Expr, errors: &mut Errors) {
         }
         Expr::Assign(assign) => errors.at(assign, ASSIGN),
         Expr::Binary(both) if !is_stable(expr) && is_assignment(&both.op) => errors.at(both, ASSIGN),
-        // `control_flow` has reported these.
-        Expr::Loop(_) | Expr::While(_) | Expr::Break(_) | Expr::Continue(_) if awaits(expr).is_some() => {}
-        Expr::Return(returned) => {
+        Expr::Return(returned) if !super::syntax::diverges(expr) => {
             errors.at(
                 returned,
                 "nothing after this `return` would ever run; make it the last statement, or put it into an arm",
@@ -244,6 +166,15 @@ fn cells(expr: &Expr, errors: &mut Errors) {
         fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
     }
     Cells(errors).visit_expr(expr);
+}
+
+/// Reports a type that borrows: a value that is recorded owns its data.
+pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
+    if let Some(ty) = ty
+        && crate::function::borrows(quote::ToTokens::to_token_stream(ty))
+    {
+        errors.at(ty, "a value is recorded, so it owns its data; write `String` for `&str`, or borrow where it is read");
+    }
 }
 
 /// Reports tasks that are spawned: what they call is no part of the run.

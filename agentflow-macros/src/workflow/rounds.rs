@@ -9,7 +9,7 @@ use syn::{Expr, Pat, Type};
 
 use super::calls;
 use super::env::{self, Env};
-use super::model::{Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
+use super::model::{Borrowed, Branch, BranchBody, Items, Lambda, LambdaBody, Node, Seq};
 use super::nodes::{Ending, Writer, nested};
 use super::spans::own;
 use crate::{patterns, scope};
@@ -98,13 +98,13 @@ impl Writer<'_> {
             LambdaBody::Future(expr) => {
                 let out = quote_spanned!(expr.span()=> _);
                 let also: [&dyn ToTokens; 3] = [&first, &until, &max];
-                let (reads, closure, meta) = self.round(node, expr, &step.pat, false, &out, &also, env);
+                let (reads, closure, meta) = self.round(node, expr, &step.pat, Borrowed::No, &out, &also, env);
                 let span = expr.span().resolved_at(Span::mixed_site());
                 let (first, steps) = (own("first", span), own("steps", span));
                 quote_spanned!(span=> #steps.repeat(#meta, #first, #reads, (#max, #ends), #closure))
             }
             LambdaBody::Seq(seq) => {
-                let (reads, closure) = self.inner(Some((&step.pat, false)), seq, env);
+                let (reads, closure) = self.inner(Some((&step.pat, Borrowed::No)), seq, env);
                 let meta = self.meta(node, &[&first, &until, &max, &step.pat], env);
                 let (first, steps) = (own("first", at), own("steps", at));
                 quote_spanned!(at=> #steps.repeat_body(#meta, #first, #reads, (#max, #ends), #closure))
@@ -165,7 +165,7 @@ impl Writer<'_> {
         node: &Node,
         expr: &Expr,
         pat: &Pat,
-        borrowed: bool,
+        borrowed: Borrowed,
         out: &TokenStream,
         also: &[&dyn ToTokens],
         env: &mut Env,
@@ -190,7 +190,7 @@ impl Writer<'_> {
             meta.extend(quote!(.direct().text(#text)));
         }
         let one = own("item", expr.span());
-        let value = if borrowed { quote!(&#one) } else { quote!(#one) };
+        let value = borrowed.of(&one);
         let item = quote!(let #pat = #value;);
         let ending = Ending { future: true, wrapped: false, ty: out };
         let closure = self.body(&calls, &opened, &ending, Some(&item), expr.span());
@@ -199,11 +199,11 @@ impl Writer<'_> {
 
     /// The body of several steps: what it reads outside, and a closure that adds its nodes. `item` is the pattern of what it
     /// is given, and whether that is borrowed.
-    fn inner(&mut self, item: Option<(&Pat, bool)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
+    fn inner(&mut self, item: Option<(&Pat, Borrowed)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
         let before = env.readers();
         let outside = env.enter();
         let given = item.map(|(pat, borrowed)| match pat {
-            Pat::Ident(pat) if pat.subpat.is_none() && !borrowed => {
+            Pat::Ident(pat) if pat.subpat.is_none() && borrowed == Borrowed::No => {
                 let variable = env.variable(&pat.ident, false);
                 env.output(Some(pat.ident.clone()), variable.clone(), "item");
                 variable
@@ -250,6 +250,10 @@ impl Writer<'_> {
 }
 
 /// In the fingerprint, whether items are borrowed.
-fn borrowed_mark(borrowed: bool) -> TokenStream {
-    if borrowed { quote!(&) } else { quote!() }
+fn borrowed_mark(borrowed: Borrowed) -> TokenStream {
+    match borrowed {
+        Borrowed::No => quote!(),
+        Borrowed::Whole => quote!(&),
+        Borrowed::Second => quote!(&&),
+    }
 }

@@ -94,7 +94,16 @@ impl Writer<'_> {
                 Head::If(conditions) => again_if(&conditions[index], &arm.binds, self.private),
                 Head::Match(cases) => again_match(cases, index, &arm.binds, self.private),
             };
+            let of_head = match &route.head {
+                Head::If(conditions) => conditions[index].to_token_stream(),
+                Head::Match(cases) => cases.arms[index].pat.to_token_stream(),
+            };
+            // What the condition or the guard reads is used.
+            let used = arm.binds.iter().any(|bind| words(&of_head).filter(|word| word == bind).count() > 1);
             env.arm(arm.binds.clone(), mutable(&pat), reads, code, &pat);
+            if used {
+                env.is_read();
+            }
         }
         let nodes = self.seq(&arm.body, env, outside);
         env.leave(outside);
@@ -195,7 +204,11 @@ fn again_match(cases: &ExprMatch, index: usize, binds: &[Ident], private: &Token
 
 /// Where a pattern says `mut`.
 fn mutable(pat: &TokenStream) -> Option<Span> {
-    pat.clone().into_iter().flat_map(flat).find(|word| *word == "mut").map(|word| word.span())
+    words(pat).find(|word| *word == "mut").map(|word| word.span())
+}
+
+fn words(tokens: &TokenStream) -> impl Iterator<Item = Ident> {
+    tokens.clone().into_iter().flat_map(flat)
 }
 
 fn flat(token: proc_macro2::TokenTree) -> Vec<Ident> {

@@ -128,6 +128,14 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
                 return None;
             }
+            if has_impl(ty.to_token_stream()) {
+                errors.at(ty, "the output needs one type, since it is recorded; write the type's name instead of `impl`");
+                return None;
+            }
+            if borrows(ty.to_token_stream()) {
+                errors.at(ty, "the output is recorded, so it owns its data; write `String` for `&str`");
+                return None;
+            }
             Some((**ty).clone())
         }
         ReturnType::Default => {
@@ -139,4 +147,12 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             None
         }
     }
+}
+
+fn has_impl(tokens: proc_macro2::TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Group(group) => has_impl(group.stream()),
+        proc_macro2::TokenTree::Ident(ident) => ident == "impl",
+        _ => false,
+    })
 }

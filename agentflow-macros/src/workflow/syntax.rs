@@ -61,6 +61,10 @@ const PLAIN: [&str; 42] = [
     "eyre",
 ];
 
+/// Methods that say what becomes of a `Result` or an `Option`.
+const ADAPTORS: [&str; 9] =
+    ["context", "expect", "map_err", "ok_or", "ok_or_else", "unwrap", "unwrap_or_default", "unwrap_or_else", "with_context"];
+
 /// Macros that end in a panic or an error.
 const DIVERGING: [&str; 5] = ["panic", "todo", "unimplemented", "unreachable", "bail"];
 
@@ -158,7 +162,13 @@ pub(super) fn about(expr: &Expr) -> &Expr {
         Expr::Await(awaited) => about(&awaited.base),
         Expr::Field(field) => about(&field.base),
         Expr::Reference(reference) => about(&reference.expr),
-        Expr::MethodCall(call) if awaits(&call.receiver).is_some() => about(&call.receiver),
+        Expr::MethodCall(call)
+            if awaits(&call.receiver).is_some()
+                || ADAPTORS.iter().any(|name| call.method == name)
+                    && matches!(plain(&call.receiver), Expr::Call(_) | Expr::MethodCall(_)) =>
+        {
+            about(&call.receiver)
+        }
         Expr::Call(call) => match wrapped_in(call, &["Ok", "Some"]) {
             Some(inner) if awaits(inner).is_some() => about(inner),
             _ => plain(expr),
@@ -254,9 +264,20 @@ pub(super) fn is_assertion(expr: &Expr) -> bool {
         }
         Expr::Try(_) => true,
         Expr::If(test) => block_diverges(&test.then_branch),
-        Expr::Block(block) => matches!(block.block.stmts.last(), Some(Stmt::Local(_))),
+        Expr::Block(block) => match block.block.stmts.last() {
+            Some(Stmt::Local(local)) => local
+                .init
+                .as_ref()
+                .is_some_and(|init| init.diverge.is_some() || matches!(plain(&init.expr), Expr::Try(_))),
+            _ => false,
+        },
         _ => false,
     }
+}
+
+/// Whether a macro ends in a panic or an error.
+pub(super) fn macro_diverges(mac: &Macro) -> bool {
+    is_one_of(mac, &DIVERGING)
 }
 
 /// Whether an expression never has a value: a panic, an error, `return Err(..)`, or a block that ends in one of them.

@@ -1,7 +1,7 @@
 //! Workflows: typed graphs of steps. Independent steps run concurrently, and a run survives a crash.
 //!
-//! [`Builder`] makes a workflow; `spec` is the form that is executed and [`Graph`] the form that is shown; `machine`
-//! decides the next command; `driver` executes it.
+//! [`Builder`] makes a workflow, and `steps` makes one of a `#[workflow]`, in written order (`order`); `spec` is the form
+//! that is executed and [`Graph`] the form that is shown; `machine` decides the next command; `driver` executes it.
 
 mod bodies;
 mod builder;
@@ -83,8 +83,9 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     /// output is the workflow's.
     ///
     /// # Errors
-    /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, or a
-    /// handle of another workflow is read.
+    /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, a
+    /// handle of another workflow is read, a node's output can be changed after it was recorded (a `Cell`, a `Mutex`, an
+    /// atomic), or a repetition has no round.
     pub fn build(
         name: impl Into<Arc<str>>,
         inputs: In::Names,

@@ -92,6 +92,18 @@ pub trait ValueOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> ValueOutput for T {}
 
+/// The output of a step that a choice looks at.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be matched in a workflow",
+    label = "each arm reads this, so it is recorded",
+    note = "of a `Result`, give the error as text, with `.map_err(|error| error.to_string())`; else derive \
+            `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema`"
+)]
+pub trait MatchedOutput: NodeValue {}
+
+#[diagnostic::do_not_recommend]
+impl<T: NodeValue> MatchedOutput for T {}
+
 /// The output of a step without `?`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",

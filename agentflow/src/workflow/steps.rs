@@ -15,7 +15,7 @@ use super::callee::{StepArgs, ask_callees, tool_policy};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::policy::StopPolicy;
-use super::same_type::{Arms, Branches, PlainOutput, SameArm, ValueOutput};
+use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm, ValueOutput};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
 use super::step_error::StepError;
 use crate::error::FailureKind;
@@ -122,6 +122,20 @@ impl<'b, E: 'static> Steps<'b, E> {
     {
         let of = self.of;
         self.builder.value(node, reads, move |values| body(values).map_err(of))
+    }
+
+    /// What nobody reads, for the compiler's checks and warnings.
+    pub fn unread<R: Reads>(&self, _: R, _: impl FnOnce(R::Values)) {}
+
+    /// A step whose output a choice looks at.
+    pub fn matched<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: MatchedOutput,
+        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        self.step(node, reads, body)
     }
 
     /// The value of a `let`.

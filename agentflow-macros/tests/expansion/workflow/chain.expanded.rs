@@ -72,7 +72,7 @@ const _: () = {
                     },
                 );
             let words = steps
-                .value::<_, _, _>(
+                .let_value::<_, _, _>(
                     __private::Node::new("words")
                         .line(::core::line!())
                         .code(6481825094717273900u64)

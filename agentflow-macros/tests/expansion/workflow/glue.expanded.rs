@@ -59,7 +59,7 @@ const _: () = {
                     "A `let` without a step is repeated by its readers, also after a name is bound again. One that nothing reads is written\nonce, for the compiler's warnings.",
                 );
             let length = steps
-                .value::<_, _, _>(
+                .let_value::<_, _, _>(
                     __private::Node::new("length")
                         .line(::core::line!())
                         .code(3437873407671074428u64),
@@ -71,7 +71,7 @@ const _: () = {
                     },
                 );
             let unread = steps
-                .value::<_, _, _>(
+                .let_value::<_, _, _>(
                     __private::Node::new("unread")
                         .line(::core::line!())
                         .code(13858541334941445u64)
@@ -102,7 +102,7 @@ const _: () = {
                     },
                 );
             let text = steps
-                .value::<_, _, _>(
+                .let_value::<_, _, _>(
                     __private::Node::new("text")
                         .line(::core::line!())
                         .code(4165913464549503207u64),

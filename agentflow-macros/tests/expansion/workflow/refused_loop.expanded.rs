@@ -89,7 +89,9 @@ const _: () = {
                                         let (cx, (url,)) = args
                                             .calling([__private::function_id(&agentflow_call_0)])
                                             .await;
-                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(url).await?)
+                                        __private::Ok::<_, __AgentflowError>({
+                                            agentflow_call_0(url).await?;
+                                        })
                                     },
                                 );
                             steps
