@@ -22,6 +22,8 @@ use super::vocabulary::{FEATURES, UNPROMISED};
 pub(crate) struct Campaign {
     pub(crate) seed: u64,
     pub(crate) programs: usize,
+    /// How many statements a program has at most, not counting those in blocks.
+    pub(crate) size: usize,
     /// How many programs are compiled together.
     pub(crate) batch: usize,
     pub(crate) schedules: usize,
@@ -64,7 +66,7 @@ impl Campaign {
     /// The program of a number: the same whatever else is in the campaign.
     pub(crate) fn program(&self, number: usize) -> Program {
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
-        choose::program(&mut rng, &format!("p{number}"), &self.without)
+        choose::program(&mut rng, &format!("p{number}"), self.size, &self.without)
     }
 
     /// Runs it on several threads.

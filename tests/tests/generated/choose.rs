@@ -25,17 +25,18 @@ struct Around {
 }
 
 /// A program of a name.
-pub(crate) fn program(rng: &mut Rng, name: &str, without: &BTreeSet<String>) -> Program {
+/// It has at most so many statements, not counting those in blocks.
+pub(crate) fn program(rng: &mut Rng, name: &str, size: usize, without: &BTreeSet<String>) -> Program {
     let mut chooser = Chooser { rng, without, variables: Vec::new(), nested: Vec::new(), sites: 0, size: 0 };
     let nested = if chooser.allows("nested") && chooser.one_in(4) { 1 + chooser.rng.usize(..2) } else { 0 };
     for at in 0..nested {
         let letter = ['a', 'b'][at];
         let gives = [Type::Int, Type::Text, Type::Maybe, Type::Item][chooser.rng.usize(..4)];
-        let function = chooser.function(format!("{name}_{letter}"), gives, 3);
+        let function = chooser.function(format!("{name}_{letter}"), gives, 1 + size / 3);
         chooser.nested.push(function);
     }
     let gives = [Type::Text, Type::Text, Type::Text, Type::Int, Type::Item, Type::Pair][chooser.rng.usize(..6)];
-    let size = 2 + chooser.rng.usize(..6);
+    let size = 1 + chooser.rng.usize(..size);
     let main = chooser.function(name.to_owned(), gives, size);
     let kinds: Vec<Type> = main.parameters.iter().map(|id| chooser.variables[*id].kind).collect();
     let cases = if chooser.allows("cases") { 3 } else { 1 };

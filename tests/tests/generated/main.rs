@@ -52,6 +52,7 @@ fn accepted_programs_do_what_the_functions_do() {
     let campaign = Campaign {
         seed: number("AGENTFLOW_SEED", 1),
         programs,
+        size: number("AGENTFLOW_SIZE", 7) as usize,
         batch: number("AGENTFLOW_BATCH", 60) as usize,
         schedules: 2,
         crashes: number("AGENTFLOW_CRASHES", 12) as usize,

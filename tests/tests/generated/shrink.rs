@@ -408,7 +408,7 @@ mod tests {
     fn smaller_programs_are_smaller_and_whole() {
         for number in 0..50 {
             let mut rng = fastrand::Rng::with_seed(number);
-            let program = choose::program(&mut rng, "p1", &BTreeSet::new());
+            let program = choose::program(&mut rng, "p1", 7, &BTreeSet::new());
             assert!(is_whole(&program), "{program:?}");
             let smaller = smaller(&program);
             assert!(!smaller.is_empty());
@@ -420,7 +420,7 @@ mod tests {
     fn a_program_that_is_renamed_calls_its_own_functions() {
         let text = |program: &Program| format!("{:?} {:?}", program.main, program.nested);
         let mut rng = fastrand::Rng::with_seed(7);
-        let mut programs = (0..200).map(|_| choose::program(&mut rng, "p1", &BTreeSet::new()));
+        let mut programs = (0..200).map(|_| choose::program(&mut rng, "p1", 7, &BTreeSet::new()));
         let program = programs.find(|program| text(program).contains("\"p1_a(")).expect("some call nested functions");
         let renamed = renamed(&program, "p2");
         assert!(is_whole(&renamed));

@@ -42,26 +42,31 @@ fn functions(program: &Program, plain: bool) -> String {
 /// The constant that the player reads.
 fn entry(program: &Program) -> String {
     let Program { name, main, cases, .. } = program;
-    let call = |module: &str| {
-        let mut arms = String::new();
-        for (at, case) in cases.iter().enumerate() {
-            let mut arguments = case.clone();
-            if main.takes_context {
-                arguments.insert(0, "&Context::detached()".to_owned());
-            }
+    let arms = |case: &dyn Fn(&[String]) -> String| {
+        let arms = cases.iter().enumerate().map(|(at, values)| {
             let at = if at + 1 == cases.len() { "_".to_owned() } else { at.to_string() };
-            let _ = write!(arms, "{at} => {module}::{name}({}).await, ", arguments.join(", "));
+            format!("{at} => {}, ", case(values))
+        });
+        arms.collect::<String>()
+    };
+    let call = |module: &str| {
+        let inputs = arms(&|values| format!("({},)", values.join(", ")));
+        let mut arguments: Vec<String> = (0..main.parameters.len()).map(|at| format!("input.{at}")).collect();
+        if main.takes_context {
+            arguments.insert(0, "&Context::detached()".to_owned());
         }
-        format!("|case| Box::pin(async move {{ outcome(match case {{ {arms} }}) }})")
+        let arguments = arguments.join(", ");
+        format!(
+            "|case| Box::pin(async move {{ let input = match case {{ {inputs} }}; \
+             outcome({module}::{name}({arguments}).await) }})"
+        )
     };
     let called = if program.asks() { "None".to_owned() } else { format!("Some({})", call("flow")) };
-    let mut inputs = String::new();
-    for (at, case) in cases.iter().enumerate() {
+    let inputs = arms(&|values| {
         let names = main.parameters.iter().map(|id| &program.variables[*id].name);
-        let fields: Vec<String> = names.zip(case).map(|(name, value)| format!("\"{name}\": {value}")).collect();
-        let at = if at + 1 == cases.len() { "_".to_owned() } else { at.to_string() };
-        let _ = write!(inputs, "{at} => serde_json::json!({{ {} }}), ", fields.join(", "));
-    }
+        let fields: Vec<String> = names.zip(values).map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        format!("serde_json::json!({{ {} }})", fields.join(", "))
+    });
     format!(
         "    pub const PROGRAM: Program = Program {{\n        name: \"{name}\",\n        cases: {},\n        function: {},\n        \
          called: {called},\n        register: |builder| builder.workflow(&flow::{name}::workflow()),\n        input: |case| match case {{ {inputs} }},\n    }};\n",
