@@ -435,6 +435,15 @@ impl Reader<'_> {
         stable
     }
 
+    /// A whole expression that is computed before, by the name of its node.
+    pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
+        let part = self.computed_before(expr, out);
+        if let Some(Statement::Node(node)) = out.last_mut() {
+            node.calls = calls;
+        }
+        part
+    }
+
     fn check_after(&mut self, policy: &Policy) {
         for after in &policy.after {
             let name = after.unraw().to_string();
