@@ -1,4 +1,21 @@
-//! A generator of random programs in the Rust that `#[workflow]` accepts.
+//! The proof that a `#[workflow]` means what its function means: writes random programs, each as a plain `async fn` and as
+//! a `#[workflow]` with the same body, compiles them, runs them and compares results, errors, effects and their order.
+//!
+//! `syntax` is what a program is, `vocabulary` what it can say, `choose` makes one of chance, `write` makes it text,
+//! `compile` calls `rustc` with the libraries that this test program has itself, `campaign` does many at once, and `shrink`
+//! makes a program that differs smaller. `kit` is the library of the programs: their tools, and the player, which runs a
+//! program as the function, as the workflow called like a function, without a store with steps of random lengths, in a
+//! store, and with crashes at random writes, each resumed in a process whose ids, clock and hash seeds are others.
+//!
+//! A test program of its own and no separate command, so that `cargo test` keeps the proof and nothing else is needed. A
+//! program that is accepted and differs is a fault of the library; one that is refused is counted and shown; one whose
+//! plain function does not compile is a fault of the generator.
+//!
+//! It does not cover: agents and models; time-outs that pass, and retries; `race!`, whose winner is a matter of time;
+//! `on_error`; borrowed, `mut` and generic values; methods and closures as steps; errors of several types; resuming with a
+//! changed program; SQLite. Where the function fails within a `map!`, the effects of its other items are not compared, and
+//! neither is which of them fails. Two reads are compared by how often they happen, not by their order.
+
 mod campaign;
 mod choose;
 mod compile;

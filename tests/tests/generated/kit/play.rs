@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::event::{EventKind, PauseReason};
+use agentflow::message::ToolStatus;
 use agentflow::run::Events;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde::Serialize;
@@ -222,7 +223,7 @@ impl Play<'_> {
                     world::crash();
                 }
                 Ok(LifeEnd::Ended(outcome)) => {
-                    allowance.retries = resets(&*kept, &id).await;
+                    allowance.retries = retried(&*kept, &id).await;
                     let ran = Ran { outcome, panicked: false, log: world::log() };
                     self.seen.judge(self.function, &ran, allowance, &how);
                     self.check_journal(&*kept, &id, &how).await;
@@ -296,10 +297,19 @@ impl Play<'_> {
     }
 }
 
-/// How often an operator let a step run again: the process may have ended before the operator heard of it.
-async fn resets(kept: &dyn Store, id: &RunId) -> usize {
+/// How many interrupted steps an operator let run again, with the items of a node: in the journal, since the process may
+/// have ended before the operator heard of it.
+async fn retried(kept: &dyn Store, id: &RunId) -> usize {
     let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
-    events.iter().filter(|event| matches!(event.kind, EventKind::NodeReset { .. })).count()
+    let is_interrupted = |event: &&Event| match &event.kind {
+        EventKind::NodeFailed { error, .. } => error.kind == "interrupted",
+        EventKind::ToolFailed { result, .. } => result.status == ToolStatus::Interrupted,
+        _ => false,
+    };
+    match events.iter().any(|event| matches!(event.kind, EventKind::NodeReset { .. })) {
+        true => events.iter().filter(is_interrupted).count(),
+        false => 0,
+    }
 }
 
 /// How a run ended whose process ended right after.
