@@ -12,9 +12,7 @@ use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
 use super::stable::is_stable;
-use super::syntax::{
-    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, plain, written,
-};
+use super::syntax::{awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, plain, written};
 use crate::patterns::{arm_name, binds, binds_of_condition, has_bindings, unguarded};
 
 impl Reader<'_> {
@@ -214,7 +212,9 @@ impl Reader<'_> {
             // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
             // looks at it again.
             let whole: Expr = match has_nodes(&diverge) {
-                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge }),
+                true => {
+                    syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge })
+                }
                 false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
             };
             match has_nodes(&diverge) {
