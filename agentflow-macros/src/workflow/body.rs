@@ -13,7 +13,7 @@ use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
-    leaves, plain, macro_diverges,
+    leaves, macro_diverges, plain,
 };
 use super::{attrs, forms, refuse};
 use crate::errors::Errors;
@@ -204,8 +204,20 @@ impl Reader<'_> {
         policy.write |= matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
         let leaves = work.leaves();
         let pat = Some(pat);
-        let node =
-            Node { name, pat, ty, attrs: others, calls, policy, span, wrapped: false, leaves, is_statement: false, is_part: false, work };
+        let node = Node {
+            name,
+            pat,
+            ty,
+            attrs: others,
+            calls,
+            policy,
+            span,
+            wrapped: false,
+            leaves,
+            is_statement: false,
+            is_part: false,
+            work,
+        };
         out.push(Statement::Node(node));
     }
 
@@ -435,6 +447,15 @@ impl Reader<'_> {
         stable
     }
 
+    /// A whole expression that is computed before, by the name of its node.
+    pub(super) fn part_of(&mut self, expr: Expr, calls: String, out: &mut Vec<Statement>) -> Expr {
+        let part = self.computed_before(expr, out);
+        if let Some(Statement::Node(node)) = out.last_mut() {
+            node.calls = calls;
+        }
+        part
+    }
+
     fn check_after(&mut self, policy: &Policy) {
         for after in &policy.after {
             let name = after.unraw().to_string();
@@ -490,7 +511,20 @@ impl Node {
         let (name, calls) = (String::new(), String::new());
         let (policy, attrs) = (Policy::default(), Vec::new());
         let leaves = work.leaves();
-        Self { name, pat: None, ty: None, attrs, calls, policy, span, wrapped, leaves, is_statement: false, is_part: false, work }
+        Self {
+            name,
+            pat: None,
+            ty: None,
+            attrs,
+            calls,
+            policy,
+            span,
+            wrapped,
+            leaves,
+            is_statement: false,
+            is_part: false,
+            work,
+        }
     }
 }
 
@@ -515,7 +549,12 @@ impl VisitMut for Grouped {
         if let Expr::Group(group) = expr {
             let inner = (*group.expr).clone();
             *expr = match inner {
-                Expr::Path(_) | Expr::Lit(_) | Expr::Paren(_) | Expr::Call(_) | Expr::MethodCall(_) | Expr::Macro(_) => inner,
+                Expr::Path(_)
+                | Expr::Lit(_)
+                | Expr::Paren(_)
+                | Expr::Call(_)
+                | Expr::MethodCall(_)
+                | Expr::Macro(_) => inner,
                 inner => {
                     let span = inner.span();
                     syn::parse_quote_spanned!(span=> (#inner))
@@ -574,15 +613,19 @@ fn leaves_rounds(body: &Block) -> bool {
 /// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
 pub(super) fn items(expr: Expr) -> Items {
     match expr {
-        Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => match items(*call.receiver.clone()) {
-            // Of `files.iter().enumerate()`, the number and the borrowed item.
-            Items { expr, borrowed: Borrowed::Whole } => Items {
-                expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
-                borrowed: Borrowed::Second,
-            },
-            _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
-        },
-        Expr::Reference(reference) if reference.mutability.is_none() => Items { expr: *reference.expr, borrowed: Borrowed::Whole },
+        Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
+            match items(*call.receiver.clone()) {
+                // Of `files.iter().enumerate()`, the number and the borrowed item.
+                Items { expr, borrowed: Borrowed::Whole } => Items {
+                    expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
+                    borrowed: Borrowed::Second,
+                },
+                _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
+            }
+        }
+        Expr::Reference(reference) if reference.mutability.is_none() => {
+            Items { expr: *reference.expr, borrowed: Borrowed::Whole }
+        }
         Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
             Items { expr: *call.receiver, borrowed: Borrowed::Whole }
         }

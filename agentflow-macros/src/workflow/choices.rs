@@ -12,9 +12,7 @@ use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
 use super::stable::is_stable;
-use super::syntax::{
-    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, is_form, leaves, plain, written,
-};
+use super::syntax::{awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, plain, written};
 use crate::patterns::{arm_name, binds, binds_of_condition, has_bindings, unguarded};
 
 impl Reader<'_> {
@@ -214,7 +212,9 @@ impl Reader<'_> {
             // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
             // looks at it again.
             let whole: Expr = match has_nodes(&diverge) {
-                true => syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge }),
+                true => {
+                    syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge })
+                }
                 false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
             };
             match has_nodes(&diverge) {
@@ -235,12 +235,21 @@ impl Reader<'_> {
             [] => syn::parse_quote!(_),
             all => syn::parse_quote!((#(#all),*)),
         };
+        if has_nodes(&diverge) {
+            // With steps, or an end of the workflow, in the `else`: what is bound is computed first, if it is there.
+            let span = expr.span();
+            let whole: Expr = syn::parse_quote_spanned!(span=> {
+                match #expr { #pat => ::core::option::Option::Some(#value), _ => ::core::option::Option::None }
+            });
+            let part = self.part_of(whole, calls(&expr), out);
+            let found: Pat = match &bound[..] {
+                [] => syn::parse_quote!(::core::option::Option::Some(())),
+                _ => syn::parse_quote!(::core::option::Option::Some(#bound_as)),
+            };
+            return self.let_else((found, None), part, diverge, given, names, out);
+        }
         let ty = ty.map(|ty| quote!(: #ty));
-        let whole: Expr = match has_nodes(&diverge) || is_form(&expr) {
-            // With steps, or an end of the workflow, in the `else`.
-            true => syn::parse_quote!(match #expr { #pat => #value, _ => #diverge }),
-            false => syn::parse_quote!({ let #pat #ty = #expr else #diverge; #value }),
-        };
+        let whole: Expr = syn::parse_quote!({ let #pat #ty = #expr else #diverge; #value });
         self.node((bound_as, None), whole, given, names, out);
     }
 }

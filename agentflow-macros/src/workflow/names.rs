@@ -121,6 +121,7 @@ fn cut(name: &str) -> String {
 /// What a node without a name is called when it is the only one of its kind.
 fn short(node: &Node) -> String {
     as_name(&match &node.work {
+        _ if node.is_part && !node.calls.is_empty() => last_word(&node.calls),
         Work::Step(expr) | Work::Future(expr) => called(expr),
         Work::Check(_) if !node.calls.is_empty() => last_word(&node.calls),
         Work::Value(expr) | Work::Check(expr) => match (called(expr).as_str(), &node.work) {

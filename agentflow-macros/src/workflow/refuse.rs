@@ -173,7 +173,8 @@ pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
     if let Some(ty) = ty
         && crate::function::borrows(quote::ToTokens::to_token_stream(ty))
     {
-        errors.at(ty, "a value is recorded, so it owns its data; write `String` for `&str`, or borrow where it is read");
+        errors
+            .at(ty, "a value is recorded, so it owns its data; write `String` for `&str`, or borrow where it is read");
     }
 }
 

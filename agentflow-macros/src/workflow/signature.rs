@@ -129,7 +129,8 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 return None;
             }
             if has_impl(ty.to_token_stream()) {
-                errors.at(ty, "the output needs one type, since it is recorded; write the type's name instead of `impl`");
+                errors
+                    .at(ty, "the output needs one type, since it is recorded; write the type's name instead of `impl`");
                 return None;
             }
             if borrows(ty.to_token_stream()) {

@@ -62,8 +62,17 @@ const PLAIN: [&str; 42] = [
 ];
 
 /// Methods that say what becomes of a `Result` or an `Option`.
-const ADAPTORS: [&str; 9] =
-    ["context", "expect", "map_err", "ok_or", "ok_or_else", "unwrap", "unwrap_or_default", "unwrap_or_else", "with_context"];
+const ADAPTORS: [&str; 9] = [
+    "context",
+    "expect",
+    "map_err",
+    "ok_or",
+    "ok_or_else",
+    "unwrap",
+    "unwrap_or_default",
+    "unwrap_or_else",
+    "with_context",
+];
 
 /// Macros that end in a panic or an error.
 const DIVERGING: [&str; 5] = ["panic", "todo", "unimplemented", "unreachable", "bail"];

@@ -173,6 +173,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Grants scopes to the steps of workflows: a step may then call a `#[tool]` that needs them. Without, such a call ends
+    /// its step with a failure of the kind `unauthorized`. Agents are granted scopes by
+    /// [`Agent::grant`](crate::Agent::grant). Default: none.
+    pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.host.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
     /// Where runs are kept, so that they survive their process. Default: nowhere but in memory, for as long as a run
     /// continues.
     pub fn store(mut self, store: impl Store) -> Self {

@@ -72,7 +72,9 @@ impl CallInStep {
             }
             return None;
         };
-        (!place.takes_direct(function)).then(|| Self { place, function, definition: definition() })
+        let definition = definition();
+        refuse_without_scopes(&place, &definition);
+        (!place.takes_direct(function)).then_some(Self { place, function, definition })
     }
 
     /// Finds what is recorded of the call.
@@ -94,6 +96,19 @@ impl CallInStep {
         let known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
         KnownCall { place, function, definition, arguments, known }
+    }
+}
+
+/// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.
+fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
+    let granted = &place.cx.host().scopes;
+    if let Some(scope) = definition.policy.scopes.iter().find(|scope| !granted.contains(scope)) {
+        let name = &definition.name;
+        let message = format!(
+            "`{name}` needs the scope `{scope}`, which the workflows of this runtime do not have; grant it with \
+             `Runtime::builder().grant([\"{scope}\"])`"
+        );
+        EndsStep::unwind(Failure::new(FailureKind::Unauthorized, message));
     }
 }
 

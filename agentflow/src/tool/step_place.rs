@@ -25,7 +25,9 @@ pub(crate) struct StepPlace {
     fresh: bool,
     pub(super) covered: Covered,
     calls: Mutex<Option<Box<Calls>>>,
-    end: Arc<End>,
+    end: End,
+    /// The step, of a call in it.
+    step: Option<Arc<Self>>,
 }
 
 /// What the node or the tool around a call has seen to already, so that a call that cannot wait need not.
@@ -72,12 +74,13 @@ impl StepPlace {
             fresh,
             covered,
             calls: Mutex::default(),
-            end: Arc::default(),
+            end: End::default(),
+            step: None,
         })
     }
 
     /// A call of a tool at this place: what the tool itself calls is recorded below it.
-    pub(super) fn of_call(&self, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
+    pub(super) fn of_call(self: &Arc<Self>, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
         Arc::new(Self {
             cx,
             direct: Some(tool),
@@ -85,8 +88,14 @@ impl StepPlace {
             fresh,
             covered: Covered { approved: false, once },
             calls: Mutex::default(),
-            end: Arc::clone(&self.end),
+            end: End::default(),
+            step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
         })
+    }
+
+    /// What calls have said of the step as a whole.
+    fn end(&self) -> &End {
+        self.step.as_ref().map_or(&self.end, |step| &step.end)
     }
 
     /// The place of the caller.
@@ -117,7 +126,7 @@ impl StepPlace {
 
     /// The step ends with this, whatever becomes of the rest of it. The first failure counts.
     pub(super) fn end_step(&self, failure: Failure) {
-        locked(&self.end.failure).get_or_insert(failure);
+        locked(&self.end().failure).get_or_insert(failure);
     }
 
     /// Why the output of a step that was run again cannot be trusted: it did not do again what it had done.
@@ -138,7 +147,7 @@ impl StepPlace {
 
     /// What a call has ended the step with.
     pub(crate) fn ended(&self) -> Option<Failure> {
-        locked(&self.end.failure).take()
+        locked(&self.end().failure).take()
     }
 
     /// A call of ours failed at the caller's place.
@@ -146,7 +155,7 @@ impl StepPlace {
         if Around::has_place()
             && let Some(place) = Self::current()
         {
-            *locked(&place.end.last) = Some(failure());
+            *locked(&place.end().last) = Some(failure());
         }
     }
 
@@ -154,7 +163,7 @@ impl StepPlace {
     /// or the one with its causes where it shows them.
     pub(crate) fn final_failure_in(error: &impl fmt::Display) -> Option<Failure> {
         let place = if Around::has_place() { Self::current()? } else { return None };
-        let last = locked(&place.end.last).clone().filter(|last| last.kind.is_final() && !last.message.is_empty())?;
+        let last = locked(&place.end().last).clone().filter(|last| last.kind.is_final() && !last.message.is_empty())?;
         let tells = |text: String| text.contains(&last.message);
         (tells(error.to_string()) || tells(format!("{error:#}"))).then_some(last)
     }

@@ -10,6 +10,7 @@ use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
 use crate::error::{Error, FailureKind};
 use crate::run::Around;
+use crate::tool::ValuePlace;
 use crate::value::{Encoded, NodeValue};
 
 pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Values, StepError> {
@@ -74,7 +75,8 @@ where
 pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 'static) -> Until {
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
-        Ok(until(&last))
+        // A tool in it could ask nobody, so it is refused there.
+        Ok(ValuePlace::compute(|| until(&last)))
     })
 }
 

@@ -17,6 +17,23 @@ use tokio::time::{Instant, sleep};
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// The same body twice, in a macro of its own.
+macro_rules! grouped {
+    ($name:ident, $value:expr) => {
+        #[workflow]
+        async fn $name(x: i64) -> Result<i64> {
+            let y = $value * 2;
+            Ok(same(&y).await? + x)
+        }
+    };
+}
+
+grouped!(grouped_sum, 1 + 2);
+
+#[tokio::test]
+async fn an_expression_of_a_macro_stays_together() {
+    assert_eq!(grouped_sum(1).await.unwrap(), 7);
+}
+
 macro_rules! twin {
     ($plain:ident, $flow:ident, ($($input:ident: $ty:ty),*) -> $output:ty $body:block) => {
         async fn $plain($($input: $ty),*) -> Result<$output, Failed> $body
@@ -202,6 +219,8 @@ twin!(plain_rounds, rounds, (n: u32) -> String {
         let _: u32 = "x".parse()?;
     }
     let (left, right) = tokio::try_join!(look(1), look(2))?;
+    let Ok(small) = u8::try_from(n * 100) else { return Ok("too much".to_owned()) };
+    same(&small).await?;
     Ok(format!("{list:?} {left} {right}"))
 });
 

@@ -578,3 +578,47 @@ async fn each_call_has_a_key_of_its_own_that_a_further_attempt_keeps() {
     let (one, two) = ("sum/tool#1.charge_slowly", "sum/tool#2.charge_slowly");
     assert_eq!(keys, [one, two, one, two]);
 }
+
+/// Looks into the books.
+#[tool(effects = "read", scopes(books))]
+async fn audit(year: u32) -> u32 {
+    year + 1
+}
+
+/// Looks into the books at once.
+#[tool(effects = "read", scopes(books))]
+fn audit_now(year: u32) -> u32 {
+    year + 2
+}
+
+async fn audit_both(year: u32) -> Result<(u32, u32)> {
+    Ok((audit(year).await, audit_now(year)))
+}
+
+#[workflow]
+async fn audits(form: u32) -> Result<u32> {
+    let year = match form {
+        0 => audit(form).await,
+        1 => Some(audit(form).await).unwrap_or(0),
+        2 => audit_both(form).await?.0,
+        _ => {
+            let now = audit_now(form);
+            let first = tokio::join!(audit(now)).0;
+            first
+        }
+    };
+    Ok(year)
+}
+
+#[tokio::test]
+async fn a_call_needs_the_scopes_of_its_tool() {
+    let (without, with) = (test_runtime().build(), test_runtime().grant(["books"]).build());
+    for form in 0..4 {
+        let error = audits::workflow().run(&without, form).await.unwrap_err();
+        assert_eq!(error.kind().as_str(), "unauthorized", "{form}: {error}");
+        assert!(error.to_string().contains("grant([\"books\"])"), "{error}");
+        assert!(audits::workflow().run(&with, form).await.is_ok(), "{form}");
+    }
+    // Outside of a step it is a plain function.
+    assert_eq!(audit(1).await, 2);
+}

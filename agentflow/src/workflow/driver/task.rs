@@ -61,7 +61,8 @@ impl Step {
     /// A step that is made and polled at a place.
     pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
         let around = Around::at(Arc::clone(&place));
-        let made = around.clone().sync_scope(|| caught(make));
+        // None of its code runs before it is polled.
+        let made = caught(make);
         let future = made.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))));
         Self { future, place, around }
     }
