@@ -476,7 +476,7 @@ impl Chooser<'_> {
             None => Value::Pure(self.expr(each, 1, &inner)),
         };
         body.end = End::Value(Box::new(value));
-        Value::Map { name, over, body, serial: self.one_in(2) }
+        Value::Map { name, over, body, serial: false }
     }
 
     /// A block within a function, of a type.
@@ -549,9 +549,12 @@ impl Chooser<'_> {
     }
 
     fn let_statement(&mut self, kind: Type, around: &mut Around) -> Statement {
-        let value = self.value(kind, around);
-        let attribute = match &value {
-            Value::Map { serial: true, .. } => Some("#[node(concurrency = 1)]"),
+        let mut value = self.value(kind, around);
+        let attribute = match &mut value {
+            Value::Map { serial, .. } if self.one_in(2) => {
+                *serial = true;
+                Some("#[node(concurrency = 1)]")
+            }
             _ => None,
         };
         let destructured = matches!(kind, Type::Pair | Type::Item) && self.sometimes("destructure", 3);

@@ -230,6 +230,10 @@ impl Play<'_> {
                     return Some(store.writes());
                 }
                 Err(problem) => {
+                    if self.seen.journal.is_empty() {
+                        self.seen.journal.push(format!("{how};"));
+                        self.journal(&*kept, &id).await;
+                    }
                     self.broken(problem, &how);
                     return None;
                 }
@@ -239,10 +243,16 @@ impl Play<'_> {
         None
     }
 
+    /// Shows the journal of a run that differs.
+    async fn journal(&mut self, kept: &dyn Store, id: &RunId) {
+        let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
+        self.seen.journal.extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
+    }
+
     async fn check_journal(&mut self, kept: &dyn Store, id: &RunId, how: &str) {
         let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
         if self.seen.journal.first().is_some_and(|first| first.starts_with(&format!("{how};"))) {
-            self.seen.journal.extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
+            self.journal(kept, id).await;
         }
         if let Err(problems) = check_events(&events) {
             let text = problems.to_string();
