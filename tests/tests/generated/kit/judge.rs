@@ -95,7 +95,7 @@ impl Act {
     /// How often something that happens so often in the function may happen beyond that.
     fn more(self, often: usize, allowance: Allowance) -> usize {
         match self {
-            Self::Write | Self::Unordered => allowance.retries,
+            Self::Write | Self::Unordered => often * allowance.retries,
             // A process that is ending may look once more before it is gone.
             Self::Read => 2 * often * allowance.crashes + allowance.retries,
             _ => often * allowance.crashes + allowance.retries,

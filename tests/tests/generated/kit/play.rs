@@ -345,19 +345,20 @@ struct Driven<'a> {
     events: Events,
     asking: Vec<(String, String)>,
     interrupted: BTreeSet<String>,
-    waits: bool,
+    /// The run, and the workflows within it, that wait for a decision.
+    waits: BTreeSet<String>,
 }
 
 impl<'a> Driven<'a> {
     fn new(handle: &'a RunHandle<Encoded>) -> Self {
         let events = handle.events();
-        Self { handle, events, asking: Vec::new(), interrupted: BTreeSet::new(), waits: false }
+        Self { handle, events, asking: Vec::new(), interrupted: BTreeSet::new(), waits: BTreeSet::new() }
     }
 
     /// Follows the run to its last event.
     async fn follow(mut self) -> Result<(), String> {
         loop {
-            let todo = self.waits || !self.asking.is_empty();
+            let todo = !(self.waits.is_empty() && self.asking.is_empty());
             tokio::select! {
                 biased;
                 event = self.events.next() => match event {
@@ -383,8 +384,8 @@ impl<'a> Driven<'a> {
                 }
             }
             EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
-            EventKind::RunPaused { reason: PauseReason::Interrupted } => self.waits = true,
-            EventKind::RunResumed { recovered: false, .. } => self.waits = false,
+            EventKind::RunPaused { reason: PauseReason::Interrupted } => drop(self.waits.insert(path)),
+            EventKind::RunResumed { recovered: false, .. } => drop(self.waits.remove(&path)),
             _ => {}
         }
     }
@@ -402,7 +403,7 @@ impl<'a> Driven<'a> {
             let answered = self.handle.answer(&path, &answer, OPERATOR).await;
             return answered.map_err(|error| format!("`{path}` asks `{question}` and takes no answer: {error}"));
         }
-        self.waits = false;
+        self.waits.clear();
         let (mut problems, mut done) = (Vec::new(), false);
         for path in std::mem::take(&mut self.interrupted) {
             match self.handle.retry(&path, OPERATOR).await {
