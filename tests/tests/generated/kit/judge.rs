@@ -144,7 +144,7 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
             Some(_) => {}
             None if !fails => differs(Class::Extra, format!("{entry} happens and should not")),
             None if entry.act == Act::Unordered => {}
-            None if entry.act != Act::Read || after_check => {
+            None if !matches!(entry.act, Act::Read | Act::Check) || after_check => {
                 differs(Class::ExtraAfterFailure, format!("{entry} happens although the function fails before"));
             }
             None => {}
