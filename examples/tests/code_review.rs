@@ -142,6 +142,6 @@ fn the_readme_shows_this_workflow_and_its_picture() {
 fn the_message_in_the_readme_is_the_compilers() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let shown = readme.split("```text\nerror[E0277]").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let told = fs::read_to_string(repository().join("tests/tests/ui/workflow_forgotten_question_mark.stderr")).unwrap();
+    let told = fs::read_to_string(repository().join("tests/tests/ui/workflow_output_not_serializable.stderr")).unwrap();
     assert!(told.contains(shown.trim_end()), "the README's message is not:\n{told}");
 }

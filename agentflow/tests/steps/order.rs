@@ -1,4 +1,4 @@
-//! Written order: writes among themselves, and all that is below a gate or a check.
+//! Written order: what writes runs at its place, and all that is below a gate or a check waits for it.
 
 use agentflow::workflow::Graph;
 use agentflow::{Approval, Context, Error, Result};
@@ -49,7 +49,10 @@ expanded!(writes, u64 => u64, |steps, n| {
 
 #[test]
 fn writes_keep_their_order() {
-    assert_eq!(order(&writes::workflow().graph()), ["b: a (write)", "c: b (write)", "marked: c (write)"]);
+    assert_eq!(
+        order(&writes::workflow().graph()),
+        ["free: a (write)", "b: free (above)", "c: b (write)", "marked: c (write)"]
+    );
 }
 
 expanded!(barriers, u64 => u64, |steps, n| {
@@ -77,7 +80,7 @@ fn all_below_a_gate_or_a_check_waits() {
             "look: ok (gate)",
             "value: ok (gate)",
             "b: ok (gate)",
-            "c: ok (gate)",
+            "c: ok (gate), look (above), value (above), reads (above)",
             "check: ok (gate), c (write)",
             "output: check (check)"
         ]
@@ -104,8 +107,7 @@ fn arms_begin_with_the_order_at_the_router_and_end_in_a_union() {
     assert_eq!(
         order(&arms::workflow().graph()),
         [
-            "which/small/b: a (write)",
-            "which/big/ok: a (write)",
+            "which: a (write)",
             "which/big/c: which/big/ok (gate)",
             "d: which/small/b (write), which/big/ok (gate), which/big/c (write)",
         ]

@@ -65,9 +65,9 @@ async fn write_letter(cx: &Context, receipt: String) -> String {
 async fn order(cx: &Context, article: String) -> Result<String> {
     let price = price_of(cx, article).await;
     let receipt = charge(cx, price).await;
-    #[after(receipt)]
     let parcel = pack(cx, article).await;
-    let letter = write_letter(cx, receipt).await; // runs beside `parcel`
+    #[node(unordered)]
+    let letter = write_letter(cx, receipt).await; // runs beside `parcel`, and would wait for it otherwise
     Ok(format!("{parcel}; {letter}"))
 }
 

@@ -132,6 +132,7 @@ async fn slow(file: String) -> Result<String> {
 #[workflow]
 async fn slow_delivery(file: String) -> Result<String> {
     let there = await_file(file).await;
+    #[node(unordered)]
     let delivered = deliver(file).await;
     Ok(format!("{there} {delivered}"))
 }
