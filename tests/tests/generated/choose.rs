@@ -8,20 +8,23 @@ use fastrand::Rng;
 use super::syntax::{
     Arm, Block, Call, End, Expr, Form, Function, Id, Mode, Pattern, Program, Statement, Type, Value, Variable, Wrap,
 };
-use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, OPERATIONS, ROUNDS, STEPS, Step, WITH_CONTEXT};
+use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, ROUNDS, Step};
+
+/// The patterns of a `match`: with what each binds, and whether it has a guard.
+type Patterns = &'static [(&'static str, Option<Type>, bool)];
 
 /// What stands around a place in a program.
 #[derive(Clone)]
-struct Around {
+pub(crate) struct Around {
     /// The variables that can be read.
-    visible: Vec<Id>,
+    pub(crate) visible: Vec<Id>,
     /// How many blocks may still be nested.
-    depth: u32,
+    pub(crate) depth: u32,
     /// What the function returns; not where a `return` is not chosen.
-    returns: Option<Type>,
-    has_context: bool,
+    pub(crate) returns: Option<Type>,
+    pub(crate) has_context: bool,
     /// How many functions can be called: those that are chosen already.
-    callable: usize,
+    pub(crate) callable: usize,
 }
 
 /// A program of a name.
@@ -45,31 +48,31 @@ pub(crate) fn program(rng: &mut Rng, name: &str, size: usize, without: &BTreeSet
     Program { name: name.to_owned(), variables, nested, main, cases }
 }
 
-struct Chooser<'a> {
-    rng: &'a mut Rng,
+pub(crate) struct Chooser<'a> {
+    pub(crate) rng: &'a mut Rng,
     without: &'a BTreeSet<String>,
-    variables: Vec<Variable>,
-    nested: Vec<Function>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) nested: Vec<Function>,
     sites: u64,
     /// How many statements there are.
     size: usize,
 }
 
 impl Chooser<'_> {
-    fn allows(&self, feature: &str) -> bool {
+    pub(crate) fn allows(&self, feature: &str) -> bool {
         !self.without.contains(feature)
     }
 
-    fn one_in(&mut self, number: u32) -> bool {
+    pub(crate) fn one_in(&mut self, number: u32) -> bool {
         self.rng.u32(..number) == 0
     }
 
     /// One in so many, if the feature is not taken away.
-    fn sometimes(&mut self, feature: &str, number: u32) -> bool {
+    pub(crate) fn sometimes(&mut self, feature: &str, number: u32) -> bool {
         self.allows(feature) && self.one_in(number)
     }
 
-    fn site(&mut self) -> u64 {
+    pub(crate) fn site(&mut self) -> u64 {
         self.sites += 1;
         self.sites
     }
@@ -161,142 +164,11 @@ impl Chooser<'_> {
     }
 
     /// A visible variable of a type, mostly one of the last.
-    fn variable(&mut self, kind: Type, around: &Around) -> Option<Id> {
+    pub(crate) fn variable(&mut self, kind: Type, around: &Around) -> Option<Id> {
         let fits = |id: &Id| self.variables[*id].kind == kind;
         let all: Vec<Id> = around.visible.iter().copied().filter(fits).collect();
         let last = all.len().checked_sub(1)?;
         Some(if self.rng.bool() { all[last] } else { all[self.rng.usize(..all.len())] })
-    }
-
-    // Expressions.
-
-    fn literal(&mut self, kind: Type) -> String {
-        let number = self.rng.i64(0..40);
-        let word = ["a", "bc", "def", "x y", "long text"][self.rng.usize(..5)];
-        match kind {
-            Type::Int => number.to_string(),
-            Type::Text => format!("\"{word}\".to_owned()"),
-            Type::Flag => self.rng.bool().to_string(),
-            Type::Ints => {
-                let numbers: Vec<String> = (0..self.rng.usize(..4)).map(|_| self.rng.i64(0..40).to_string()).collect();
-                if numbers.is_empty() {
-                    "Vec::<i64>::new()".to_owned()
-                } else {
-                    format!("vec![{}]", numbers.join(", "))
-                }
-            }
-            Type::Texts => format!("vec![\"{word}\".to_owned(), \"{number}\".to_owned()]"),
-            Type::Maybe if self.rng.bool() => "None::<i64>".to_owned(),
-            Type::Maybe => format!("Some({number})"),
-            Type::Item => format!("Item {{ number: {number}, label: \"{word}\".to_owned(), tags: Vec::new() }}"),
-            Type::Kind => format!("Kind::of({number})"),
-            Type::Pair => format!("({number}, \"{word}\".to_owned())"),
-            Type::Unit => "()".to_owned(),
-            Type::Fault => format!("Fault::new(\"{word}\")"),
-            Type::Approval => "Approval::granted()".to_owned(),
-        }
-    }
-
-    fn expr(&mut self, kind: Type, depth: u32, around: &Around) -> Expr {
-        let variable = self.variable(kind, around);
-        if let Some(id) = variable
-            && !self.one_in(3)
-        {
-            return Expr::Variable(id);
-        }
-        let fits: Vec<_> = OPERATIONS
-            .iter()
-            .filter(|operation| operation.gives == kind && depth > 0 && self.can_be_taken(operation.takes, around))
-            .map(|operation| (operation.weight, *operation))
-            .collect();
-        if !fits.is_empty() && (variable.is_some() || !self.one_in(3)) {
-            let operation = self.weighted(&fits);
-            return Expr::Form(self.form(operation.text, operation.takes, depth - 1, around));
-        }
-        match variable {
-            Some(id) => Expr::Variable(id),
-            None => Expr::Literal(self.literal(kind)),
-        }
-    }
-
-    /// Whether there is a variable wherever only one can stand, and a value of a type that has no literal.
-    fn can_be_taken(&self, takes: &[(Mode, Type)], around: &Around) -> bool {
-        takes.iter().all(|(mode, kind)| {
-            let needed = *mode == Mode::Name || matches!(kind, Type::Fault | Type::Approval);
-            !needed || around.visible.iter().any(|id| self.variables[*id].kind == *kind)
-        })
-    }
-
-    fn form(&mut self, text: &str, takes: &[(Mode, Type)], depth: u32, around: &Around) -> Form {
-        let arguments = takes
-            .iter()
-            .map(|(mode, kind)| {
-                let variable =
-                    if *mode == Mode::Name { self.variable(*kind, around).map(Expr::Variable) } else { None };
-                (*mode, variable.unwrap_or_else(|| self.expr(*kind, depth, around)))
-            })
-            .collect();
-        Form { text: text.to_owned(), site: self.site(), arguments }
-    }
-
-    fn weighted<T: Copy>(&mut self, choices: &[(u32, T)]) -> T {
-        let sum: u32 = choices.iter().map(|(weight, _)| *weight).sum();
-        let mut at = self.rng.u32(..sum);
-        for (weight, choice) in choices {
-            match at.checked_sub(*weight) {
-                Some(rest) => at = rest,
-                None => return *choice,
-            }
-        }
-        unreachable!("the number is smaller than the sum of the weights")
-    }
-
-    // Calls.
-
-    fn call_of(&mut self, fits: impl Fn(&&Step) -> bool, around: &Around) -> Option<Call> {
-        let more: &[Step] = if around.has_context { WITH_CONTEXT } else { &[] };
-        let fits: Vec<_> = STEPS
-            .iter()
-            .chain(more)
-            .filter(|step| step.feature.is_none_or(|feature| self.allows(feature)) && fits(step))
-            .map(|step| (step.weight, *step))
-            .collect();
-        if fits.is_empty() {
-            return None;
-        }
-        let step = self.weighted(&fits);
-        Some(self.call(&step, around))
-    }
-
-    fn call(&mut self, step: &Step, around: &Around) -> Call {
-        let form = self.form(step.text, step.takes, 1, around);
-        Call { form, is_async: step.is_async, can_fail: step.can_fail }
-    }
-
-    /// A call of another generated function.
-    fn nested_call(&mut self, gives: Type, around: &Around) -> Option<Call> {
-        let fits = |function: &&Function| function.gives == gives && (!function.takes_context || around.has_context);
-        let fits: Vec<Function> = self.nested[..around.callable].iter().filter(fits).cloned().collect();
-        let function = fits.get(self.rng.usize(..fits.len().max(1)))?;
-        let takes: Vec<_> = function.parameters.iter().map(|id| (Mode::Own, self.variables[*id].kind)).collect();
-        let mut words: Vec<String> = (0..takes.len()).map(|at| format!("{{{at}}}")).collect();
-        if function.takes_context {
-            words.insert(0, "cx".to_owned());
-        }
-        let form = self.form(&format!("{}({})", function.name, words.join(", ")), &takes, 1, around);
-        Some(Call { form, is_async: true, can_fail: true })
-    }
-
-    fn wrapped(&mut self, call: Call, around: &Around) -> Value {
-        if !call.is_async || !self.sometimes("wrap", 3) {
-            return Value::Call { call, wrap: Wrap::Bare };
-        }
-        let wrap = match self.rng.u32(..2) {
-            0 if call.can_fail => Wrap::MapErr,
-            _ => Wrap::Block,
-        };
-        let _ = around;
-        Value::Call { call, wrap }
     }
 
     // Values.
@@ -399,7 +271,7 @@ impl Chooser<'_> {
 
     fn matched(&mut self, kind: Type, around: &Around, inner: &Around) -> Value {
         let approval = self.variable(Type::Approval, around);
-        let (scrutinee, patterns): (Value, &[(&'static str, Option<Type>, bool)]) = match self.rng.u32(..5) {
+        let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..5) {
             _ if approval.is_some() && self.rng.bool() => (
                 Value::Pure(Expr::Variable(approval.expect("there is one"))),
                 &[("Approval::Granted { .. }", None, false), ("Approval::Denied { .. }", None, false)],

@@ -1,7 +1,7 @@
 //! The proof that a `#[workflow]` means what its function means: writes random programs, each as a plain `async fn` and as
 //! a `#[workflow]` with the same body, compiles them, runs them and compares results, errors, effects and their order.
 //!
-//! `syntax` is what a program is, `vocabulary` what it can say, `choose` makes one of chance, `write` makes it text,
+//! `syntax` is what a program is, `vocabulary` what it can say, `choose` and `phrases` make one of chance, `write` makes it text,
 //! `compile` calls `rustc` with the libraries that this test program has itself, `campaign` does many at once, and `shrink`
 //! makes a program that differs smaller. `kit` is the library of the programs: their tools, and the player, which runs a
 //! program as the function, as the workflow called like a function, without a store with steps of random lengths, in a
@@ -16,11 +16,14 @@
 //! changed program; SQLite. Where the function fails within a `map!`, the effects of its other items are not compared, and
 //! neither is which of them fails. Two reads are compared by how often they happen, not by their order.
 
+#![allow(clippy::print_stderr, reason = "it says what differs, and how far a long campaign is")]
+
 mod campaign;
 mod choose;
 mod compile;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "generated programs use it")]
 mod kit;
+mod phrases;
 mod shrink;
 mod syntax;
 mod vocabulary;
