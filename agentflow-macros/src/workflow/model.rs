@@ -126,7 +126,6 @@ pub(super) struct Lambda {
     pub(super) step: LambdaBody,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum LambdaBody {
     /// A future, to which the expansion adds `.await?`.
     Future(Expr),
@@ -139,7 +138,6 @@ pub(super) struct Branch {
     pub(super) step: BranchBody,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a handful, for the time of one expansion")]
 pub(super) enum BranchBody {
     /// A future, to which the expansion adds `.await?`.
     Future(Expr),

@@ -325,14 +325,14 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let ended = tokio::select! {
         ended = handle.result() => ended,
         () = paused => Err(failed("the run is paused".to_owned())),
     };
     drop(handle);
-    (trace(&store.read(&run, 0, usize::MAX).await.unwrap()), ended)
+    (trace(store.read(&run, 0, usize::MAX).await.unwrap()), ended)
 }
 
 #[tokio::test]
@@ -599,7 +599,7 @@ async fn audit_both(year: u32) -> Result<(u32, u32)> {
 async fn audits(form: u32) -> Result<u32> {
     let year = match form {
         0 => audit(form).await,
-        1 => Some(audit(form).await).unwrap_or(0),
+        1 => (audit(form).await, form).0,
         2 => audit_both(form).await?.0,
         _ => {
             let now = audit_now(form);
