@@ -5,24 +5,23 @@ use proc_macro2::Span;
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::visit_mut::VisitMut;
 use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
 
-use super::model::{Borrowed, Branch, BranchBody, Input, Items, Node, Policy, Seq, Statement, Work};
+use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::stable::{hoisted, is_stable, is_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
     leaves, macro_diverges, plain,
 };
-use super::{attrs, forms, refuse};
+use super::{attrs, forms, loops, refuse};
 use crate::errors::Errors;
 use crate::patterns::{as_name, binds};
 
 /// The body, and the number of mistakes that are statements and control flow refused in a workflow.
 pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq, usize) {
     let mut block = block;
-    Grouped.visit_block_mut(&mut block);
+    loops::keep_groups(&mut block);
     let flow = errors.len();
     let mut reader = Reader { errors, scope: Vec::new(), flow, parts: 0 };
     let mut names = NodeNames::default();
@@ -234,7 +233,7 @@ impl Reader<'_> {
         }
         if let Expr::ForLoop(repeated) = plain(&expr)
             && block_has_nodes(&repeated.body)
-            && !leaves_rounds(&repeated.body)
+            && !loops::leaves_rounds(&repeated.body)
         {
             let work = self.each(repeated.clone());
             return self.push_statement(work, String::new(), given, expr.span(), names, out);
@@ -283,24 +282,6 @@ impl Reader<'_> {
         let span = expr.span();
         let calls = calls(&expr);
         self.push_statement(Work::Check(expr), calls, given, span, names, out);
-    }
-
-    /// A `for` with steps.
-    fn each(&mut self, repeated: syn::ExprForLoop) -> Work {
-        refuse::return_in_a_form(&repeated.body, self.errors);
-        let outside = self.scope.len();
-        self.scope.iter_mut().for_each(|(_, node)| *node = false);
-        self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
-        refuse::await_in(
-            &repeated.expr,
-            "a `for` cannot await its list; bind this step to a `let` before it",
-            self.errors,
-        );
-        let end = repeated.body.brace_token.span.close();
-        let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
-        self.scope.truncate(outside);
-        refuse::mutable(&repeated.pat, self.errors);
-        Work::For { items: items(*repeated.expr), pat: *repeated.pat, body }
     }
 
     /// The last expression of the body or an arm; `before` are the attributes of an expression around it.
@@ -455,55 +436,6 @@ impl Reader<'_> {
         }
         part
     }
-
-    fn check_after(&mut self, policy: &Policy) {
-        for after in &policy.after {
-            let name = after.unraw().to_string();
-            match self.scope.iter().rev().find(|(known, _)| *known == name) {
-                Some((_, true)) => {}
-                Some((_, false)) => {
-                    self.errors
-                        .at(after, format!("`{name}` is not a node beside this one; name a node of the same block"));
-                }
-                None => {
-                    let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
-                    let hint = crate::errors::nearest(&name, nodes)
-                        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                    self.errors.at(after, format!("there is no node `{name}` before this one{hint}"));
-                }
-            }
-        }
-    }
-
-    fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&Attribute>) {
-        let Some(attribute) = attribute else { return };
-        let many = matches!(work, Work::Map { .. } | Work::Race(_));
-        if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
-            self.errors.at(number, "`concurrency` is for `map!` and `race!`; remove it, since this is one step");
-        }
-        if matches!(work, Work::Route(_)) && policy.is_of_step() {
-            let message = "an `if` or `match` is not a step; move these options to a `let` in an arm (only `id` and \
-                           `#[after(..)]` can be here)";
-            self.errors.at(attribute, message);
-        }
-        if matches!(work, Work::Value(_) | Work::Check(_) | Work::Never(_)) && policy.is_of_step() {
-            let message = "nothing is awaited here, so this is a value and not a step; remove these options (only `id` \
-                           and `#[after(..)]` can be here)";
-            self.errors.at(attribute, message);
-        }
-        if let Work::Gate { .. } = work
-            && (policy.retry.is_some() || policy.approve.is_some() || policy.repeatable.is_some())
-        {
-            self.errors.at(
-                attribute,
-                "a gate has no `retry`, `approve` or `repeatable`, since it asks a person once; remove them",
-            );
-        }
-        if policy.route.is_some() {
-            self.errors
-                .at(attribute, "`on_error = route(..)` needs a single call; move the form into a function of its own");
-        }
-    }
 }
 
 impl Node {
@@ -537,102 +469,6 @@ impl Work {
             inner || seq.tail.leaves
         };
         route.arms.iter().any(|arm| arm.returns || in_body(&arm.body))
-    }
-}
-
-/// Puts parentheses where a macro has put an invisible group, which does not survive.
-struct Grouped;
-
-impl VisitMut for Grouped {
-    fn visit_expr_mut(&mut self, expr: &mut Expr) {
-        syn::visit_mut::visit_expr_mut(self, expr);
-        if let Expr::Group(group) = expr {
-            let inner = (*group.expr).clone();
-            *expr = match inner {
-                Expr::Path(_)
-                | Expr::Lit(_)
-                | Expr::Paren(_)
-                | Expr::Call(_)
-                | Expr::MethodCall(_)
-                | Expr::Macro(_) => inner,
-                inner => {
-                    let span = inner.span();
-                    syn::parse_quote_spanned!(span=> (#inner))
-                }
-            };
-        }
-    }
-
-    fn visit_item_mut(&mut self, _: &mut Item) {}
-}
-
-/// Whether a `break` or `continue` ends a round of a `for` before its end: then all of it is one step.
-fn leaves_rounds(body: &Block) -> bool {
-    struct Leaves {
-        found: bool,
-        loops: usize,
-    }
-    impl<'a> syn::visit::Visit<'a> for Leaves {
-        fn visit_expr_break(&mut self, expr: &'a syn::ExprBreak) {
-            self.found |= self.loops == 0 || expr.label.is_some();
-        }
-
-        fn visit_expr_continue(&mut self, expr: &'a syn::ExprContinue) {
-            self.found |= self.loops == 0 || expr.label.is_some();
-        }
-
-        fn visit_expr_loop(&mut self, expr: &'a syn::ExprLoop) {
-            self.loops += 1;
-            syn::visit::visit_expr_loop(self, expr);
-            self.loops -= 1;
-        }
-
-        fn visit_expr_while(&mut self, expr: &'a syn::ExprWhile) {
-            self.loops += 1;
-            syn::visit::visit_expr_while(self, expr);
-            self.loops -= 1;
-        }
-
-        fn visit_expr_for_loop(&mut self, expr: &'a syn::ExprForLoop) {
-            self.loops += 1;
-            syn::visit::visit_expr_for_loop(self, expr);
-            self.loops -= 1;
-        }
-
-        fn visit_expr_async(&mut self, _: &'a syn::ExprAsync) {}
-
-        fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
-
-        fn visit_item(&mut self, _: &'a Item) {}
-    }
-    let mut leaves = Leaves { found: false, loops: 0 };
-    syn::visit::Visit::visit_block(&mut leaves, body);
-    leaves.found
-}
-
-/// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
-pub(super) fn items(expr: Expr) -> Items {
-    match expr {
-        Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
-            match items(*call.receiver.clone()) {
-                // Of `files.iter().enumerate()`, the number and the borrowed item.
-                Items { expr, borrowed: Borrowed::Whole } => Items {
-                    expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
-                    borrowed: Borrowed::Second,
-                },
-                _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
-            }
-        }
-        Expr::Reference(reference) if reference.mutability.is_none() => {
-            Items { expr: *reference.expr, borrowed: Borrowed::Whole }
-        }
-        Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
-            Items { expr: *call.receiver, borrowed: Borrowed::Whole }
-        }
-        Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
-            Items { expr: *call.receiver, borrowed: Borrowed::No }
-        }
-        expr => Items { expr, borrowed: Borrowed::No },
     }
 }
 

@@ -10,7 +10,8 @@ use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 
 use syn::spanned::Spanned;
 
-use super::body::{Reader, Value, items};
+use super::body::{Reader, Value};
+use super::loops::items;
 use super::model::{Branch, BranchBody, Lambda, LambdaBody, Policy, Work};
 use super::names::NodeNames;
 use super::syntax::{awaits, block_awaits, called, calls, form, plain};

@@ -1,4 +1,4 @@
-//! `#[workflow]`: `attrs`, `body`, `choices` and `forms` read; `refuse` and `signature` report what a workflow cannot have;
+//! `#[workflow]`: `attrs`, `body`, `choices`, `loops` and `forms` read, `settings` checks options; `refuse` and `signature` report what a workflow cannot have;
 //! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `routes`, `rounds` and
 //! `calls` write the code, and `code` its fingerprint. `syntax`, `stable` and `spans` are leaves that all of them may use.
 
@@ -10,12 +10,14 @@ mod code;
 mod env;
 mod expand;
 mod forms;
+mod loops;
 mod model;
 mod names;
 mod nodes;
 mod refuse;
 mod rounds;
 mod routes;
+mod settings;
 mod signature;
 mod spans;
 mod stable;

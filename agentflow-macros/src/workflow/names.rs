@@ -62,8 +62,8 @@ impl NodeNames {
         name
     }
 
-    /// Names all nodes that have no name yet. A call that is there once gives its name; several of one name are told
-    /// apart by their arguments.
+    /// Names all nodes that have no name yet. A call that is there once gives its name; several of one name are
+    /// distinguished by their arguments.
     pub(super) fn rest(&mut self, statements: &mut [Statement], tail: &mut Node, tail_name: &str) {
         let unnamed = |node: &Node| node.name.is_empty();
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -155,7 +155,7 @@ fn of_lambda(step: &LambdaBody, otherwise: &str) -> String {
     }
 }
 
-/// What tells a node apart from others of its kind.
+/// What distinguishes a node from others of its kind.
 fn long(node: &Node) -> Option<String> {
     Some(match &node.work {
         Work::Step(expr) | Work::Future(expr) | Work::Value(expr) | Work::Check(expr) | Work::Never(expr) => {

@@ -1,0 +1,134 @@
+//! Reads loops: which list a `for` or a form goes through, and whether its rounds can be nodes. It also keeps the groups of
+//! a macro together. It writes nothing.
+
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{Block, Expr, Item};
+
+use super::body::{Reader, Value};
+use super::model::{Borrowed, Items, Work};
+use super::names::NodeNames;
+use super::refuse;
+use super::stable::is_stable;
+use crate::patterns::binds;
+
+impl Reader<'_> {
+    /// A `for` with steps.
+    pub(super) fn each(&mut self, repeated: syn::ExprForLoop) -> Work {
+        refuse::return_in_a_form(&repeated.body, self.errors);
+        let outside = self.scope.len();
+        self.scope.iter_mut().for_each(|(_, node)| *node = false);
+        self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        refuse::await_in(
+            &repeated.expr,
+            "a `for` cannot await its list; bind this step to a `let` before it",
+            self.errors,
+        );
+        let end = repeated.body.brace_token.span.close();
+        let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
+        self.scope.truncate(outside);
+        refuse::mutable(&repeated.pat, self.errors);
+        Work::For { items: items(*repeated.expr), pat: *repeated.pat, body }
+    }
+}
+
+/// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
+pub(super) fn items(expr: Expr) -> Items {
+    match expr {
+        Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
+            match items(*call.receiver.clone()) {
+                // Of `files.iter().enumerate()`, the number and the borrowed item.
+                Items { expr, borrowed: Borrowed::Whole } => Items {
+                    expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
+                    borrowed: Borrowed::Second,
+                },
+                _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
+            }
+        }
+        Expr::Reference(reference) if reference.mutability.is_none() => {
+            Items { expr: *reference.expr, borrowed: Borrowed::Whole }
+        }
+        Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
+            Items { expr: *call.receiver, borrowed: Borrowed::Whole }
+        }
+        Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
+            Items { expr: *call.receiver, borrowed: Borrowed::No }
+        }
+        expr => Items { expr, borrowed: Borrowed::No },
+    }
+}
+
+/// Puts parentheses where a macro has put invisible groups, which do not survive.
+pub(super) fn keep_groups(block: &mut Block) {
+    Grouped.visit_block_mut(block);
+}
+
+struct Grouped;
+
+impl VisitMut for Grouped {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        syn::visit_mut::visit_expr_mut(self, expr);
+        if let Expr::Group(group) = expr {
+            let inner = (*group.expr).clone();
+            *expr = match inner {
+                Expr::Path(_)
+                | Expr::Lit(_)
+                | Expr::Paren(_)
+                | Expr::Call(_)
+                | Expr::MethodCall(_)
+                | Expr::Macro(_) => inner,
+                inner => {
+                    let span = inner.span();
+                    syn::parse_quote_spanned!(span=> (#inner))
+                }
+            };
+        }
+    }
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}
+
+/// Whether a `break` or `continue` ends a round of a `for` before its end: then all of it is one step.
+pub(super) fn leaves_rounds(body: &Block) -> bool {
+    struct Leaves {
+        found: bool,
+        loops: usize,
+    }
+    impl<'a> syn::visit::Visit<'a> for Leaves {
+        fn visit_expr_break(&mut self, expr: &'a syn::ExprBreak) {
+            self.found |= self.loops == 0 || expr.label.is_some();
+        }
+
+        fn visit_expr_continue(&mut self, expr: &'a syn::ExprContinue) {
+            self.found |= self.loops == 0 || expr.label.is_some();
+        }
+
+        fn visit_expr_loop(&mut self, expr: &'a syn::ExprLoop) {
+            self.loops += 1;
+            syn::visit::visit_expr_loop(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_while(&mut self, expr: &'a syn::ExprWhile) {
+            self.loops += 1;
+            syn::visit::visit_expr_while(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_for_loop(&mut self, expr: &'a syn::ExprForLoop) {
+            self.loops += 1;
+            syn::visit::visit_expr_for_loop(self, expr);
+            self.loops -= 1;
+        }
+
+        fn visit_expr_async(&mut self, _: &'a syn::ExprAsync) {}
+
+        fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
+
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    let mut leaves = Leaves { found: false, loops: 0 };
+    syn::visit::Visit::visit_block(&mut leaves, body);
+    leaves.found
+}
