@@ -353,11 +353,13 @@ impl Builder {
         let mut reads = Vec::new();
         let mut of_spec: Vec<SpecBranch> = Vec::new();
         let mut callees = Vec::new();
+        let said = node.policy.repeatable;
         for branch in branches {
             reads.extend(branch.reads);
-            // One branch that must not run twice makes a node that must not.
+            // One branch that must not run twice makes a node that must not; the other branches may.
             let mut tools = branch.callees.iter().filter_map(|callee| super::callee::tool_policy(*callee));
-            if node.policy.repeatable.is_none() && tools.any(|tool| !is_repeatable(&tool)) {
+            let repeatable = said.is_none().then(|| !tools.any(|tool| !is_repeatable(&tool)));
+            if repeatable == Some(false) {
                 node.policy.repeatable = Some(false);
             }
             callees.extend(branch.callees);
@@ -368,7 +370,7 @@ impl Builder {
                 name = format!("{}[{repeat}]", branch.name);
                 repeat += 1;
             }
-            of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
+            of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner, repeatable });
         }
         if of_spec.is_empty() {
             self.problems.push(format!("the node `{}` has no branches; give it at least one", node.name));
@@ -509,7 +511,10 @@ impl Builder {
         }
         self.problems.extend(names::problems_of_places(&self.nodes));
         match self.problems.is_empty() {
-            true => Ok(Spec::new(name, self.description, self.nodes, output.node, self.concurrency, self.stop)),
+            true => {
+                let limits = (self.concurrency, self.stop);
+                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
+            }
             false => Err(self.problems.join("; ")),
         }
     }

@@ -58,6 +58,8 @@ pub(crate) struct Spec {
     pub(crate) output: NodeIndex,
     pub(crate) concurrency: usize,
     pub(crate) stop: StopPolicy,
+    /// Whether the order of its nodes is the written order of a function.
+    pub(crate) ordered: bool,
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
@@ -207,6 +209,8 @@ pub(crate) struct Branch {
     pub(crate) step: Step,
     /// What it consists of, when that is more than one step.
     pub(crate) inner: Option<Arc<Spec>>,
+    /// Whether it may be run again when its process ended in the middle of it; of all branches, what the node says.
+    pub(crate) repeatable: Option<bool>,
 }
 
 impl Spec {
@@ -215,8 +219,8 @@ impl Spec {
         description: Arc<str>,
         nodes: Vec<NodeSpec>,
         output: NodeIndex,
-        concurrency: usize,
-        stop: StopPolicy,
+        (concurrency, stop): (usize, StopPolicy),
+        ordered: bool,
     ) -> Self {
         let mut counts = vec![0_u32; nodes.len() + 1];
         for node in &nodes {
@@ -241,6 +245,7 @@ impl Spec {
             output,
             concurrency: concurrency.max(1),
             stop,
+            ordered,
             followers,
             followers_at: counts,
             hash: OnceLock::new(),

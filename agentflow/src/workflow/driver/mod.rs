@@ -434,7 +434,11 @@ impl WorkflowRun {
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let spec = Arc::clone(self.machine.spec());
         let node = spec.node(unit.node);
-        let repeatable = node.policy.repeatable.unwrap_or(true);
+        let of_branch = match (&node.body, unit.child) {
+            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
+            _ => None,
+        };
+        let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
         self.record(unit, EventKind::NodeStarted { attempt, repeatable });
         let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
             .with_attempt(attempt, scope);

@@ -168,6 +168,10 @@ impl Machine {
         match &spec.node(node).body {
             Body::Race(_) if decided => {}
             Body::Race(_) if self.begin_next(node) || open => {}
+            // Whether it had its effect is unknown, so another branch does not take its place.
+            Body::Fallback(_) if error.kind == FailureKind::Interrupted => {
+                self.due.push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
+            }
             Body::Fallback(_) if self.begin_next(node) => {}
             Body::Race(_) | Body::Fallback(_) => {
                 let error = self.all_failed(node);

@@ -99,8 +99,9 @@ pub(crate) struct Machine {
     announced: Option<PauseReason>,
     /// The nodes that the run fails of, in the order of their failures.
     failures: Vec<(NodeIndex, Arc<Failure>)>,
-    /// A failure stops everything else.
-    stopping: bool,
+    /// A failure stops everything from this node on: in a workflow with written order, what is below it. What is above
+    /// it goes to its end first, as it would have in a function; a failure there counts in its place.
+    stopped_from: Option<NodeIndex>,
 }
 
 #[derive(Clone, Debug)]
@@ -185,7 +186,7 @@ impl Machine {
             paused: false,
             announced: None,
             failures: Vec::new(),
-            stopping: false,
+            stopped_from: None,
             spec,
         };
         let mut inputs = inputs.into_iter();
@@ -467,17 +468,25 @@ impl Machine {
             OnError::Fail => {
                 self.end(unit.node, Phase::Failed);
                 self.failures.push((unit.node, Arc::clone(error)));
-                if self.spec.stop == StopPolicy::FailFast && !self.stopping {
-                    self.stopping = true;
-                    self.cancel_all(STOPPED);
+                if self.spec.stop == StopPolicy::FailFast {
+                    let from = if self.spec.ordered { unit.node } else { 0 };
+                    if self.stopped_from.is_none_or(|before| from < before) {
+                        self.stopped_from = Some(from);
+                        self.cancel_from(from, STOPPED);
+                    }
                 }
             }
         }
     }
 
-    /// Stops everything that runs.
-    fn cancel_all(&mut self, reason: &'static str) {
-        for at in 0..self.nodes.len() {
+    /// Whether a failure keeps a node from beginning.
+    fn is_stopped(&self, node: NodeIndex) -> bool {
+        self.stopped_from.is_some_and(|from| node >= from)
+    }
+
+    /// Stops everything that runs from a node on.
+    fn cancel_from(&mut self, from: NodeIndex, reason: &'static str) {
+        for at in from as usize..self.nodes.len() {
             let node = index(at);
             self.cancel_children(node, reason);
             let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff { .. } | Phase::Asking);

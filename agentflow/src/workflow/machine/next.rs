@@ -16,16 +16,20 @@ impl Machine {
                 return Some(command);
             }
         }
-        while !self.stopping
+        while self.stopped_from != Some(0)
             && let Some(Reverse(node)) = self.instant.pop()
         {
-            if let Some(command) = self.instant_command(node) {
+            if !self.is_stopped(node)
+                && let Some(command) = self.instant_command(node)
+            {
                 return Some(command);
             }
         }
-        while !self.stopping && !self.paused && self.running < self.spec.concurrency {
+        while self.stopped_from != Some(0) && !self.paused && self.running < self.spec.concurrency {
             let Some(Reverse(entry)) = self.ready.pop() else { break };
-            if let Some(command) = self.start_command(entry) {
+            if !self.is_stopped(entry.0)
+                && let Some(command) = self.start_command(entry)
+            {
                 return Some(command);
             }
         }
@@ -79,7 +83,12 @@ impl Machine {
             let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
         }
-        if let Some((node, error)) = self.failures.first() {
+        let first = match self.spec.ordered {
+            // What is written first would have failed first.
+            true => self.failures.iter().min_by_key(|(node, _)| *node),
+            false => self.failures.first(),
+        };
+        if let Some((node, error)) = first {
             return Some(Command::Finish(Outcome::Failed { node: *node, error: Arc::clone(error) }));
         }
         let node = self.spec.output;

@@ -17,7 +17,7 @@ impl Machine {
 
     /// A node, or none, runs again, with all that was stopped.
     fn run_again(&mut self, node: Option<NodeIndex>) {
-        self.stopping = false;
+        self.stopped_from = None;
         // When a journal is read back, what followed from the failure has been recorded since.
         self.due.clear();
         let spec = Arc::clone(&self.spec);
