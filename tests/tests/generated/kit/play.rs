@@ -136,6 +136,11 @@ impl Seen {
     }
 }
 
+/// What is left of a run that has ended, or of a process, happens before the next one begins, if it happens.
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
 async fn caught(future: BoxFuture<'static, Outcome>) -> Ran {
     let caught = AssertUnwindSafe(future).catch_unwind();
     let (outcome, panicked) = match tokio::time::timeout(PATIENCE, caught).await {
@@ -143,6 +148,7 @@ async fn caught(future: BoxFuture<'static, Outcome>) -> Ran {
         Ok(Err(panic)) => (Err(text_of(&*panic)), true),
         Err(_) => (Err("it hangs".to_owned()), false),
     };
+    settle().await;
     Ran { outcome, panicked, log: world::log() }
 }
 
@@ -198,6 +204,7 @@ impl Play<'_> {
         match tokio::time::timeout(PATIENCE, handle.result()).await {
             Ok(result) => {
                 let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
+                settle().await;
                 self.seen.judge(self.function, &Ran { outcome, panicked: false, log: world::log() }, allowance, how);
             }
             Err(_) => self.broken("it hangs after its last event".to_owned(), how),
@@ -220,9 +227,11 @@ impl Play<'_> {
             match self.live(&kept, &store, &id).await {
                 Ok(LifeEnd::Crashed) => {
                     allowance.crashes += 1;
+                    settle().await;
                     world::crash();
                 }
                 Ok(LifeEnd::Ended(outcome)) => {
+                    settle().await;
                     allowance.retries = retried(&*kept, &id).await;
                     let ran = Ran { outcome, panicked: false, log: world::log() };
                     self.seen.judge(self.function, &ran, allowance, &how);
