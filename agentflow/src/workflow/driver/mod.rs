@@ -51,8 +51,8 @@ pub(crate) struct WorkflowRun {
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
-    /// The error that a step failed with, for the caller of a workflow that is called directly.
-    original: Option<(NodeIndex, Box<dyn Any + Send>)>,
+    /// The errors that steps failed with, for the caller of a workflow that is called directly.
+    originals: Vec<(NodeIndex, Box<dyn Any + Send>)>,
     /// Its outcome in an earlier life of the run.
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
@@ -192,7 +192,7 @@ impl WorkflowRun {
             tasks: FuturesUnordered::new(),
             control,
             commit: None,
-            original: None,
+            originals: Vec::new(),
             ended: None,
             refused: None,
             is_body: false,
@@ -337,7 +337,8 @@ impl WorkflowRun {
                     false => Error::Node { node: self.path(Unit::node(node)), failure: error },
                 };
                 self.record_failed(&error);
-                let original = self.original.take().filter(|(of, _)| *of == node).map(|(_, original)| original);
+                let of_node = self.originals.iter().position(|(of, _)| *of == node);
+                let original = of_node.map(|at| self.originals.swap_remove(at).1);
                 Err(Failed { error, original })
             }
         };
@@ -534,11 +535,7 @@ impl WorkflowRun {
                 self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
-                if let Some(original) = original
-                    && self.original.is_none()
-                {
-                    self.original = Some((unit.node, original));
-                }
+                self.originals.extend(original.map(|original| (unit.node, original)));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
         }
