@@ -68,7 +68,7 @@ pub use crate::workflow::Workflow;
 
 /// What most programs need: `use agentflow::prelude::*;`.
 ///
-/// Its [`Result`] is `Result<T, E = agentflow::Error>`, so `Result<T>` fails with an [`Error`](crate::Error), and
+/// Its [`Result`] is `Result<T, E = agentflow::Error>`, so `Result<T>` fails with an [`Error`], and
 /// `Result<T, E>` is the standard one. The forms of a workflow, such as `gate!` and `map!`, are not here: `#[workflow]`
 /// reads them itself, so they need no import, and names such as `map` and `timeout` stay free for your own macros.
 pub mod prelude {
