@@ -168,14 +168,19 @@ fn crash(file: &Path) -> Done<RunId> {
     let mut child = Doom(child.arg(CHILD).arg(file).stdout(Stdio::piped()).spawn()?);
     println!("process {} begins an order:", child.0.id());
     let mut said = BufReader::new(child.0.stdout.take().ok_or("the child has no output")?).lines();
-    let run = RunId::new(said.next().ok_or("the child said nothing")??);
-    let (mut packs, mut writes) = (false, false);
-    while !(packs && writes) {
+    let (mut run, mut packs, mut writes) = (None, false, false);
+    loop {
         let line = said.next().ok_or("the child ended by itself")??;
         println!("{line}");
+        // Its steps begin on a task of their own, so they may speak before it has said which run this is.
+        if !line.starts_with(' ') {
+            run = Some(RunId::new(&*line));
+        }
         packs |= line.contains("parcel");
         writes |= line.contains("letter");
+        if let (Some(run), true, true) = (&run, packs, writes) {
+            println!("process {} is killed in the middle of both", child.0.id());
+            return Ok(run.clone());
+        }
     }
-    println!("process {} is killed in the middle of both", child.0.id());
-    Ok(run)
 }
