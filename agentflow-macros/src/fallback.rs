@@ -5,7 +5,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::{Type, Visibility};
 
-use crate::function::Function;
+use crate::function::{Function, any_token};
 
 /// The struct of the function's name as a tool that is never called, since the program does not compile.
 pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
@@ -89,9 +89,5 @@ pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
 
 fn is_ours(body: TokenStream) -> bool {
     const WORDS: [&str; 8] = ["node", "after", "gate", "race", "fallback", "map", "repeat", "timeout"];
-    body.into_iter().any(|token| match token {
-        TokenTree::Group(group) => is_ours(group.stream()),
-        TokenTree::Ident(ident) => WORDS.iter().any(|word| ident == word),
-        _ => false,
-    })
+    any_token(body, &|token| matches!(token, TokenTree::Ident(ident) if WORDS.iter().any(|word| ident == word)))
 }

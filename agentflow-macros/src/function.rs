@@ -158,6 +158,24 @@ pub(crate) fn named_context(ty: &Type) -> bool {
     matches!(bare(ty), Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Context"))
 }
 
+/// Whether any token, also within groups, is of a kind.
+pub(crate) fn any_token(tokens: TokenStream, is: &impl Fn(&TokenTree) -> bool) -> bool {
+    tokens.into_iter().any(|token| match &token {
+        TokenTree::Group(group) => any_token(group.stream(), is),
+        token => is(token),
+    })
+}
+
+/// Whether there is an `impl Trait` in the type.
+pub(crate) fn has_impl(ty: &Type) -> bool {
+    any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
+}
+
+/// Whether there is a reference in the type, of whatever lifetime.
+pub(crate) fn has_reference(ty: &Type) -> bool {
+    any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&'))
+}
+
 /// Whether there is a reference or a lifetime other than `'static` in the type.
 pub(crate) fn borrows(tokens: TokenStream) -> bool {
     let mut tokens = tokens.into_iter().peekable();

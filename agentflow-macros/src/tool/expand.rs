@@ -8,7 +8,7 @@ use syn::{FnArg, Pat, ReturnType, Type};
 
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
-use crate::function::{Function, ends};
+use crate::function::{Function, any_token, ends};
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
@@ -124,7 +124,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     let types: Vec<&Type> = tool.params.iter().map(|param| &param.ty).collect();
     let names = tool.params.iter().map(|param| &param.name);
     let is_given = given_context(tool, function).is_some();
-    let has_reference = matches!(output, ReturnType::Type(_, ty) if has_reference(quote!(#ty)));
+    let has_reference = matches!(output, ReturnType::Type(_, ty) if has_lifetime(quote!(#ty)));
     let context = tool.context.as_ref().map(|ty| {
         let span = ends(ty).0;
         // An answer that borrows from the context borrows from the caller's.
@@ -182,12 +182,8 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
 }
 
 /// Whether a type has a reference in it, or a lifetime, as far as it is written.
-fn has_reference(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Group(group) => has_reference(group.stream()),
-        TokenTree::Punct(punct) => matches!(punct.as_char(), '&' | '\''),
-        _ => false,
-    })
+fn has_lifetime(tokens: TokenStream) -> bool {
+    any_token(tokens, &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')))
 }
 
 /// A variable that the user's code cannot name.

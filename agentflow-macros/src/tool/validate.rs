@@ -1,13 +1,12 @@
 //! Refuses functions that cannot be a tool, where our message is plainer than the compiler's. It judges no types: the
 //! compiler does, by the bounds in the expansion.
 
-use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericParam, ReturnType, Safety, Type};
 
 use super::model::{Param, Tool};
 use crate::errors::Errors;
-use crate::function::{Function, bare, borrows, is_name, mutable_context, named_context};
+use crate::function::{Function, bare, borrows, has_impl, is_name, mutable_context, named_context};
 
 /// As many parameters as there are traits `ToolFn..` in the library.
 const MAX_PARAMS: usize = 16;
@@ -29,7 +28,7 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
         shape.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
     }
     if let ReturnType::Type(_, ty) = &function.signature.output
-        && holds_impl(ty.to_token_stream())
+        && has_impl(ty)
     {
         shape.at(
             ty,
@@ -47,14 +46,6 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
             "a `fn` that runs in line cannot be stopped after a time; add `blocking`, write `async fn`, or remove `timeout`",
         );
     }
-}
-
-fn holds_impl(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Group(group) => holds_impl(group.stream()),
-        TokenTree::Ident(ident) => ident == "impl",
-        _ => false,
-    })
 }
 
 fn signature(function: &Function, errors: &mut Errors) {

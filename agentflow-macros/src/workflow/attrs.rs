@@ -1,7 +1,7 @@
 //! Reads the options of `#[workflow(..)]`, and the attributes before parts of a body: `#[node(..)]`, `#[after(..)]`, lint
 //! levels. An attribute that it does not know is kept for the compiler; none is dropped.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -10,6 +10,7 @@ use syn::{AttrStyle, Attribute, Expr, ExprCall, Lit, LitInt, LitStr, Meta, Path,
 use super::model::{Approve, Policy};
 use crate::duration;
 use crate::errors::{Errors, nearest};
+use crate::function::any_token;
 use crate::options::{self, Value, small};
 
 /// The options on the function. A wrong option is reported and then ignored.
@@ -102,11 +103,7 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
 
 /// Whether one of our attributes is within another.
 fn is_ours(attr: TokenStream) -> bool {
-    attr.into_iter().any(|token| match token {
-        proc_macro2::TokenTree::Group(group) => is_ours(group.stream()),
-        proc_macro2::TokenTree::Ident(ident) => ident == "node" || ident == "after",
-        _ => false,
-    })
+    any_token(attr, &|token| matches!(token, TokenTree::Ident(ident) if ident == "node" || ident == "after"))
 }
 
 /// Removes the attributes of an expression that becomes a node: those before all of it, and those before what it awaits.

@@ -171,14 +171,14 @@ fn cells(expr: &Expr, errors: &mut Errors) {
 /// Reports a type that borrows: a value that is recorded owns its data.
 pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
     if let Some(ty) = ty
-        && crate::function::borrows(quote::ToTokens::to_token_stream(ty))
+        && crate::function::has_reference(ty)
     {
         errors
             .at(ty, "a value is recorded, so it owns its data; write `String` for `&str`, or borrow where it is read");
     }
 }
 
-/// Reports tasks that are spawned: what they call is no part of the run.
+/// Reports tasks that are spawned: their calls are outside of the run.
 pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
     struct Spawned<'e>(&'e mut Errors);
     impl<'a> Visit<'a> for Spawned<'_> {

@@ -7,7 +7,7 @@ use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 use super::attrs::{before_statement, is_lint};
 use super::model::{ContextParam, Input};
 use crate::errors::Errors;
-use crate::function::{Function, bare, borrows, is_plain, mutable_context, named_context};
+use crate::function::{Function, bare, borrows, has_impl, has_reference, is_plain, mutable_context, named_context};
 
 /// The length of the longest tuple with `Inputs`.
 const MAX_INPUTS: usize = 12;
@@ -128,12 +128,12 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
                 return None;
             }
-            if has_impl(ty.to_token_stream()) {
+            if has_impl(ty) {
                 errors
                     .at(ty, "the output needs one type, since it is recorded; write the type's name instead of `impl`");
                 return None;
             }
-            if borrows(ty.to_token_stream()) {
+            if has_reference(ty) {
                 errors.at(ty, "the output is recorded, so it owns its data; write `String` for `&str`");
                 return None;
             }
@@ -148,12 +148,4 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             None
         }
     }
-}
-
-fn has_impl(tokens: proc_macro2::TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        proc_macro2::TokenTree::Group(group) => has_impl(group.stream()),
-        proc_macro2::TokenTree::Ident(ident) => ident == "impl",
-        _ => false,
-    })
 }

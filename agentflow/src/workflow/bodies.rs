@@ -8,7 +8,7 @@ use super::node_handle::{Loader, RawHandle, Reads};
 use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture, Until};
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
-use crate::error::{Error, FailureKind};
+use crate::error::Error;
 use crate::run::Around;
 use crate::tool::ValuePlace;
 use crate::value::{Encoded, NodeValue};
@@ -95,7 +95,7 @@ pub(super) fn inner_item_step(inner: &Arc<Spec>, reads: Vec<RawHandle>) -> ItemS
 fn inputs(item: Option<&Encoded>, reads: &[RawHandle], outputs: &dyn Outputs) -> Result<Vec<Encoded>, StepError> {
     let read = reads.iter().map(|read| outputs.output(read.node).cloned());
     let all: Option<Vec<_>> = item.into_iter().cloned().map(Some).chain(read).collect();
-    all.ok_or_else(|| StepError::new(FailureKind::Value, "a value was read before it was there"))
+    all.ok_or_else(StepError::read_too_early)
 }
 
 fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture {

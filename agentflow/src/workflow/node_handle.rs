@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::spec::{NodeIndex, Outputs};
 use super::step_error::StepError;
-use crate::error::FailureKind;
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
@@ -36,9 +35,7 @@ impl<T> Handle<T> {
     }
 
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
-        let encoded = outputs
-            .output(self.node)
-            .ok_or_else(|| StepError::new(FailureKind::Value, "a value was read before it was there"))?;
+        let encoded = outputs.output(self.node).ok_or_else(StepError::read_too_early)?;
         (self.decode)(encoded).map_err(|error| {
             let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
             StepError::value(&what, &error)

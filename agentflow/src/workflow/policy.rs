@@ -102,7 +102,8 @@ pub enum OnError {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopPolicy {
-    /// They are cancelled, and the run fails at once.
+    /// They are cancelled, and the run fails at once. In a `#[workflow]`, those written below the failed node are; those
+    /// above it go to their end first, and the first failure in written order is the run's.
     #[default]
     FailFast,
     /// Those that do not depend on it run to their end; then the run fails.

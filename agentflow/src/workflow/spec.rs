@@ -190,7 +190,7 @@ pub(crate) enum Body {
     Map {
         items: NodeIndex,
         step: ItemStep,
-        /// Whether the output is the list of the items' outputs; else there is none.
+        /// Whether the output is the list of the items' outputs; a `for` has the output `()`.
         collects: bool,
     },
     Race(Vec<Branch>),

@@ -49,6 +49,14 @@ impl StepError {
         Self { failure, original: Some(error) }
     }
 
+    /// A node that reads an output which there is not yet: the plan would be wrong.
+    pub(crate) fn read_too_early() -> Self {
+        Self::new(
+            FailureKind::Value,
+            "a value was read before its node had ended; report this as a fault of the library",
+        )
+    }
+
     /// A step that panicked.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         if let Some(failure) = EndsStep::of(panic) {

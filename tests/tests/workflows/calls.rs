@@ -540,7 +540,7 @@ async fn an_error_type_that_hides_ours_does_not_make_a_final_failure_repeatable(
     assert!(!lines.iter().any(|line| line.contains("retrying")), "{lines:#?}");
 }
 
-/// Charges at a service that is told a key; the first process stops while it waits.
+/// Charges at a service that takes a key; the first process stops while it waits.
 #[tool(idempotent)]
 async fn charge_slowly(cx: &Context, keys: Inject<Keys>, stops: Inject<Order>, cents: u64) -> Result<u64, String> {
     keys.0.lock().unwrap().push(cx.idempotency_key());

@@ -56,7 +56,7 @@ impl WorkflowRun {
 }
 
 /// Whether a body has ended with a failure that the attempts which have failed include, so that the next one continues
-/// it. A failure that came to nobody is given first.
+/// it. A failure that was not handed on is given first.
 pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)], attempts: u32) -> bool {
     let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
     let failed = |kind: &&EventKind| matches!(kind, EventKind::WorkflowFailed { .. });
