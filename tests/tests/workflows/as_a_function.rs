@@ -425,3 +425,60 @@ fn names_follow_from_calls() {
         ]
     );
 }
+
+static REPAIRED: AtomicU32 = AtomicU32::new(0);
+
+async fn lost_after(seconds: u64) -> Result<u32, Failed> {
+    sleep(Duration::from_secs(seconds)).await;
+    Err("lost".into())
+}
+
+async fn fails_at_first(seconds: u64) -> Result<u32, Failed> {
+    sleep(Duration::from_secs(seconds)).await;
+    if REPAIRED.load(Ordering::Relaxed) == 0 { Err("not yet".into()) } else { Ok(7) }
+}
+
+async fn read_slowly_apart(seconds: u32) -> u32 {
+    sleep(Duration::from_secs(seconds.into())).await;
+    seconds
+}
+
+/// `lost` fails after `once` has stopped what is below it, so `reader` is decided on while everything is stopped.
+#[workflow]
+async fn decided_while_stopped() -> Result<u32, Failed> {
+    let slow = read_slowly_apart(4).await;
+    #[node(on_error = skip)]
+    let lost = lost_after(2).await?;
+    let once = fails_at_first(1).await?;
+    let reader = same(&lost).await?;
+    #[after(reader)]
+    let last = same(&once).await?;
+    Ok(slow + last)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_while_a_run_was_stopped_has_its_turn_after_a_retry() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let mut handle = runtime.start(decided_while_stopped::workflow(), ()).await.unwrap();
+    let run = handle.run_id().clone();
+    // `slow` is above the failure and still runs, so the run is not over.
+    sleep(Duration::from_secs(3)).await;
+    REPAIRED.store(1, Ordering::Relaxed);
+    runtime.retry(&run, "once", "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_above_a_failure_goes_to_its_end() {
+    let began = Instant::now();
+    let error = stopped_late().await.unwrap_err();
+    assert_eq!(error.to_string(), "lost");
+    assert_eq!(began.elapsed().as_secs(), 2, "the first failure in written order counts, though another was faster");
+}
+
+#[workflow]
+async fn stopped_late() -> Result<u32, Failed> {
+    let first = lost_after(2).await?;
+    let second = lost_after(1).await?;
+    Ok(first + second)
+}

@@ -16,20 +16,22 @@ impl Machine {
                 return Some(command);
             }
         }
-        while self.stopped_from != Some(0)
-            && let Some(Reverse(node)) = self.instant.pop()
+        // The first in the order is on top: behind one that is stopped there is none that may begin.
+        while let Some(Reverse(node)) = self.instant.peek().copied()
+            && !self.is_stopped(node)
         {
-            if !self.is_stopped(node)
-                && let Some(command) = self.instant_command(node)
-            {
+            self.instant.pop();
+            if let Some(command) = self.instant_command(node) {
                 return Some(command);
             }
         }
-        while self.stopped_from != Some(0) && !self.paused && self.running < self.spec.concurrency {
-            let Some(Reverse(entry)) = self.ready.pop() else { break };
-            if !self.is_stopped(entry.0)
-                && let Some(command) = self.start_command(entry)
-            {
+        while !self.paused
+            && self.running < self.spec.concurrency
+            && let Some(Reverse(entry)) = self.ready.peek().copied()
+            && !self.is_stopped(entry.0)
+        {
+            self.ready.pop();
+            if let Some(command) = self.start_command(entry) {
                 return Some(command);
             }
         }
