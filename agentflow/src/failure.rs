@@ -210,8 +210,8 @@ kinds! {
     Registry "registry" ToolError Never,
     /// The program has no workflow of that name.
     UnknownWorkflow "unknown_workflow" ToolError Never,
-    /// The run is one of an agent, which only the agent resumes.
-    AgentRun "agent_run" ToolError Never,
+    /// The program has no agent of that name.
+    UnknownAgent "unknown_agent" ToolError Never,
     /// The workflow has changed since it began.
     DefinitionChanged "definition_changed" ToolError Never,
     /// Nobody gave the resource that a step asks for.

@@ -250,6 +250,11 @@ impl StepPath {
         self == base || (self.step != Step::None && self.parent().as_ref() == Some(base))
     }
 
+    /// Whether it ends in a tool call.
+    pub(crate) fn is_tool_call(&self) -> bool {
+        matches!(self.step, Step::Tool { .. })
+    }
+
     /// Whether the last segments of this are those of `tail`, and there are more before.
     pub(crate) fn ends_below(&self, tail: &Self) -> bool {
         let (own, tail): (Vec<_>, Vec<_>) = (self.segments().collect(), tail.segments().collect());

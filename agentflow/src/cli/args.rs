@@ -152,12 +152,15 @@ pub(super) enum RunsCommand {
         /// The run's id
         run: String,
     },
-    /// Let a failed or interrupted node run again
+    /// Let a failed or interrupted node run again, and resume the run when this program has what it runs
     Retry {
         /// The run's id
         run: String,
-        /// The node's name
+        /// The node's name, or the model call of an agent's run, such as model#2
         node: String,
+        /// Print all events to standard output instead of the output
+        #[arg(long, value_name = "FORMAT")]
+        events: Option<EventFormat>,
     },
     /// Answer the question of a node
     Approve {

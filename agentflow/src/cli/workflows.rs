@@ -145,7 +145,7 @@ pub(super) struct Follow<'a> {
 
 /// Shows a run until its end; of a resumed run, the new events and the questions that it had asked `before`. When
 /// Ctrl-C is pressed or nobody reads its events, a run in memory is cancelled; a run with a store can be resumed later.
-pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
+pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
     let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
@@ -210,8 +210,7 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
             if kept && matches!(error, Error::Node { .. }) {
                 let store = store_argument(store);
                 note(format_args!(
-                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}, then runs \
-                     resume {id}{store}{DIM:#}"
+                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}{DIM:#}"
                 ));
             }
             Err(error.into())

@@ -181,13 +181,19 @@ pub enum Error {
         /// Where it is.
         path: StepPath,
     },
-    /// A run of an agent was left unfinished, and only the agent can resume it.
-    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Agent::resume`")]
-    AgentRun {
+    /// A run of an agent was left unfinished, and neither the runtime nor the program has an agent of that name.
+    #[error(
+        "the run `{run}` is one of the agent `{agent}`, which is not known here{}; give it to the runtime with \
+         `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`",
+        crate::text::did_you_mean(near.as_deref())
+    )]
+    UnknownAgent {
         /// The run.
         run: RunId,
         /// The agent's name.
         agent: Arc<str>,
+        /// The nearest name of one that is known.
+        near: Option<String>,
     },
     /// The input of a workflow that is started by its name is not what it takes.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
@@ -273,7 +279,7 @@ impl Error {
             Self::Timeout { .. } => FailureKind::Timeout,
             Self::Cancelled { .. } => FailureKind::Cancelled,
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
-            Self::AgentRun { .. } => FailureKind::AgentRun,
+            Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
             Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
                 FailureKind::DefinitionChanged

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approval;
@@ -57,6 +59,8 @@ struct Operations {
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
     released: Notify,
+    /// Since when an operator holds the run, and how long it was held before.
+    held_for: Mutex<(Option<Instant>, Duration)>,
     /// A question below a step was answered.
     answered: Notify,
     /// What the process before this one left open.
@@ -69,8 +73,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl RunShared {
     pub(crate) fn new(id: RunId, host: &Arc<Host>, journal: Option<Journal>) -> Self {
+        let log = EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone());
+        Self::with_log(id, host, log)
+    }
+
+    /// The run of another process, as it is recorded there.
+    pub(super) fn mirror(id: RunId, host: &Arc<Host>) -> Self {
+        let log = EventLog::new(id.clone(), Arc::new([]), None, None);
+        Self::with_log(id, host, log)
+    }
+
+    fn with_log(id: RunId, host: &Arc<Host>, log: EventLog) -> Self {
         Self {
-            log: EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone()),
+            log,
             id,
             host: Arc::clone(host),
             cancellation: CancellationToken::new(),
@@ -222,15 +237,17 @@ impl RunShared {
         }
     }
 
-    /// The same from another task than the run's own.
+    /// The same from another task than the run's own. It is how the run of an agent is operated.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
-        // An agent's own run is never paused; its journal, which may be long, need not be read for that.
-        let pauses = matches!(request, ControlRequest::Pause | ControlRequest::Unpause);
-        if pauses && self.log.end().is_none() {
-            return self.log.reply(reply, Err(ControlError::agent(request.done())));
-        }
         match self.events_by_journal(&request) {
-            Ok(events) => self.log.record_and_reply(self.now(), events, reply),
+            Ok(events) => {
+                self.log.record_and_reply(self.now(), events, reply);
+                match request {
+                    ControlRequest::Pause => self.hold(true),
+                    ControlRequest::Unpause => self.hold(false),
+                    _ => {}
+                }
+            }
             Err(error) => self.log.reply(reply, Err(error)),
         }
     }
@@ -294,6 +311,13 @@ impl RunShared {
         if self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }
+        {
+            let (since, total) = &mut *locked(&self.operations().held_for);
+            match held {
+                true => *since = Some(Instant::now()),
+                false => *total += since.take().map(|since| since.elapsed()).unwrap_or_default(),
+            }
+        }
         for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
             let request = if held { ControlRequest::Pause } else { ControlRequest::Unpause };
             // One that has just ended has nothing left to start.
@@ -302,9 +326,23 @@ impl RunShared {
         self.operations().released.notify_waiters();
     }
 
+    /// Holds the run where an operator had paused it before its process ended.
+    pub(crate) fn hold_as_recorded(&self) {
+        if self.log.is_held() {
+            self.hold(true);
+        }
+    }
+
     /// Whether an operator has paused the run.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::SeqCst)
+    }
+
+    /// How long this process has held the run so far.
+    pub(crate) fn held_for(&self) -> Duration {
+        let Some(operations) = self.operations.get() else { return Duration::ZERO };
+        let (since, total) = *locked(&operations.held_for);
+        total + since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Waits until the run is held, or is not.

@@ -22,6 +22,8 @@ pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
+#[cfg(feature = "cli")]
+use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
 use crate::store::{Store, StoreError};
@@ -103,6 +105,12 @@ impl Runtime {
         providers
     }
 
+    /// Whether this process executes a run.
+    #[cfg(feature = "cli")]
+    pub(crate) fn executes(&self, run: &RunId) -> bool {
+        self.0.live.as_ref().is_some_and(|live| live.get(run).is_some())
+    }
+
     /// Whether the host itself makes the models of a provider.
     #[cfg(feature = "cli")]
     pub(crate) fn makes(&self, provider: &str) -> bool {
@@ -132,7 +140,7 @@ impl Runtime {
     }
 
     fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
-        self.0.store.clone().ok_or_else(control::no_store)
+        self.0.require_store()
     }
 }
 

@@ -82,6 +82,14 @@ impl StoreError {
         Self { kind, message: message.into(), source: None }
     }
 
+    /// A runtime without a store is asked for a run by its id.
+    pub(crate) fn no_store() -> Self {
+        Self::new(
+            StoreErrorKind::NotFound,
+            "this runtime has no store, so runs cannot be found by their id; give it one with `Runtime::builder().store(..)`",
+        )
+    }
+
     /// Keeps the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
