@@ -13,7 +13,7 @@ use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
-use super::order::{Order, Role};
+use super::order::{Order, Role, stronger};
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
@@ -484,11 +484,15 @@ impl Builder {
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
         if let Some(order) = &mut self.order {
-            let role = match kind {
-                NodeKind::Input | NodeKind::Join => Role::Outside,
-                NodeKind::Gate => Role::Gate,
-                _ if node.checks && made.writes => Role::Statement,
-                _ if node.checks => Role::Check,
+            let own = match kind {
+                NodeKind::Gate => Some(OrderReason::Gate),
+                _ => node.checks.then_some(OrderReason::Check),
+            };
+            let bodies = made.bodies().filter(|_| !node.unordered);
+            let barrier = bodies.map(|(_, inner)| inner.barrier).fold(own, stronger);
+            let role = match (kind, barrier) {
+                (NodeKind::Input | NodeKind::Join, _) => Role::Outside,
+                (_, Some(why)) => Role::Barrier { why, writes: made.writes },
                 _ if made.writes => Role::Write,
                 _ => Role::Read,
             };
@@ -513,7 +517,7 @@ impl Builder {
         match self.problems.is_empty() {
             true => {
                 let limits = (self.concurrency, self.stop);
-                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
+                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.as_ref()))
             }
             false => Err(self.problems.join("; ")),
         }

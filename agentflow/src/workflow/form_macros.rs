@@ -27,7 +27,8 @@ macro_rules! race {
     };
 }
 
-/// In a `#[workflow]`: tries branches one after another; the first to succeed gives the output.
+/// In a `#[workflow]`: tries branches one after another; the first to succeed gives the output. A branch that panics has
+/// failed, also when the panic is in the arguments of its call.
 ///
 /// `fallback!(first(x), second(y)).await?`
 #[macro_export]

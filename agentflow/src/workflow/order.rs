@@ -1,7 +1,8 @@
 //! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
 //! succeeded, so that it does not happen if that fails, and all below it begins when it is over, so that it is seen, and
-//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed. What reads runs beside
-//! what reads.
+//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed, also when it stands in
+//! the body of a loop or a form. What reads runs beside what reads, and a called workflow that neither writes nor asks is
+//! something that reads, whatever it checks.
 //!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
@@ -20,12 +21,8 @@ pub(super) enum Role {
     Read,
     /// It changes something: all above it has succeeded, and all below it waits for it.
     Write,
-    /// All below it waits for it.
-    Gate,
-    /// The same, of an assertion.
-    Check,
-    /// A check that is there for its effect.
-    Statement,
+    /// A gate or a check, or a node whose body has one: nothing below it begins before it has passed.
+    Barrier { why: OrderReason, writes: bool },
 }
 
 /// What is waited for at a place of the source.
@@ -43,6 +40,8 @@ pub(super) struct Frontier {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     now: Frontier,
+    /// Whether there is a gate, or a check: what stands below the node that all of this is the body of waits for that.
+    barrier: Option<OrderReason>,
     /// What was waited for where a router stands; each of its arms begins with that.
     at_router: HashMap<NodeIndex, Frontier>,
 }
@@ -53,7 +52,7 @@ impl Order {
         if role == Role::Outside {
             return Vec::new();
         }
-        let is_write = matches!(role, Role::Write | Role::Statement) && !unordered;
+        let is_write = matches!(role, Role::Write | Role::Barrier { writes: true, .. }) && !unordered;
         let sees_writes = !unordered;
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
@@ -75,15 +74,20 @@ impl Order {
             self.now.above.push(at);
         }
         match role {
-            Role::Gate | Role::Check | Role::Statement => {
-                let why = if role == Role::Gate { OrderReason::Gate } else { OrderReason::Check };
+            Role::Barrier { why, .. } => {
                 self.now.barriers = vec![After { node: at, why }];
                 self.now.writes.clear();
+                self.barrier = stronger(self.barrier, Some(why));
             }
             Role::Write if !unordered => self.now.writes = vec![at],
             _ => {}
         }
         edges
+    }
+
+    /// A gate if there is one, else a check if there is one.
+    pub(super) fn barrier(&self) -> Option<OrderReason> {
+        self.barrier
     }
 
     /// An arm of a router begins; gives what was waited for before it.
@@ -108,6 +112,11 @@ impl Order {
             }
         }
     }
+}
+
+/// Of two barriers the one that a reader looks for: a question to a person rather than a check.
+pub(super) fn stronger(one: Option<OrderReason>, other: Option<OrderReason>) -> Option<OrderReason> {
+    [one, other].into_iter().flatten().find(|why| *why == OrderReason::Gate).or(one).or(other)
 }
 
 /// Whether the node waits for another one already, by way of others. A gate or a check also holds back what is below

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::order::Order;
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -60,6 +61,8 @@ pub(crate) struct Spec {
     pub(crate) stop: StopPolicy,
     /// Whether the order of its nodes is the written order of a function.
     pub(crate) ordered: bool,
+    /// What it has that holds back all that is written below the node that it is the body of.
+    pub(super) barrier: Option<OrderReason>,
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
@@ -220,7 +223,7 @@ impl Spec {
         nodes: Vec<NodeSpec>,
         output: NodeIndex,
         (concurrency, stop): (usize, StopPolicy),
-        ordered: bool,
+        order: Option<&Order>,
     ) -> Self {
         let mut counts = vec![0_u32; nodes.len() + 1];
         for node in &nodes {
@@ -245,7 +248,8 @@ impl Spec {
             output,
             concurrency: concurrency.max(1),
             stop,
-            ordered,
+            ordered: order.is_some(),
+            barrier: order.and_then(Order::barrier),
             followers,
             followers_at: counts,
             hash: OnceLock::new(),

@@ -89,6 +89,11 @@ impl Campaign {
                             (first..self.programs.min(first + self.batch)).map(|number| self.program(number)).collect();
                         let found = self.batch(libraries, &format!("batch-{}-{first}", std::process::id()), &programs);
                         let mut all = findings.lock().expect("no thread has panicked");
+                        if self.programs > 2 * self.batch {
+                            for (class, programs) in found.by_class() {
+                                eprintln!("{class}: {}", programs.into_iter().collect::<Vec<_>>().join(", "));
+                            }
+                        }
                         all.add(found);
                         if self.programs > 2 * self.batch {
                             let faulty: BTreeSet<&str> =

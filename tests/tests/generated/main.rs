@@ -14,7 +14,8 @@
 //! It does not cover: agents and models; time-outs that pass, and retries; `race!`, whose winner is a matter of time;
 //! `on_error`; borrowed, `mut` and generic values; methods and closures as steps; errors of several types; resuming with a
 //! changed program; SQLite. Where the function fails within a `map!`, the effects of its other items are not compared, and
-//! neither is which of them fails. Two reads are compared by how often they happen, not by their order.
+//! neither is which of them fails. Two reads are compared by how often they happen, not by their order. A branch of a
+//! `fallback!` that panics is caught in the plain function, too.
 
 #![allow(clippy::print_stderr, reason = "it says what differs, and how far a long campaign is")]
 

@@ -106,6 +106,9 @@ impl Writer<'_> {
         let gives = function.gives.rust();
         self.line(&format!("pub async fn {}({}) -> Result<{gives}, Fault> {{", function.name, parameters.join(", ")));
         self.level += 1;
+        if self.plain && function.name != self.program.name {
+            self.line("let _call = Called::begin();");
+        }
         let inside = self.inside(&function.body);
         self.text += &inside;
         self.level -= 1;
@@ -242,7 +245,10 @@ impl Writer<'_> {
             Value::Fallback { first, second } => {
                 let (first, second) = (self.future(first), self.future(second));
                 if self.plain {
-                    return format!("match {first}.await {{ Ok(value) => value, Err(_) => {second}.await? }}");
+                    // A branch that panics has failed, as any step that panics.
+                    return format!(
+                        "match caught(async {{ {first}.await }}).await {{ Some(Ok(value)) => value, _ => {second}.await? }}"
+                    );
                 }
                 format!("fallback!({first}, {second}).await?")
             }

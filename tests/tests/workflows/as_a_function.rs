@@ -326,6 +326,60 @@ async fn gated() -> Result<u64, Failed> {
     Ok(meanwhile + sent + after)
 }
 
+fn passes(what: &str) -> Result<(), Failed> {
+    if what == "bad" { Err("it is bad".into()) } else { Ok(()) }
+}
+
+/// Each check and gate stands in the body of a loop or a form.
+#[workflow]
+async fn held_back_by_bodies(words: Vec<String>) -> Result<u32, Failed> {
+    let first = look(1).await?;
+    for word in words.clone() {
+        let length = look(word.len() as u32).await?;
+        passes(if length > 30 { "bad" } else { "good" })?;
+    }
+    let second = look(2).await?;
+    let all = map!(words, |word| {
+        let length = look(word.len() as u32).await?;
+        assert!(length < 40);
+        length
+    })
+    .await?;
+    let third = look(3).await?;
+    #[node(id = "either")]
+    let either = fallback!(look(4), {
+        let approval = gate!("take 5?").await?;
+        look(if approval.is_granted() { 5 } else { 6 }).await?
+    })
+    .await?;
+    let fourth = look(7).await?;
+    #[node(unordered)]
+    let beside = map!(vec![8], |n| {
+        let seen = look(n).await?;
+        assert!(seen > 0);
+        mail("ada".to_owned(), seen.to_string()).await?
+    })
+    .await?;
+    let fifth = look(9).await?;
+    Ok(first + second + third + either + fourth + fifth + all.iter().chain(&beside).sum::<u32>())
+}
+
+#[test]
+fn what_is_below_a_body_with_a_check_or_a_gate_waits_for_it() {
+    let graph = held_back_by_bodies::workflow().graph();
+    let order = |node: &str| -> Vec<String> {
+        let edges = &graph.node(node).unwrap().order;
+        edges.iter().map(|edge| format!("{}: {}", edge.node, edge.reason.as_str())).collect()
+    };
+    assert_eq!(order("for"), [""; 0], "what reads above a check may still run");
+    assert_eq!(order("second"), ["for: check"]);
+    assert_eq!(order("all"), ["for: check"]);
+    assert_eq!(order("third"), ["all: check"]);
+    assert_eq!(order("either"), ["first: above", "second: above", "all: check", "third: above"]);
+    assert_eq!(order("fourth"), ["either: gate"]);
+    assert_eq!(order("fifth"), ["either: gate"], "the author lets `beside` happen when it suits");
+}
+
 /// One test, since they share a log.
 #[tokio::test(start_paused = true)]
 async fn written_order_is_kept_where_it_can_be_noticed() {

@@ -1,8 +1,8 @@
 //! Compares a run of a workflow with the run of the plain function: the result, each effect, the order of the effects.
 //!
 //! The rules: everything happens in the written order, but that reads and checks may overtake reads, and that the
-//! items of a group, such as a `map!`, may happen at the same time. What the author lets go ahead waits for checks and
-//! answers alone. After a crash a read, a check, a question and an idempotent write may be repeated, a write only when an
+//! items of a group, such as a `map!`, may happen at the same time. A check holds back what is below it in its function: a
+//! call of another function that only checks is a read. What the author lets go ahead waits for checks and answers alone. After a crash a read, a check, a question and an idempotent write may be repeated, a write only when an
 //! operator said so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +84,26 @@ struct Leaf {
     key: Entry,
     /// The marks around it: which group, and which item of it.
     within: Vec<(usize, usize)>,
+    /// The calls around it of other generated functions.
+    calls: Vec<usize>,
+}
+
+impl Leaf {
+    /// What it is for something below it: a check in a call that has ended is no more than a read.
+    fn act_above(&self, below: &Self) -> Act {
+        match self.key.act {
+            Act::Check if !below.calls.starts_with(&self.calls) => Act::Read,
+            act => act,
+        }
+    }
+
+    /// Whether it is the check that this error is of.
+    fn fails_with(&self, error: &str) -> bool {
+        let Entry { act, name, site, text } = &self.key;
+        *act == Act::Check
+            && (error == format!("assertion {site}") || error == format!("call {site} refuses {text}"))
+            && matches!(*name, "holds" | "check")
+    }
 }
 
 impl Act {
@@ -134,7 +154,10 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     seen.iter().for_each(|entry| *counts.entry(entry).or_default() += 1);
     // The items of a group that come after the one that fails may have begun.
     let in_group = fails && ends_within_a_group(&function.log);
-    let after_check = fails && leaves.last().is_some_and(|leaf| leaf.key.act.is_barrier());
+    let after_check = match (&function.outcome, leaves.last()) {
+        (Err(error), Some(last)) => last.calls.is_empty() && last.fails_with(error),
+        _ => false,
+    };
     for (entry, count) in &counts {
         match expected.get(entry) {
             _ if in_group => {}
@@ -243,8 +266,7 @@ impl Search<'_> {
 
 /// Whether the first, which is above the second, must have happened.
 fn comes_before(first: &Leaf, second: &Leaf) -> bool {
-    let act = |leaf: &Leaf| leaf.key.act;
-    let waits = match (act(first), act(second)) {
+    let waits = match (first.act_above(second), second.key.act) {
         (first, _) if first.is_barrier() => true,
         (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read | Act::Check) => false,
         _ => true,
@@ -260,16 +282,23 @@ fn ends_within_a_group(log: &[Noted]) -> bool {
 }
 
 fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
-    let (mut leaves, mut within, mut groups) = (Vec::new(), Vec::new(), 0);
+    let (mut leaves, mut within, mut calls, mut groups, mut called) = (Vec::new(), Vec::new(), Vec::new(), 0, 0);
     for noted in log {
         match noted {
-            Noted::Entry(entry) => leaves.push(Leaf { key: key(entry, values), within: within.clone() }),
+            Noted::Entry(entry) => {
+                leaves.push(Leaf { key: key(entry, values), within: within.clone(), calls: calls.clone() });
+            }
             Noted::Open => {
                 groups += 1;
                 within.push((groups, 0));
             }
             Noted::Item => within.last_mut().expect("an item is within a group").1 += 1,
             Noted::Close => drop(within.pop()),
+            Noted::Enter => {
+                called += 1;
+                calls.push(called);
+            }
+            Noted::Leave => drop(calls.pop()),
             Noted::Crash => {}
         }
     }
@@ -332,6 +361,32 @@ mod tests {
         let function = ran(vec![entry(Act::Gate, 0), entry(Act::Read, 2)]);
         let early = ran(vec![entry(Act::Read, 2), entry(Act::Gate, 0)]);
         assert_eq!(classes(&function, &early), [Class::Order]);
+    }
+
+    #[test]
+    fn a_check_holds_back_what_is_below_it_in_its_function() {
+        let [check, within, read, write] =
+            [entry(Act::Check, 1), entry(Act::Read, 2), entry(Act::Read, 3), entry(Act::Write, 4)];
+        let all = [Noted::Enter, check.clone(), within.clone(), Noted::Leave, read.clone(), write.clone()];
+        let function = ran(all.to_vec());
+        assert_eq!(classes(&function, &ran(vec![read.clone(), check.clone(), within.clone(), write.clone()])), []);
+        let order = |log: [&Noted; 4]| classes(&function, &ran(log.into_iter().cloned().collect()));
+        assert_eq!(order([&within, &check, &read, &write]), [Class::Order]);
+        assert_eq!(order([&read, &write, &check, &within]), [Class::Order]);
+    }
+
+    #[test]
+    fn reads_begin_beside_what_fails_and_not_below_a_check_that_fails() {
+        let check = Noted::Entry(Entry { act: Act::Check, name: "check", site: 1, text: "7".to_owned() });
+        let fails = |error: &str, log: &[&Noted]| Ran {
+            outcome: Err(error.to_owned()),
+            ..ran(log.iter().map(|noted| (*noted).clone()).collect())
+        };
+        let (read, own, of_a_step) = (entry(Act::Read, 2), "call 1 refuses 7", "call 3 refuses 7");
+        let classes = |error, log: &[&Noted]| classes(&fails(error, log), &fails(error, &[&check, &read]));
+        assert_eq!(classes(own, &[&check]), [Class::ExtraAfterFailure]);
+        assert_eq!(classes(own, &[&Noted::Enter, &check, &Noted::Leave]), []);
+        assert_eq!(classes(of_a_step, &[&check]), []);
     }
 
     #[test]

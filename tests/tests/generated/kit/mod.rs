@@ -17,4 +17,4 @@ pub use futures_util::future::BoxFuture;
 pub use self::functions::*;
 pub use self::judge::Class;
 pub use self::play::{Effort, Outcome, Program, Seen, outcome};
-pub use self::world::{Noted, item, mark};
+pub use self::world::{Called, Noted, caught, item, mark};

@@ -387,7 +387,7 @@ impl<'a> Driven<'a> {
             EventKind::ApprovalRequested(request) => self.asking.push((path, request.message.clone())),
             EventKind::ApprovalResolved { .. } => self.asking.retain(|(asking, _)| *asking != path),
             EventKind::NodeFailed { error, .. } => {
-                self.asking.retain(|(asking, _)| *asking != path);
+                self.forget_questions(&path);
                 if error.kind == "interrupted" {
                     self.interrupted.insert(path);
                 }
@@ -397,6 +397,14 @@ impl<'a> Driven<'a> {
             EventKind::RunResumed { recovered: false, .. } => drop(self.waits.remove(&path)),
             _ => {}
         }
+    }
+
+    /// Nobody waits for an answer within a step that has ended.
+    fn forget_questions(&mut self, path: &str) {
+        let within = |asking: &str| {
+            asking.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+        };
+        self.asking.retain(|(asking, _)| !within(asking));
     }
 
     async fn act(&mut self) -> Result<(), String> {

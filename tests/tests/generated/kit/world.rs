@@ -3,8 +3,11 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use futures_util::FutureExt;
 
 use super::tokens;
 
@@ -49,6 +52,10 @@ pub enum Noted {
     Item,
     /// The items end.
     Close,
+    /// A call of another generated function begins.
+    Enter,
+    /// It ends.
+    Leave,
     /// A process ended.
     Crash,
 }
@@ -105,6 +112,29 @@ pub fn note(act: Act, name: &'static str, site: u64, text: String) {
 /// Notes a mark.
 pub fn mark(noted: Noted) {
     world(|world| world.log.push(noted));
+}
+
+/// A call of another generated function: from here to where it is dropped.
+#[derive(Debug)]
+pub struct Called(());
+
+impl Called {
+    /// The call begins.
+    pub fn begin() -> Self {
+        mark(Noted::Enter);
+        Self(())
+    }
+}
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        mark(Noted::Leave);
+    }
+}
+
+/// What a future gives, unless it panics.
+pub async fn caught<F: Future>(future: F) -> Option<F::Output> {
+    AssertUnwindSafe(future).catch_unwind().await.ok()
 }
 
 /// The future of one of several things that may happen at the same time.
