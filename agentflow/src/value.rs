@@ -36,7 +36,14 @@ impl Encoded {
     }
 
     fn watched<T: Serialize + ?Sized>(value: &T, seen: &Seen) -> Result<Self, serde_json::Error> {
-        Ok(Self(serde_json::value::to_raw_value(&Watched(value, seen))?.into()))
+        match serde_json::value::to_raw_value(&Watched(value, seen)) {
+            Ok(text) => Ok(Self(text.into())),
+            Err(error) if error.to_string() == "key must be a string" => Err(serde_json::Error::custom(
+                "a key of a map is neither text nor a number, which JSON has not; keep a list of pairs in its place, as in \
+                 `Vec<(K, V)>`",
+            )),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes text that is JSON already.

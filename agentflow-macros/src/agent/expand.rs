@@ -130,12 +130,7 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(
-    options: &AgentOptions,
-    returned: &TokenStream,
-    private: &TokenStream,
-    errors: &mut Errors,
-) -> TokenStream {
+fn options(options: &AgentOptions, returned: &TokenStream, private: &TokenStream, errors: &mut Errors) -> TokenStream {
     let AgentOptions { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {

@@ -10,7 +10,9 @@ use syn::{Expr, Pat, Type};
 use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
+use super::iterated;
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
+use super::outside;
 use super::spans::{located, own};
 use super::syntax::{is_assertion, plain};
 use crate::errors::Errors;
@@ -97,6 +99,8 @@ impl<'a> Writer<'a> {
             let reads = &opened.reads;
             quote!(#steps.unread(#reads, #closure);)
         });
+        let ordered = self.in_one_order(statements, tail, env);
+        let unread = quote!(#unread #ordered);
         match &tail.attrs[..] {
             [] => quote!(#written #unread #last),
             attrs => {
@@ -104,6 +108,27 @@ impl<'a> Writer<'a> {
                 quote!(#written #unread #(#attrs)* let #value = #last; #value)
             }
         }
+    }
+
+    /// Asks the compiler whether what several nodes go through has one order.
+    fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
+        let checks = iterated::by_several(statements, tail).into_iter().filter_map(|part| {
+            let names = scope::of_expr(&part);
+            names.iter().all(|name| env.is_local(name)).then(|| {
+                let opened = self.open(&names, env);
+                let (private, steps) = self.at(part.span().resolved_at(Span::mixed_site()));
+                let span = part.span();
+                let check = quote_spanned!(span=> {
+                    #[allow(unused_imports)]
+                    use #private::Ordered as _;
+                    #private::GoneThrough(&#part).in_one_order()
+                });
+                let closure = self.pure(&opened, &check, Span::mixed_site());
+                let reads = &opened.reads;
+                quote!(#steps.unread(#reads, #closure);)
+            })
+        });
+        checks.collect()
     }
 
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
@@ -248,6 +273,9 @@ impl<'a> Writer<'a> {
     fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
+        if !future && outside::is_looked_at(expr) {
+            meta.extend(quote!(.at_its_place()));
+        }
         let (_, steps) = self.at(node.span);
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
@@ -357,7 +385,10 @@ impl<'a> Writer<'a> {
             // Code that reads the context may do anything, so it is a step.
             return self.step(node, expr, false, ty, env);
         }
-        let meta = self.meta(node, &[expr], env);
+        let mut meta = self.meta(node, &[expr], env);
+        if outside::is_looked_at(expr) {
+            meta.extend(quote!(.at_its_place()));
+        }
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         let calls = calls::of(expr, env);

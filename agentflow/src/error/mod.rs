@@ -155,7 +155,7 @@ pub enum Error {
         reason: Arc<str>,
     },
     /// A step of a workflow failed for good.
-    #[error("the step `{node}` failed: {}", failure.message)]
+    #[error("the step `{node}` failed: {}", failure.whole())]
     Node {
         /// The step.
         node: StepPath,
@@ -250,7 +250,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
-    #[error("{}", .0.message)]
+    #[error(transparent)]
     Recorded(Arc<Failure>),
     /// Something else went wrong while the run's task was executed.
     #[error("the run's task ended without a result: {reason}")]
@@ -340,10 +340,9 @@ impl From<ModelError> for Error {
 impl From<&ModelError> for Failure {
     fn from(error: &ModelError) -> Self {
         Self {
-            kind: error.kind().as_str().into(),
-            message: error.to_string(),
             retryable: error.is_retryable(),
             status: error.status(),
+            ..Self::new(error.kind().as_str(), error.to_string())
         }
     }
 }
@@ -353,10 +352,8 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
-            Error::Node { failure, .. } => Self { message: error.to_string(), ..Self::clone(failure) },
-            other => {
-                Self { kind: other.kind(), message: other.to_string(), retryable: other.is_retryable(), status: None }
-            }
+            Error::Node { failure, .. } => Self { message: error.to_string(), cause: None, ..Self::clone(failure) },
+            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
         }
     }
 }

@@ -95,9 +95,11 @@ async fn follow(store: &Arc<dyn Store>, run: &RunId, mirror: &Weak<RunShared>) -
 fn outcome(shared: &Arc<RunShared>, end: EventKind) -> Result<Ended> {
     match end {
         EventKind::RunCompleted(completed) => Ok(match &*completed {
-            RunCompleted::Agent(agent) => {
-                Ended::Agent(RunEnd { completed: Arc::clone(agent), conversation: OnceLock::new(), shared: Arc::clone(shared) })
-            }
+            RunCompleted::Agent(agent) => Ended::Agent(RunEnd {
+                completed: Arc::clone(agent),
+                conversation: OnceLock::new(),
+                shared: Arc::clone(shared),
+            }),
             RunCompleted::Workflow(workflow) => Ended::Workflow(workflow.output.clone()),
         }),
         EventKind::RunFailed { error } => Err(Error::Recorded(error)),

@@ -94,14 +94,8 @@ async fn control_at_rest(
             };
         }
     };
-    let new = (after + 1..).zip(new).map(|(seq, (path, kind))| Event {
-        run_id: run.clone(),
-        seq,
-        part: 0,
-        time,
-        path,
-        kind,
-    });
+    let new =
+        (after + 1..).zip(new).map(|(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind });
     Ok(store.amend(run, after, new.collect()).await?)
 }
 
@@ -112,8 +106,7 @@ async fn control_elsewhere(
     run: &RunId,
     request: &ControlRequest,
 ) -> Result<Option<Result<(), ControlError>>> {
-    let body =
-        serde_json::to_string(request).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
+    let body = serde_json::to_string(request).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
     let message = match store.send(run, body).await {
         Ok(message) => message,
         Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),

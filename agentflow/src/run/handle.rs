@@ -15,10 +15,9 @@ use super::by_id;
 use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
-use super::shared::RunShared;
+use super::shared::{RunShared, status_of};
 use crate::error::{ControlError, Error, Result};
-use crate::event::{Event, EventKind, RunId};
-use crate::store::RunStatus;
+use crate::event::{Event, RunId};
 use crate::value::{Encoded, NodeValue};
 
 /// A run, with a result of type `T`. Clones are handles of the same run.
@@ -65,6 +64,9 @@ impl Life {
     fn executed(shared: Arc<RunShared>, run: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
         let task = tokio::spawn(run);
         let abort = task.abort_handle();
+        if shared.log.is_durable() {
+            shared.executed_by(abort.clone());
+        }
         Self { shared, ended: Joined(task).shared(), task: Some(abort) }
     }
 
@@ -156,10 +158,10 @@ impl<T> RunHandle<T> {
     }
 
     /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed. One that
-    /// is executed elsewhere is not stopped.
+    /// another process executes is not stopped.
     pub fn abandon(self) {
         let Life { shared, task, .. } = self.life().clone();
-        if let Some(task) = task {
+        if let Some(task) = task.or_else(|| shared.task()) {
             // Nothing more is kept from now on; who resumes the run waits until its task is gone.
             shared.log.close();
             task.abort();
@@ -222,9 +224,7 @@ impl<T> RunHandle<T> {
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {
-                Some(EventKind::RunCompleted(_)) => ControlError::over(done, RunStatus::Success),
-                Some(EventKind::RunCancelled { .. }) => ControlError::over(done, RunStatus::Cancelled),
-                Some(_) => ControlError::over(done, RunStatus::Failed),
+                Some(end) => ControlError::over(done, status_of(&end)),
                 None => ControlError::state(done, "no longer executed here"),
             }
             .into());

@@ -181,9 +181,9 @@ impl EventLog {
         state.all().filter_map(|record| definition(&record.kind)).last()
     }
 
-    /// Whether an operator holds the run, by what is recorded.
-    pub(super) fn is_held(&self) -> bool {
-        self.state().rare.as_ref().is_some_and(|rare| rare.waits.is_held())
+    /// What the run waits for, by what is recorded.
+    pub(super) fn waits_for(&self) -> Option<PauseReason> {
+        self.state().rare.as_ref().and_then(|rare| rare.waits.reason())
     }
 
     /// The form in which the agent of the run answers.

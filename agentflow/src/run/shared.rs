@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,7 @@ use super::journal::Journal;
 use super::log::EventLog;
 use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error};
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{Event, EventKind, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
@@ -63,8 +64,19 @@ struct Operations {
     held_for: Mutex<(Option<Instant>, Duration)>,
     /// A question below a step was answered.
     answered: Notify,
+    /// What executes a run with a store here.
+    task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
     left_open: OnceLock<Vec<StepPath>>,
+}
+
+/// The status of a run that ended so.
+pub(super) fn status_of(end: &EventKind) -> RunStatus {
+    match end {
+        EventKind::RunCompleted(_) => RunStatus::Success,
+        EventKind::RunCancelled { .. } => RunStatus::Cancelled,
+        _ => RunStatus::Failed,
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -145,11 +157,7 @@ impl RunShared {
 
     /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
     fn answer_cancels(&self, end: &EventKind) {
-        let status = match end {
-            EventKind::RunCompleted(_) => RunStatus::Success,
-            EventKind::RunCancelled { .. } => RunStatus::Cancelled,
-            _ => RunStatus::Failed,
-        };
+        let status = status_of(end);
         let mut end = locked(&self.end);
         end.ended = Some(status);
         let Some(operations) = self.operations.get() else { return };
@@ -239,7 +247,12 @@ impl RunShared {
 
     /// The same from another task than the run's own. It is how the run of an agent is operated.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
-        match self.events_by_journal(&request) {
+        let events = match request {
+            // A journal may be long, and need not be read for these.
+            ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
+            _ => self.events_by_journal(&request),
+        };
+        match events {
             Ok(events) => {
                 self.log.record_and_reply(self.now(), events, reply);
                 match request {
@@ -250,6 +263,23 @@ impl RunShared {
             }
             Err(error) => self.log.reply(reply, Err(error)),
         }
+    }
+
+    /// The events by which an operator holds the run of an agent, or lets it go on.
+    fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+        if let Some(end) = self.log.end() {
+            return Err(ControlError::over(request.done(), status_of(&end)));
+        }
+        let waits_for = self.log.waits_for();
+        let kind = match (request, waits_for) {
+            (ControlRequest::Pause, Some(PauseReason::Operator)) => {
+                return Err(ControlError::state("paused", "paused already"));
+            }
+            (ControlRequest::Pause, _) => EventKind::RunPaused { reason: PauseReason::Operator },
+            (_, Some(PauseReason::Operator)) => EventKind::resumed(),
+            _ => return Err(ControlError::not_paused(waits_for)),
+        };
+        Ok(vec![(StepPath::root(), kind)])
     }
 
     fn events_by_journal(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
@@ -328,7 +358,7 @@ impl RunShared {
 
     /// Holds the run where an operator had paused it before its process ended.
     pub(crate) fn hold_as_recorded(&self) {
-        if self.log.is_held() {
+        if self.log.waits_for() == Some(PauseReason::Operator) {
             self.hold(true);
         }
     }
@@ -336,6 +366,17 @@ impl RunShared {
     /// Whether an operator has paused the run.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::SeqCst)
+    }
+
+    /// The run has a store and is executed by this task.
+    pub(super) fn executed_by(&self, task: AbortHandle) {
+        // A run is executed once.
+        let _ = self.operations().task.set(task);
+    }
+
+    /// What executes the run here, when it has a store.
+    pub(super) fn task(&self) -> Option<AbortHandle> {
+        self.operations.get().and_then(|operations| operations.task.get()).cloned()
     }
 
     /// How long this process has held the run so far.

@@ -9,9 +9,7 @@ use crate::agent::{Agent, AgentDefinition, linked_agents};
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, RunId};
 use crate::path::StepPath;
-use crate::run::{
-    Journal, Reservation, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal,
-};
+use crate::run::{Journal, Reservation, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal};
 use crate::value::Encoded;
 
 impl<O: 'static> Agent<O> {
@@ -115,11 +113,7 @@ impl Runtime {
     }
 
     /// Resumes a run of an agent that is known here by its name.
-    pub(super) async fn resume_known_agent(
-        &self,
-        reservation: Reservation,
-        run: &RunId,
-    ) -> Result<RunHandle<Encoded>> {
+    pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
         let (shared, agent) = self.resume_agent(reservation, run, |started| self.agent_of(run, started)).await?;
         agent.continued(self.host(), shared)
     }

@@ -174,7 +174,7 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
             report.question = Some(request.message.clone());
             report.about = Some(request.payload.clone());
         }
-        NodeState::Failed(error) => report.error = Some(error.message.clone()),
+        NodeState::Failed(error) => report.error = Some(error.whole().into_owned()),
         _ => {}
     }
     report

@@ -91,6 +91,11 @@ impl<O> ReturnForm<O> {
         Self(PhantomData)
     }
 
+    /// A type by its name.
+    pub const fn of_type() -> Self {
+        Self(PhantomData)
+    }
+
     /// That of a body that gives them at once.
     pub const fn of_sync<A, F: Fn(crate::context::Context, A) -> (O, super::ToolAnswer)>(_: &F) -> Self {
         Self(PhantomData)
@@ -135,8 +140,8 @@ impl<O> OpaqueAnswer<O> for ReturnForm<O> {
 
 /// How an error is recorded and read back.
 pub struct ErrorForm<O> {
-    pub(super) record: fn(&O) -> Option<Encoded>,
-    pub(super) read: fn(Option<&Encoded>, Failure) -> Option<O>,
+    pub(crate) record: fn(&O) -> Option<Encoded>,
+    pub(crate) read: fn(Option<&Encoded>, Failure) -> Option<O>,
 }
 
 /// A `Result` whose error is JSON.

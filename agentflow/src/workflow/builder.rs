@@ -494,6 +494,7 @@ impl Builder {
                 (NodeKind::Input | NodeKind::Join, _) => Role::Outside,
                 (_, Some(why)) => Role::Barrier { why, writes: made.writes },
                 _ if made.writes => Role::Write,
+                _ if node.at_its_place => Role::Look,
                 _ => Role::Read,
             };
             let edges = order.place(&self.nodes, &made, role, node.unordered);

@@ -21,6 +21,7 @@ mod machine;
 mod names;
 mod node;
 pub(crate) mod node_handle;
+pub(crate) mod one_order;
 mod order;
 mod policy;
 pub(crate) mod same_type;

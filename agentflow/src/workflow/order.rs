@@ -19,6 +19,8 @@ pub(super) enum Role {
     Outside,
     /// It runs beside others that read, between the writes.
     Read,
+    /// The same, once all above it has succeeded: it looks at a clock or the like.
+    Look,
     /// It changes something: all above it has succeeded, and all below it waits for it.
     Write,
     /// A gate or a check, or a node whose body has one: nothing below it begins before it has passed.
@@ -56,7 +58,8 @@ impl Order {
         let sees_writes = !unordered;
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
-        let above = self.now.above.iter().filter(|_| is_write).map(edge(OrderReason::Above));
+        let waits = is_write || role == Role::Look;
+        let above = self.now.above.iter().filter(|_| waits).map(edge(OrderReason::Above));
         let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).chain(above).collect();
         // A later one often waits for the earlier ones.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));

@@ -1,6 +1,7 @@
 //! Workflows and their runs: every form, crashes, control requests.
 
 mod as_a_function;
+mod at_its_place;
 mod attacked;
 mod calls;
 mod control_requests;

@@ -524,8 +524,11 @@ impl WorkflowRun {
     }
 
     /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { failure, original }: StepError) {
+    fn fail(&mut self, unit: Unit, StepError { mut failure, original, value }: StepError) {
         let attempt = self.machine.attempts(unit);
+        if !self.segment.is_run() {
+            failure.value = value;
+        }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
         match retry.delay(self.machine.failures(unit) + 1, &error) {

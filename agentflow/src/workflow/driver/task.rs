@@ -79,13 +79,13 @@ impl Step {
         let poll = || self.around.clone().sync_scope(|| future.as_mut().poll(cx));
         let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
         if let Some(failure) = self.place.ended() {
-            return Poll::Ready(Err(StepError { failure, original: None }));
+            return Poll::Ready(Err(StepError::recorded(failure)));
         }
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked(&*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
         {
-            return Poll::Ready(Err(StepError { failure, original: None }));
+            return Poll::Ready(Err(StepError::recorded(failure)));
         }
         polled
     }
