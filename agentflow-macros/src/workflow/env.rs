@@ -19,6 +19,10 @@ pub(super) struct Env {
 
 struct Binding {
     kind: Kind,
+    /// What it binds, as text: to ask the compiler for the text of an identifier is slow, and names are looked up often.
+    names: Vec<String>,
+    /// The variable with its handle, as text; empty where it has none.
+    handle: String,
     /// How many nodes have read it.
     readers: usize,
     /// Where it says `mut`.
@@ -70,8 +74,8 @@ impl Env {
 
     /// The variable for the handle of a node: the user's name, unless that would shadow another handle.
     pub(super) fn variable(&self, name: &Ident, conditional: bool) -> Ident {
-        let taken =
-            self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
+        let text = name.to_string();
+        let taken = self.bindings.iter().any(|binding| binding.handle == text);
         // One under `#[cfg(..)]` shadows the others, where it is there.
         match taken && !conditional {
             true => self.hidden(&name.unraw().to_string()),
@@ -142,7 +146,13 @@ impl Env {
     }
 
     fn push(&mut self, kind: Kind) {
-        self.bindings.push(Binding { kind, readers: 0, mutable: None });
+        let text = |ident: &Ident| ident.unraw().to_string();
+        let (names, handle) = match &kind {
+            Kind::Context(ident) => (vec![text(ident)], String::new()),
+            Kind::Output { name, handle, .. } => (name.iter().map(text).collect(), handle.to_string()),
+            Kind::View { binds, .. } => (binds.iter().map(text).collect(), String::new()),
+        };
+        self.bindings.push(Binding { kind, names, handle, readers: 0, mutable: None });
     }
 
     /// The beginning of a scope, for [`leave`](Self::leave).
@@ -180,11 +190,12 @@ impl Env {
 
     /// What a variable means, whatever it is called: the node that it is the output of, or the code that it stands for.
     pub(super) fn meaning(&self, name: &str) -> Option<String> {
-        Some(match &self.bindings[self.lookup(name)?].kind {
+        let binding = &self.bindings[self.lookup(name)?];
+        Some(match &binding.kind {
             Kind::Context(_) => "@@".to_owned(),
             Kind::Output { node, .. } => format!("@{node}"),
-            Kind::View { binds, meaning, .. } => {
-                let place = binds.iter().position(|bind| bind.unraw() == name).unwrap_or_default();
+            Kind::View { meaning, .. } => {
+                let place = binding.names.iter().position(|bind| bind == name).unwrap_or_default();
                 format!("({meaning}){place}")
             }
         })
@@ -216,12 +227,7 @@ impl Env {
     }
 
     fn lookup(&self, name: &str) -> Option<usize> {
-        let is = |ident: &Ident| ident.unraw() == name;
-        self.bindings.iter().rposition(|binding| match &binding.kind {
-            Kind::Context(ident) => is(ident),
-            Kind::Output { name, .. } => name.as_ref().is_some_and(is),
-            Kind::View { binds, .. } => binds.iter().any(is),
-        })
+        self.bindings.iter().rposition(|binding| binding.names.iter().any(|bound| bound == name))
     }
 
     fn resolve(&self, names: &[String]) -> Vec<usize> {
@@ -297,11 +303,11 @@ impl Env {
         needs
     }
 
-    fn names(&self, at: usize) -> Vec<String> {
+    /// What a binding can be read as; the context is read in its own way.
+    fn names(&self, at: usize) -> &[String] {
         match &self.bindings[at].kind {
-            Kind::Output { name, .. } => name.iter().map(|name| name.unraw().to_string()).collect(),
-            Kind::View { binds, .. } => binds.iter().map(|name| name.unraw().to_string()).collect(),
-            Kind::Context(_) => Vec::new(),
+            Kind::Context(_) => &[],
+            _ => &self.bindings[at].names,
         }
     }
 }
