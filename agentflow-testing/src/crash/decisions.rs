@@ -103,7 +103,11 @@ mod tests {
     }
 
     fn interrupted(path: &str) -> (&str, &'static str, Value) {
-        (path, "workflow.node.failed", json!({"error": {"kind": "interrupted", "message": "", "retryable": false}, "duration_ms": 0}))
+        (
+            path,
+            "workflow.node.failed",
+            json!({"error": {"kind": "interrupted", "message": "", "retryable": false}, "duration_ms": 0}),
+        )
     }
 
     fn path(text: &str) -> StepPath {
