@@ -477,21 +477,28 @@ impl Builder {
             schema,
             callee,
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
+            barrier: match kind {
+                NodeKind::Gate => Some(OrderReason::Gate),
+                _ => node.checks.then_some(OrderReason::Check),
+            },
             callees: node.callees,
             code: node.code,
             body,
             inner: node.inner,
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
-        if let Some(order) = &mut self.order {
-            let role = match kind {
-                NodeKind::Input | NodeKind::Join => Role::Outside,
-                NodeKind::Gate => Role::Gate,
-                _ if node.checks && made.writes => Role::Statement,
-                _ if node.checks => Role::Check,
-                _ if made.writes => Role::Write,
-                _ => Role::Read,
+        if made.barrier.is_none() {
+            let of_bodies: Vec<_> = made.bodies().filter_map(|(_, inner)| inner.barrier()).collect();
+            let called = || made.callees.iter().any(|callee| super::callee::holds_back(*callee));
+            made.barrier = match of_bodies.contains(&OrderReason::Gate) {
+                true => Some(OrderReason::Gate),
+                false => (!of_bodies.is_empty() || called()).then_some(OrderReason::Check),
             };
+        }
+        if let Some(order) = &mut self.order
+            && !matches!(kind, NodeKind::Input | NodeKind::Join)
+        {
+            let role = Role { writes: made.writes && kind != NodeKind::Gate, barrier: made.barrier };
             let edges = order.place(&self.nodes, &made, role, node.unordered);
             made.after.extend(edges);
         }

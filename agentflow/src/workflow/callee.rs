@@ -82,6 +82,15 @@ pub(super) fn writes(function: TypeId) -> bool {
     }
 }
 
+/// Whether a gate or a check is in the workflow that a function is. One that is being built, since it calls itself,
+/// counts as one that has a check.
+pub(super) fn holds_back(function: TypeId) -> bool {
+    match kind(function) {
+        Some(CalleeKind::Workflow(workflow)) => workflow.spec().map_or(true, |spec| spec.barrier().is_some()),
+        _ => false,
+    }
+}
+
 /// The workflow that a function is.
 pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     match kind(function)? {

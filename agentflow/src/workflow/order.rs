@@ -1,7 +1,7 @@
 //! The written order of a `#[workflow]`, where it can be noticed. A node that writes begins when all above it has
 //! succeeded, so that it does not happen if that fails, and all below it begins when it is over, so that it is seen, and
-//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed. What reads runs beside
-//! what reads.
+//! not stopped by what fails below. Nothing below a gate or a check begins before that has passed, also when it stands in
+//! the body of a node, or in a workflow that the node calls. What reads runs beside what reads.
 //!
 //! It adds edges between nodes while a workflow is built. It knows no types and runs nothing; a workflow that is built
 //! by hand has the edges that its author wrote.
@@ -11,21 +11,14 @@ use std::collections::{HashMap, HashSet};
 use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 
-/// What a node means for the order of others.
+/// What a node means for the order of others. An input or a join has no role: it neither waits nor is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// An input or a join: neither waits nor is waited for.
-    Outside,
-    /// It runs beside others that read, between the writes.
-    Read,
-    /// It changes something: all above it has succeeded, and all below it waits for it.
-    Write,
-    /// All below it waits for it.
-    Gate,
-    /// The same, of an assertion.
-    Check,
-    /// A check that is there for its effect.
-    Statement,
+pub(super) struct Role {
+    /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside
+    /// others, between the writes.
+    pub(super) writes: bool,
+    /// The gate or the check that it is, or that is within it: nothing below it begins before that has passed.
+    pub(super) barrier: Option<OrderReason>,
 }
 
 /// What is waited for at a place of the source.
@@ -50,10 +43,7 @@ pub(super) struct Order {
 impl Order {
     /// The order edges of the node that is added next, which is not yet among `nodes`.
     pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
-        if role == Role::Outside {
-            return Vec::new();
-        }
-        let is_write = matches!(role, Role::Write | Role::Statement) && !unordered;
+        let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
@@ -71,17 +61,19 @@ impl Order {
         let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
         if is_write {
             self.now.above.clear();
-        } else if next.policy.on_error == OnError::Fail && !(role == Role::Write && unordered) {
+        } else if next.policy.on_error == OnError::Fail && !(role.writes && unordered) {
             self.now.above.push(at);
         }
-        match role {
-            Role::Gate | Role::Check | Role::Statement => {
-                let why = if role == Role::Gate { OrderReason::Gate } else { OrderReason::Check };
+        match role.barrier {
+            Some(why) => {
                 self.now.barriers = vec![After { node: at, why }];
-                self.now.writes.clear();
+                // One that is out of the order of writes has not waited for those above it.
+                if sees_writes {
+                    self.now.writes.clear();
+                }
             }
-            Role::Write if !unordered => self.now.writes = vec![at],
-            _ => {}
+            None if is_write => self.now.writes = vec![at],
+            None => {}
         }
         edges
     }

@@ -91,6 +91,9 @@ pub(crate) struct NodeSpec {
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
     pub(crate) writes: bool,
+    /// The gate or the check that it is, or that is in its body or in a workflow that it calls: nothing below it begins
+    /// before that has passed.
+    pub(crate) barrier: Option<OrderReason>,
     /// The fingerprint of the source text of what it does; 0 when that is not known.
     pub(crate) code: u64,
     pub(crate) body: Body,
@@ -262,6 +265,12 @@ impl Spec {
     /// Whether it changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
         self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
+    }
+
+    /// The gate or the check in it, if there is one; a gate rather than a check.
+    pub(crate) fn barrier(&self) -> Option<OrderReason> {
+        let all = || self.nodes.iter().filter_map(|node| node.barrier);
+        all().find(|why| *why == OrderReason::Gate).or_else(|| all().next())
     }
 
     /// Whether values are of the inputs' types.
