@@ -14,7 +14,7 @@ use super::iterated;
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
-use super::syntax::{is_assertion, plain};
+use super::syntax::{is_assertion, is_loop_with_check, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
@@ -289,6 +289,9 @@ impl<'a> Writer<'a> {
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
         }
+        if node.is_statement && is_loop_with_check(expr) {
+            meta.extend(quote!(.checking()));
+        }
         let reads = &opened.reads;
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let span = node.span.resolved_at(Span::mixed_site());
@@ -439,7 +442,7 @@ impl<'a> Writer<'a> {
         let span = node.span.resolved_at(Span::mixed_site());
         let closure = self.pure(&opened, &quote!(#expr), span);
         let reads = &opened.reads;
-        quote_spanned!(span=> #steps.value::<_, #ty, _>(#meta, #reads, #closure))
+        quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure))
     }
 
     /// A closure that is not async and has no context.

@@ -79,7 +79,8 @@ impl Node {
     }
 
     /// It holds back all that is written below it until it has passed.
-    pub(super) fn checking(mut self) -> Self {
+    #[doc(hidden)]
+    pub fn checking(mut self) -> Self {
         self.checks = true;
         self
     }

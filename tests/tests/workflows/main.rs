@@ -10,6 +10,7 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod nested_order;
 mod recorded_errors;
 mod run_control;
 mod sync_calls;
