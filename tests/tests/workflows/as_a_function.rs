@@ -10,7 +10,7 @@ use agentflow::prelude::*;
 use agentflow::run::Approval;
 use agentflow::schemars::JsonSchema;
 use agentflow::serde::{Deserialize, Serialize};
-use agentflow::store::MemoryStore;
+use agentflow::store::{MemoryStore, Store};
 use agentflow_testing::{CrashTest, test_runtime};
 use tokio::time::{Instant, sleep};
 
@@ -520,6 +520,38 @@ async fn what_was_decided_while_a_run_was_stopped_has_its_turn_after_a_retry() {
     REPAIRED.store(1, Ordering::Relaxed);
     runtime.retry(&run, "once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 11);
+}
+
+static ABOVE: AtomicU32 = AtomicU32::new(0);
+
+async fn fails_once(seconds: u64) -> Result<u32, Failed> {
+    sleep(Duration::from_secs(seconds)).await;
+    if ABOVE.fetch_add(1, Ordering::Relaxed) == 0 { Err("not yet".into()) } else { Ok(7) }
+}
+
+#[workflow]
+async fn failed_twice() -> Result<u32, Failed> {
+    let above = fails_once(2).await?;
+    let below = lost_after(1).await?;
+    let beside = look(1).await?;
+    let sent = mail("ada".to_owned(), "all is well".to_owned()).await?;
+    Ok(above + below + beside + sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_below_a_failure_stays_stopped_when_another_one_is_retried() {
+    let store = MemoryStore::new();
+    let runtime = test_runtime().store(store.clone()).build();
+    let mut handle = runtime.start(failed_twice::workflow(), ()).await.unwrap();
+    let run = handle.run_id().clone();
+    assert!(handle.result().await.unwrap_err().to_string().contains("not yet"));
+    runtime.retry(&run, "above", "ada").await.unwrap();
+    let error = runtime.resume(&run).await.unwrap().result().await.unwrap_err();
+    assert!(error.to_string().contains("lost"), "{error}");
+    let events = store.read(&run, 0, 1000).await.unwrap();
+    let begun = |node: &str| events.iter().filter(|event| event.path.to_string() == node).count();
+    assert!(begun("above") > 2, "it was retried");
+    assert_eq!(begun("sent"), 0, "`below` has failed, so nothing is sent");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{Command, Machine, Phase, Unit, index};
 use crate::error::{Failure, FailureKind};
+use crate::workflow::policy::StopPolicy;
 use crate::workflow::spec::NodeIndex;
 
 impl Machine {
     /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
     /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
-    /// that one. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
+    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failures.retain(|(failed, _)| *failed != node);
         self.run_again(Some(node));
@@ -17,14 +18,14 @@ impl Machine {
 
     /// A node, or none, runs again, with all that was stopped.
     fn run_again(&mut self, node: Option<NodeIndex>) {
-        self.stopped_from = None;
+        self.stopped_from = self.still_stopped_from();
         // When a journal is read back, what followed from the failure has been recorded since.
         self.due.clear();
         let spec = Arc::clone(&self.spec);
         let mut again = vec![false; self.nodes.len()];
         for (at, state) in self.nodes.iter().enumerate() {
             again[at] = Some(index(at)) == node
-                || state.cancelled
+                || (state.cancelled && !self.is_stopped(index(at)))
                 || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
         }
@@ -57,6 +58,14 @@ impl Machine {
                 _ => {}
             }
         }
+    }
+
+    /// The first of the failures that are left, in a workflow with written order: nothing below it may begin, although
+    /// another node runs again. A workflow without one has no place that is below a failure.
+    fn still_stopped_from(&self) -> Option<NodeIndex> {
+        let stops = self.spec.ordered && self.spec.stop == StopPolicy::FailFast;
+        let left = self.failures.iter().map(|(node, _)| *node);
+        left.filter(|_| stops).min()
     }
 
     /// The nodes that a workflow which has failed begins with when it is continued: those that it failed of, and those
