@@ -281,6 +281,8 @@ kinds! {
     Exists "exists" ToolError Never,
     /// The run has ended.
     Ended "ended" ToolError Never,
+    /// The run has not ended.
+    Unfinished "unfinished" ToolError May,
     /// Another process writes the run.
     Busy "busy" ToolError May,
     /// Another process has taken over the run.

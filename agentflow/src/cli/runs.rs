@@ -10,7 +10,7 @@ use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{NodeStatus, Runtime};
+use crate::runtime::{NodeStatus, Purge, Runtime};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
@@ -87,6 +87,21 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let run = RunId::new(run);
             runtime.unpause(&run).await?;
             said("no longer paused")
+        }
+        RunsCommand::Delete { run } => {
+            runtime.delete(&RunId::new(run)).await?;
+            said("deleted")
+        }
+        RunsCommand::Purge { older_than, name, dry_run } => {
+            let purge = name.into_iter().fold(Purge::older_than(older_than), Purge::name);
+            let runs = match dry_run {
+                true => runtime.purgeable(&purge).await?,
+                false => runtime.purge(&purge).await?,
+            };
+            for run in &runs {
+                line(format_args!("{}  {:<9} {}", OneLine(&run.run_id), run.status, OneLine(&run.name)))?;
+            }
+            said(&format!("{} {}", runs.len(), if dry_run { "would be deleted" } else { "deleted" }))
         }
         RunsCommand::Approve { run, node, deny, comment, answer, by: name } => {
             let by = name.unwrap_or_else(operator);

@@ -183,8 +183,8 @@ pub enum Error {
     },
     /// A run of an agent was left unfinished, and neither the runtime nor the program has an agent of that name.
     #[error(
-        "the run `{run}` is one of the agent `{agent}`, which is not known here{}; give it to the runtime with \
-         `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`",
+        "the run `{run}` is one of the agent `{agent}`, which is not known here; give it to the runtime with \
+         `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`{}",
         crate::text::did_you_mean(near.as_deref())
     )]
     UnknownAgent {

@@ -10,6 +10,7 @@ mod changes;
 mod control;
 mod inspect;
 mod opened;
+mod retention;
 mod runtime_builder;
 mod workflow_runs;
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
+pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
@@ -39,6 +41,7 @@ use crate::store::{Store, StoreError};
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///

@@ -27,6 +27,8 @@ pub enum StoreErrorKind {
     NotFound,
     /// The run has ended.
     Ended,
+    /// The run has not ended.
+    Unfinished,
     /// A living process has the run open.
     Busy,
     /// Another writer has opened the run since.
@@ -56,6 +58,7 @@ impl StoreErrorKind {
             Self::Exists => "exists",
             Self::NotFound => "not_found",
             Self::Ended => "ended",
+            Self::Unfinished => "unfinished",
             Self::Busy => "busy",
             Self::Fenced => "fenced",
             Self::Damaged => "damaged",
@@ -112,6 +115,11 @@ impl StoreError {
         Self::new(StoreErrorKind::Ended, format!("the run `{run}` is over ({status})"))
     }
 
+    /// The run has not ended.
+    pub fn unfinished(run: &RunId, status: RunStatus) -> Self {
+        Self::new(StoreErrorKind::Unfinished, format!("the run `{run}` has not ended ({status}); cancel it first"))
+    }
+
     /// A run cannot be created from events that do not begin with `run.started`.
     pub fn not_a_start(run: &RunId) -> Self {
         Self::new(
@@ -156,6 +164,12 @@ impl StoreError {
             format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
         )
     }
+
+    /// The store removes nothing.
+    pub(super) fn keeps_everything() -> Self {
+        Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
+    }
+
     /// The store takes no messages.
     pub(super) fn takes_no_messages() -> Self {
         Self::new(

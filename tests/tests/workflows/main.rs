@@ -3,6 +3,7 @@
 mod as_a_function;
 mod at_its_place;
 mod attacked;
+mod by_id;
 mod calls;
 mod control_requests;
 mod crash;
