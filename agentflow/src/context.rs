@@ -134,7 +134,7 @@ impl Context {
 
     /// An attempt begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self) {
-        self.run.forget_claims(&self.scope());
+        self.run.forget_claims(|| self.scope());
     }
 
     /// The attempt at this step, from 1.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -157,7 +157,13 @@ impl StepPath {
 
     /// An item of the node that is here.
     pub(crate) fn with_item(&self, item: u32) -> Self {
-        Self { prefix: Some(format!("{self}[{item}]").into()), step: Step::None }
+        let mut text = match self.step {
+            Step::None => self.names().to_owned(),
+            _ => self.to_string(),
+        };
+        // Writing to a string does not fail.
+        let _ = write!(text, "[{item}]");
+        Self { prefix: Some(text.into()), step: Step::None }
     }
 
     /// A path of names that are not checked yet.

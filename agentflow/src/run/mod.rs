@@ -37,7 +37,7 @@ pub use self::handle::{RunHandle, RunStream};
 pub(crate) use self::host::Host;
 pub(crate) use self::journal::Journal;
 pub(crate) use self::live::{Found, Reservation, deliver};
-pub(crate) use self::nesting::Around;
+pub(crate) use self::nesting::{Around, AroundSlot};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
 pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;

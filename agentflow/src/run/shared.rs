@@ -335,11 +335,11 @@ impl RunShared {
     }
 
     /// An attempt at a step begins: what it begins is counted from the first one.
-    pub(crate) fn forget_claims(&self, scope: &StepPath) {
+    pub(crate) fn forget_claims(&self, scope: impl FnOnce() -> StepPath) {
         if let Some(operations) = self.operations.get() {
             let mut nested = locked(&operations.nested);
             if !nested.is_empty() {
-                nested.remove(scope);
+                nested.remove(&scope());
             }
         }
     }

@@ -248,7 +248,12 @@ impl WorkflowRun {
     }
 
     fn record(&mut self, unit: Unit, kind: EventKind) {
-        let path = self.path(unit);
+        let (path, now) = (self.path(unit), self.segment.shared.now());
+        self.record_at(unit, path, now, kind);
+    }
+
+    /// The same with the path of the unit and the time.
+    fn record_at(&mut self, unit: Unit, path: StepPath, now: Timestamp, kind: EventKind) {
         let ends = matches!(
             kind,
             EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
@@ -257,7 +262,6 @@ impl WorkflowRun {
         if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
             self.segment.shared.close_below(&path, "the step has ended");
         }
-        let now = self.segment.shared.now();
         self.machine.apply(unit, &kind, now);
         self.segment.shared.log.record(now, path, kind);
     }
@@ -433,16 +437,17 @@ impl WorkflowRun {
     }
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
-        let spec = Arc::clone(self.machine.spec());
-        let node = spec.node(unit.node);
+        let node = self.machine.spec().node(unit.node);
         let of_branch = match (&node.body, unit.child) {
             (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
             _ => None,
         };
         let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
-        self.record(unit, EventKind::NodeStarted { attempt, repeatable });
-        let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
-            .with_attempt(attempt, scope);
+        let (path, began) = (self.path(unit), self.segment.shared.now());
+        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
+        let node = self.machine.spec().node(unit.node);
+        let cx =
+            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).with_attempt(attempt, scope);
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
         let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
@@ -460,7 +465,7 @@ impl WorkflowRun {
         });
         let step = step.with_limit(node.policy.timeout_of());
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
-        self.tasks.push(Task::step(unit, self.segment.shared.now(), step, durable));
+        self.tasks.push(Task::step(unit, began, step, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
@@ -501,10 +506,11 @@ impl WorkflowRun {
     /// A step has ended, or a wait is over.
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
-            Ended::Step { unit, began, result } => match result.and_then(|output| self.within_size(output)) {
+            Ended::Step { unit, path, began, result } => match result.and_then(|output| self.within_size(output)) {
                 Ok(output) => {
-                    let duration_ms = millis(self.segment.shared.now().since(began));
-                    self.record(unit, EventKind::NodeCompleted { output, duration_ms });
+                    let now = self.segment.shared.now();
+                    let duration_ms = millis(now.since(began));
+                    self.record_at(unit, path, now, EventKind::NodeCompleted { output, duration_ms });
                 }
                 Err(error) => self.fail(unit, error),
             },

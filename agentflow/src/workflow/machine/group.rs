@@ -47,6 +47,9 @@ impl Group {
 impl Machine {
     /// Makes the items or branches of a node that has begun; false when it is a node without.
     pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {
+        if let Body::Step(_) = self.spec.node(node).body {
+            return false;
+        }
         let spec = Arc::clone(&self.spec);
         let definition = spec.node(node);
         let (items, count, begin) = match &definition.body {
