@@ -155,7 +155,7 @@ impl Serialize for Encoded {
 
 impl<'de> Deserialize<'de> for Encoded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self::of_raw(&*Box::<RawValue>::deserialize(deserializer)?))
+        Ok(Self::of_raw(&Box::<RawValue>::deserialize(deserializer)?))
     }
 }
 

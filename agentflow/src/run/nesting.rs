@@ -98,10 +98,9 @@ impl Around {
 
     /// Polls a future of any type inside of this.
     pub(crate) fn within<F: Future>(self, inside: F) -> impl Future<Output = F::Output> {
-        // A block and not an `async fn`, which would keep room for what it is given twice.
+        let (around, inside) = (self.into_slot(), Some(inside));
         async move {
-            let inside = pin!(Some(inside));
-            let mut within = Within { around: self.into_slot(), inside };
+            let mut within = Within { around, inside: pin!(inside) };
             std::future::poll_fn(|cx| within.poll(cx)).await
         }
     }
