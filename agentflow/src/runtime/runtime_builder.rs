@@ -200,7 +200,7 @@ impl RuntimeBuilder {
         let Self { mut host, sinks, middleware, agents, workflows } = self;
         host.sinks = sinks.into();
         host.check_answer = catalogue::checked;
-        host.set_part(middleware::OfRuntime(middleware.into()));
+        host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
         host.set_part(workflows);
         Runtime(Arc::new(host))

@@ -2,6 +2,7 @@
 
 mod as_a_function;
 mod attacked;
+mod callers;
 mod calls;
 mod control_requests;
 mod crash;
@@ -10,6 +11,7 @@ mod durable;
 mod failures;
 mod misbehaving;
 mod recorded_errors;
+mod retried_calls;
 mod run_control;
 mod sync_calls;
 mod workflow;
