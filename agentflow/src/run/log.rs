@@ -262,6 +262,11 @@ impl EventLog {
         }
     }
 
+    /// Whether something at a path or below it waits for a person.
+    pub(crate) fn waits_within(&self, base: &StepPath) -> bool {
+        self.state().rare.as_ref().is_some_and(|rare| rare.waits.are_within(base))
+    }
+
     /// Nothing of the run can be kept.
     pub(crate) fn refuse(&self, error: StoreError) {
         self.state().rare().refused = Some(error);

@@ -52,6 +52,8 @@ struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
+    /// Which attempts at a step have continued what an earlier one began at a path.
+    continued: Mutex<HashSet<(StepPath, StepPath)>>,
     /// The workflows of the run that take control requests, with where they are.
     listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
     /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
@@ -413,12 +415,19 @@ impl RunShared {
         claimed
     }
 
+    /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.
+    pub(crate) fn continues(&self, scope: &StepPath, base: &StepPath) -> bool {
+        locked(&self.operations().continued).insert((scope.clone(), base.clone()))
+    }
+
     /// An attempt at a step begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self, scope: impl FnOnce() -> StepPath) {
         if let Some(operations) = self.operations.get() {
-            let mut nested = locked(&operations.nested);
-            if !nested.is_empty() {
-                nested.remove(&scope());
+            let (mut continued, mut nested) = (locked(&operations.continued), locked(&operations.nested));
+            if !continued.is_empty() || !nested.is_empty() {
+                let scope = scope();
+                continued.retain(|(of, _)| *of != scope);
+                nested.remove(&scope);
             }
         }
     }

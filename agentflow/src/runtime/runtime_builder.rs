@@ -214,7 +214,7 @@ impl RuntimeBuilder {
             let runtime = Runtime(Arc::clone(host));
             Box::pin(async move { runtime.resume(run).await.map(drop) })
         };
-        host.set_part(middleware::OfRuntime(middleware.into()));
+        host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
         host.set_part(workflows);
         host.set_part(given_agents);

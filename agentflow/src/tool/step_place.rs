@@ -111,6 +111,11 @@ impl StepPlace {
         Self::current().map(|place| place.cx.clone())
     }
 
+    /// Whether this is a call of a tool and not a step.
+    pub(super) fn is_call(&self) -> bool {
+        self.step.is_some()
+    }
+
     /// Whether this is the call that the step consists of. It is so once.
     pub(super) fn takes_direct(&self, function: TypeId) -> bool {
         self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)

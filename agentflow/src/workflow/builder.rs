@@ -450,12 +450,12 @@ impl Builder {
         let (callee, tools): (_, Vec<_>) = match (node.direct, node.under_its_tools) {
             (true, _) => {
                 let callee = node.callees.first();
-                (callee.copied(), callee.and_then(tool_of).into_iter().collect())
+                // One that its own arguments call too is not told from those calls.
+                let is_one = node.callees.iter().filter(|other| callee == Some(other)).count() == 1;
+                (callee.copied().filter(|_| is_one), callee.and_then(tool_of).into_iter().collect())
             }
-            (false, true) => {
-                let tools: Vec<_> = node.callees.iter().filter_map(tool_of).collect();
-                (tools.first().map(|(tool, _)| *tool), tools)
-            }
+            // Each of its calls has a record of its own.
+            (false, true) => (None, node.callees.iter().filter_map(tool_of).collect()),
             (false, false) => (None, Vec::new()),
         };
         let call = if node.text.is_empty() { node.call } else { node.text };
@@ -476,6 +476,7 @@ impl Builder {
             type_name,
             schema,
             callee,
+            max_output: callee.and_then(|_| tools.first()).map(|(_, tool)| tool.max_output),
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
             barrier: match kind {
                 NodeKind::Gate => Some(OrderReason::Gate),

@@ -87,6 +87,8 @@ pub(crate) struct NodeSpec {
     /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
     /// recorded a second time.
     pub(crate) callee: Option<TypeId>,
+    /// The most bytes of output, of one that is the call of a tool.
+    pub(crate) max_output: Option<usize>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.

@@ -16,7 +16,7 @@ use crate::run::{Around, AroundSlot, RunShared};
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::StepPlace;
+use crate::tool::{StepPlace, TimeLimit};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
@@ -71,7 +71,7 @@ impl Step {
 
     pub(super) fn with_limit(mut self, limit: Option<Duration>) -> Self {
         if let Some(limit) = limit {
-            self.future = Box::pin(WithLimit::new(limit, self.future));
+            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), self.future));
         }
         self
     }
@@ -171,13 +171,14 @@ impl Future for Task {
 /// A step with a time limit.
 struct WithLimit {
     limit: Duration,
-    sleep: Option<Pin<Box<Sleep>>>,
+    time: TimeLimit,
+    cx: crate::context::Context,
     future: StepFuture,
 }
 
 impl WithLimit {
-    fn new(limit: Duration, future: StepFuture) -> Self {
-        Self { limit, sleep: None, future }
+    fn new(limit: Duration, cx: crate::context::Context, future: StepFuture) -> Self {
+        Self { limit, time: TimeLimit::new(limit), cx, future }
     }
 }
 
@@ -190,9 +191,8 @@ impl Future for WithLimit {
             return Poll::Ready(result);
         }
         // The time begins when the step does, which may be after its start was committed.
+        std::task::ready!(this.time.poll_over(cx, &this.cx));
         let limit = this.limit;
-        let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
-        std::task::ready!(sleep.as_mut().poll(cx));
         Poll::Ready(Err(StepError::new(
             FailureKind::Timeout,
             format!("the step took longer than its time limit of {limit:?}"),

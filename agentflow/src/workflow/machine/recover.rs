@@ -75,6 +75,15 @@ impl Machine {
         self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
     }
 
+    /// The nodes of a workflow that is continued which were stopped in the middle and may not simply run again.
+    pub(crate) fn undecided(&self) -> Vec<NodeIndex> {
+        let of = |command: &Command| match command {
+            Command::Fail { unit, .. } => Some(unit.node),
+            _ => None,
+        };
+        self.due.iter().filter_map(of).collect()
+    }
+
     /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are
     /// interrupted.
     pub(crate) fn recover(&mut self) {
