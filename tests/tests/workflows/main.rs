@@ -9,6 +9,7 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod natural;
 mod nested_order;
 mod recorded_errors;
 mod run_control;
