@@ -112,6 +112,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     #steps: &mut #private::Steps<'_, #error_of>,
                     (#(#names,)*): (#(#private::Handle<#types>,)*),
                 ) -> #private::Handle<#ok_of> {
+                    #[allow(unused_imports)]
+                    use #private::OtherTried as _;
                     type __AgentflowError = #error_of;
                     #(#quiet)*
                     #settings

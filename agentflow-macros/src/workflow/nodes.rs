@@ -14,7 +14,7 @@ use super::iterated;
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
-use super::syntax::{is_assertion, is_loop_with_check, plain};
+use super::syntax::{awaits, is_assertion, is_loop_with_check, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
@@ -147,6 +147,10 @@ impl<'a> Writer<'a> {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident, conditional);
                 env.output(Some(pat.ident.clone()), variable.clone(), &node.name);
+                if !attrs.is_empty() {
+                    // They may say that it is unused.
+                    env.is_read(std::iter::once(pat.ident.unraw().to_string()));
+                }
                 quote!(#before #(#attrs)* let #variable = #handle;)
             }
             Some(Pat::Wild(_)) | None => quote!(#before #(#attrs)* let _ = #handle;),
@@ -219,7 +223,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `Node::new("x").calls("f").line(7)`, with the fingerprint of its code and its policy.
-    pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &Env) -> TokenStream {
+    pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &mut Env) -> TokenStream {
         let private = self.private;
         let (name, calls, policy) = (&node.name, &node.calls, &node.policy);
         let line = self.line(node.span);
@@ -283,7 +287,7 @@ impl<'a> Writer<'a> {
         let mut calls = calls::of(expr, env);
         if node.is_statement {
             // Its value is dropped, and the compiler warns if it must be used.
-            let value = &calls.expr;
+            let value = self.tried(&calls.expr);
             calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
         }
         if let Some(text) = &calls.direct {
@@ -337,7 +341,6 @@ impl<'a> Writer<'a> {
             );
             quote!(#[allow(unused_variables)] let #ident = #given;)
         });
-        let item = item.map(|item| quote!(#[allow(unused_variables)] #item));
         let code = env::after(before, self.private, quote!(#item #end));
         let bound = match item {
             Some(_) => quote!((#one, #values)),
@@ -360,13 +363,28 @@ impl<'a> Writer<'a> {
         let (private, _) = self.at(span);
         let Ending { future, wrapped, ty } = *ending;
         let expr = match future {
-            false => quote!(#expr),
-            true => quote_spanned!(span=> #expr.await?),
+            false => self.tried(expr),
+            true => quote_spanned!(span=> #private::TriedStep(#expr.await).failing::<__AgentflowError>()?),
         };
         if wrapped && !future {
             self.output(&expr, span)
         } else {
             quote_spanned!(span=> #private::Ok::<#ty, __AgentflowError>(#expr))
+        }
+    }
+
+    /// The expression; when all of it is tried, its error becomes the workflow's in a function of ours, for a message with
+    /// the remedy.
+    fn tried(&self, expr: &Expr) -> TokenStream {
+        match plain(expr) {
+            Expr::Try(tried) if awaits(&tried.expr).is_some() => {
+                let (attrs, step, mark) = (&tried.attrs, &tried.expr, &tried.question_token);
+                let span = mark.span();
+                let (of, error) = (located(self.private, span), own("__AgentflowError", span));
+                let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
+                quote!(#(#attrs)* #of::TriedStep(#step) #failing #mark)
+            }
+            _ => quote!(#expr),
         }
     }
 

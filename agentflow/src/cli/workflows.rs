@@ -15,7 +15,7 @@ use crate::run::RunHandle;
 use crate::runtime::{RunReport, Runtime};
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::{Graph, GraphNode};
+use crate::workflow::{Graph, ListedNode};
 
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
@@ -74,13 +74,13 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
 
 fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
     let indent = "  ".repeat(depth);
-    for node in &graph.nodes {
+    for ListedNode { node, reads, waits } in graph.listed() {
         let what = match (node.callee.as_deref(), node.calls.as_str()) {
             (_, "") => String::new(),
             (Some(callee), calls) => format!(" = {calls} ({callee})"),
             (None, calls) => format!(" = {calls}"),
         };
-        let reads = if node.reads.is_empty() { String::new() } else { format!(" <- {}", node.reads.join(", ")) };
+        let reads = if reads.is_empty() { String::new() } else { format!(" <- {}", reads.join(", ")) };
         let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
             "{indent}{:<8} {}{DIM}{}: {}{DIM:#}",
@@ -89,7 +89,10 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
             OneLine(reads),
             short_type(&node.type_name)
         ))?;
-        if let Some(waits) = waits_of(node) {
+        if !waits.is_empty() {
+            // Why it waits for others whose outputs it does not read.
+            let waits: Vec<String> = waits.iter().map(|(node, why)| format!("`{node}` ({})", why.as_str())).collect();
+            let waits = format!("waits for {}", waits.join(", "));
             line(format_args!("{indent}         {DIM}{}{DIM:#}", OneLine(waits)))?;
         }
         for (branch, body) in node.bodies() {
@@ -100,14 +103,6 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
         }
     }
     Ok(())
-}
-
-/// Why a node waits for others whose outputs it does not read.
-fn waits_of(node: &GraphNode) -> Option<String> {
-    let asked = node.after.iter().map(|name| format!("`{name}` (asked)"));
-    let order = node.order.iter().map(|edge| format!("`{}` ({})", edge.node, edge.reason.as_str()));
-    let waits: Vec<String> = asked.chain(order).collect();
-    (!waits.is_empty()).then(|| format!("waits for {}", waits.join(", ")))
 }
 
 async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {

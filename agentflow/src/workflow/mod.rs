@@ -35,6 +35,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use self::builder::{Builder, Router};
+#[cfg(feature = "cli")]
+pub(crate) use self::draw::ListedNode;
 use self::driver::{Failed, WorkflowRun};
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, NodeSchema, OrderEdge};

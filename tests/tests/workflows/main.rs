@@ -12,6 +12,7 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod natural;
 mod nested_order;
 mod recorded_errors;
 mod retried_calls;
