@@ -106,7 +106,7 @@ mod tests {
         (
             path,
             "workflow.node.failed",
-            json!({"error": {"kind": "interrupted", "message": "", "retryable": false}, "duration_ms": 0}),
+            json!({"attempt": 1, "error": {"kind": "interrupted", "message": "", "retryable": false}}),
         )
     }
 
