@@ -577,3 +577,46 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
     run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
 }
+
+/// Fails as often as the program says.
+async fn open_shop(cx: &agentflow::Context) -> agentflow::Result<u32> {
+    pass(10).await;
+    let failures = cx.inject::<AtomicU32>()?;
+    match failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+        Ok(_) => Err(Error::Lost { reason: "it is closed".to_owned() }),
+        Err(_) => Ok(1),
+    }
+}
+
+/// Sends the goods.
+#[agentflow::tool]
+async fn ship(n: u32) -> u32 {
+    n
+}
+
+#[agentflow::workflow]
+async fn shipment(cx: &agentflow::Context, n: u32) -> agentflow::Result<u32> {
+    #[node(write)]
+    let opened = open_shop(cx).await?;
+    let shipped = ship(n).await;
+    Ok(opened + shipped)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_below_a_step_that_is_retried_waits_for_it() {
+    let (store, clock) = (MemoryStore::new(), TestClock::new());
+    let process =
+        |failures| test_runtime().clock(clock.clone()).store(store.clone()).resource(AtomicU32::new(failures)).build();
+    let mut handle = process(1).start_as(id(), shipment::workflow(), 1).await.unwrap();
+    handle.result().await.unwrap_err();
+    for failures in [1, 0] {
+        let runtime = process(failures);
+        runtime.retry(&id(), "opened", "ada").await.unwrap();
+        let mut handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
+        assert_eq!(handle.result().await.is_err(), failures > 0);
+        let events = store.read(&id(), 0, usize::MAX).await.unwrap();
+        check_events(&events).unwrap();
+        let begun = |event: &Event| event.path.to_string() == "shipped";
+        assert_eq!(events.iter().any(begun), failures == 0, "what is below a failed step has not begun");
+    }
+}

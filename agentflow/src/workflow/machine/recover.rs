@@ -26,7 +26,8 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             again[at] = Some(index(at)) == node
                 || (state.cancelled && !self.is_stopped(index(at)))
-                || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
+                // Also one that could begin, and that the failure kept from it: it waits for the retry.
+                || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting | Phase::Ready)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
         }
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
