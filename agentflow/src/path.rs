@@ -256,6 +256,14 @@ impl StepPath {
         self == base || (self.step != Step::None && self.parent().as_ref() == Some(base))
     }
 
+    /// The turn of the model or tool call that it ends in.
+    pub(crate) fn turn(&self) -> Option<u32> {
+        match self.step {
+            Step::Model { turn } | Step::Tool { turn, .. } => Some(turn),
+            Step::None => None,
+        }
+    }
+
     /// Whether it ends in a tool call.
     pub(crate) fn is_tool_call(&self) -> bool {
         matches!(self.step, Step::Tool { .. })

@@ -122,6 +122,9 @@ impl Runtime {
             .collect();
         // In the order of the definition; items and branches after their node.
         let place = |path: &StepPath| {
+            if let Some(turn) = path.turn() {
+                return (turn as usize, usize::from(path.is_tool_call()), path.to_string());
+            }
             let at = places.iter().position(|(node, _)| is_of(path, node));
             (at.unwrap_or(usize::MAX), path.to_string().len(), path.to_string())
         };

@@ -489,7 +489,8 @@ impl Builder {
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
         if made.barrier.is_none() {
-            let of_bodies: Vec<_> = made.bodies().filter_map(|(_, inner)| inner.barrier()).collect();
+            let bodies = made.bodies().filter(|_| !node.unordered);
+            let of_bodies: Vec<_> = bodies.filter_map(|(_, inner)| inner.barrier()).collect();
             made.barrier = match of_bodies.contains(&OrderReason::Gate) {
                 true => Some(OrderReason::Gate),
                 false => (!of_bodies.is_empty()).then_some(OrderReason::Check),

@@ -253,7 +253,8 @@ async fn the_time_of_an_agent_ends_though_it_was_paused() {
     run.pause().await.unwrap();
     pass(1000).await;
     run.unpause().await.unwrap();
-    assert!(matches!(run.result().await.unwrap_err(), Error::Timeout { .. }));
+    let error = run.result().await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert_eq!(began.elapsed().as_secs(), 1060);
     journal(&store).await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::store::{MemoryStore, RunStatus, Store, StoreErrorKind};
-use agentflow::workflow::{Handle, Node, NodePolicy, OnError, StopPolicy};
+use agentflow::workflow::{Branch, Handle, Node, NodePolicy, OnError, StopPolicy};
 use agentflow::{Approval, Error, Event, RunHandle, RunId, Runtime, Workflow};
 use agentflow_testing::{TestClock, check_events, test_runtime};
 
@@ -619,4 +619,32 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
         let begun = |event: &Event| event.path.to_string() == "shipped";
         assert_eq!(events.iter().any(begun), failures == 0, "what is below a failed step has not begun");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
+    let (store, clock, tried) = (MemoryStore::new(), TestClock::new(), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&tried);
+    let flow = Workflow::<(u32,), u32>::build("falls", ["n"], |b, (n,)| {
+        let first = Branch::new("first", (n,), move |_, (_,): (u32,)| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async {
+                pass(10).await;
+                Err("it is closed".to_owned())
+            }
+        });
+        let second = Branch::new("second", (n,), |_, (n,)| slow(n));
+        b.fallback(Node::new("fallen").policy(NodePolicy::default().repeatable(false)), [first, second])
+    })
+    .unwrap();
+    let handle = process(&store, &clock).start_as(id(), flow.clone(), 1).await.unwrap();
+    pass(15).await;
+    restart(handle).await;
+    let second = process(&store, &clock);
+    let mut handle = second.resume_as(&id(), &flow).await.unwrap();
+    pass(1).await;
+    second.retry(&id(), "fallen", "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 2);
+    assert_eq!(tried.load(Ordering::Relaxed), 1);
+    check_events(&store.read(&id(), 0, usize::MAX).await.unwrap()).unwrap();
 }

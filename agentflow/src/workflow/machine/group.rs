@@ -35,10 +35,13 @@ impl Group {
         self.outputs.resize(units, None);
     }
 
-    /// Everything that has not succeeded may begin again.
-    pub(super) fn forget_failures(&mut self) {
-        self.causes.clear();
-        for unit in self.units.iter_mut().filter(|unit| unit.phase != Phase::Done) {
+    /// Everything that has not succeeded may begin again. A fallback that was stopped before all of its branches had
+    /// failed continues with the one in which it was: what those before it did is done.
+    pub(super) fn forget_failures(&mut self, in_turn: bool) {
+        let failed = self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
+        let from = if in_turn && failed < self.units.len() { failed } else { 0 };
+        self.causes.truncate(from);
+        for unit in self.units.iter_mut().skip(from).filter(|unit| unit.phase != Phase::Done) {
             unit.phase = Phase::Waiting;
         }
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::{Command, Machine, Phase, Unit, index};
 use crate::error::{Failure, FailureKind};
 use crate::workflow::policy::StopPolicy;
-use crate::workflow::spec::NodeIndex;
+use crate::workflow::spec::{Body, NodeIndex};
 
 impl Machine {
     /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
     /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
-    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
+    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again
+    /// is interrupted: nobody has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failures.retain(|(failed, _)| *failed != node);
         self.run_again(Some(node));
@@ -41,7 +42,7 @@ impl Machine {
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {
-                group.forget_failures();
+                group.forget_failures(matches!(spec.nodes[at].body, Body::Fallback(_)));
             }
         }
         for (at, again) in again.into_iter().enumerate() {
