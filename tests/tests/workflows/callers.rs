@@ -283,12 +283,15 @@ async fn recorded(store: &MemoryStore) -> Vec<String> {
     lines
 }
 
+/// A tool, what the inner hook does, and what comes of the call: its outcome, what hooks saw, what was paid.
+type Row = (&'static str, Does, Result<Value, String>, Vec<String>, Vec<u64>);
+
 #[tokio::test(start_paused = true)]
 async fn a_policy_does_not_depend_on_who_calls() {
     let err = |kind: &str| Err::<Value, _>(kind.to_owned());
     let pass = ["outer.before {\"cents\":7}", "inner.before {\"cents\":7}"];
     let with = |rest: &[&str]| pass.iter().chain(rest).map(ToString::to_string).collect::<Vec<_>>();
-    let table: Vec<(&str, Does, Result<Value, String>, Vec<String>, Vec<u64>)> = vec![
+    let table: Vec<Row> = vec![
         ("pay", Does::Nothing, Ok(json!(7)), with(&["inner.after 7", "outer.after 7"]), vec![7]),
         ("pay", Does::Denies, err("unauthorized"), with(&["outer.error unauthorized"]), vec![]),
         ("pay", Does::Answers, Ok(json!(99)), with(&["outer.after 99"]), vec![]),
