@@ -10,6 +10,7 @@ mod changes;
 mod control;
 mod inspect;
 mod opened;
+mod reading;
 mod retention;
 mod runtime_builder;
 mod workflow_runs;
