@@ -217,10 +217,11 @@ impl<T> RunHandle<T> {
             (Arc::clone(&life.shared), life.task.is_some())
         };
         let done = request.done();
-        if is_executed && !shared.log.is_closed() {
-            if let Some(outcome) = shared.ask(request.clone()).await {
-                return Ok(outcome?);
-            }
+        if is_executed
+            && !shared.log.is_closed()
+            && let Some(outcome) = shared.ask(request.clone()).await
+        {
+            return Ok(outcome?);
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {

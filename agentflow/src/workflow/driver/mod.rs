@@ -551,10 +551,11 @@ impl WorkflowRun {
     }
 
     /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { mut failure, original, value }: StepError) {
+    fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
         let attempt = self.machine.attempts(unit);
-        if !self.segment.is_run() {
-            failure.value = value;
+        if self.segment.is_run() {
+            // Nobody called its function.
+            failure.value = None;
         }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
