@@ -165,11 +165,14 @@ pub struct WorkflowStarted {
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
+    /// The scopes that a run of its own was granted; a workflow in a step has those of the step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Arc<str>>,
 }
 
 impl WorkflowStarted {
     pub(crate) fn new(name: Arc<str>, definition: Arc<str>, input: Encoded) -> Self {
-        Self { name, definition, input }
+        Self { name, definition, input, grants: Vec::new() }
     }
 }
 
