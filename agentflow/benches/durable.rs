@@ -53,7 +53,7 @@ async fn durable_chain(folder: &Path) {
     let mut bodies: Vec<(u64, String)> = Vec::new();
     for round in 0..=ROUNDS {
         let ours = measured(async {
-            let mut run = runtime.start(workflow.clone(), 1).await.expect("it starts");
+            let run = runtime.start(workflow.clone(), 1).await.expect("it starts");
             run.result().await.expect("it ends");
             if bodies.is_empty() {
                 let text = |event: &Event| serde_json::to_string(event).expect("an event has a JSON form");
@@ -95,7 +95,7 @@ async fn concurrent(folder: &Path) {
             let (wall, _) = measured(futures_util::future::join_all((0..runs).map(|_| {
                 let (runtime, workflow) = (runtime.clone(), workflow.clone());
                 async move {
-                    let mut run = runtime.start(workflow, 1).await.expect("it starts");
+                    let run = runtime.start(workflow, 1).await.expect("it starts");
                     run.result().await.expect("it ends")
                 }
             })))
@@ -114,7 +114,7 @@ async fn resuming(folder: &Path) {
     let memory = MemoryStore::new();
     let id = RunId::new("long");
     let first = Runtime::builder().store(memory.clone()).build();
-    let mut run = first.start_as(id.clone(), workflow.clone(), 1).await.expect("it starts");
+    let run = first.start_as(id.clone(), workflow.clone(), 1).await.expect("it starts");
     run.result().await.expect("it ends");
     // All but the end of the last step and of the run.
     let mut events = run.recorded();

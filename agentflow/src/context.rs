@@ -80,6 +80,11 @@ impl Context {
         Self { path, key, attempt: 1, scope: 1, resources, ..self.clone() }
     }
 
+    /// What names the step over all attempts, within its run.
+    pub(crate) fn call_key(&self) -> String {
+        self.key.as_ref().map_or_else(|| self.path.to_string(), ToString::to_string)
+    }
+
     /// The number of what this attempt records below itself, from 1.
     pub(crate) fn attempt_scope(&self) -> u32 {
         self.scope
@@ -132,9 +137,14 @@ impl Context {
         self.scope - 1
     }
 
+    /// Whether this attempt, in a further call, continues what an earlier one has begun at a path. It does so once.
+    pub(crate) fn continues(&self, base: &StepPath) -> bool {
+        self.run.continues(&self.scope(), base)
+    }
+
     /// An attempt begins: what it begins is counted from the first one.
     pub(crate) fn forget_claims(&self) {
-        self.run.forget_claims(&self.scope());
+        self.run.forget_claims(|| self.scope());
     }
 
     /// The attempt at this step, from 1.
@@ -154,10 +164,7 @@ impl Context {
 
     /// A key that stays the same however often this step is started again, for services that take one.
     pub fn idempotency_key(&self) -> String {
-        match &self.key {
-            Some(key) => format!("{}/{key}", self.run.id),
-            None => format!("{}/{}", self.run.id, self.path),
-        }
+        format!("{}/{}", self.run.id, self.call_key())
     }
 
     /// The resource of a type, if the agent or its runtime has one. A parameter `Inject<T>` asks for it earlier.
@@ -225,6 +232,24 @@ pub(crate) fn scope_of(step: &StepPath, scope: u32) -> StepPath {
         1 => step.clone(),
         scope => step.child(&format!("attempt#{scope}")),
     }
+}
+
+/// The attempt at a step that records what it begins at a path, or its calls below it, from 1; `None` when none does.
+pub(crate) fn attempt_of(step: &StepPath, parent: &StepPath) -> Option<u32> {
+    let (step, parent) = (step.to_string(), parent.to_string());
+    let rest = parent.strip_prefix(&step)?;
+    let mut attempt = 1;
+    if rest.is_empty() {
+        return Some(attempt);
+    }
+    for part in rest.strip_prefix('/')?.split('/') {
+        match part.strip_prefix("attempt#") {
+            Some(number) => attempt = number.parse().ok()?,
+            None if part.starts_with("call#") => {}
+            None => return None,
+        }
+    }
+    Some(attempt)
 }
 
 impl fmt::Debug for Context {

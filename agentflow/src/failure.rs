@@ -1,11 +1,14 @@
 //! `Failure` and `FailureKind`: a recorded failure with its kind, its sentence, and whether another attempt may
 //! succeed. It holds no source, and does not decide on another attempt.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::value::Encoded;
 
 /// An error as it is recorded: what can be stored and shown, without sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,19 +23,67 @@ pub struct Failure {
     /// The HTTP status, when a provider answered with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// What was behind it, where the error says so: the causes of an `anyhow::Error`, joined by `: `.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cause: Option<Cause>,
+    /// The own error of the workflow that failed, as JSON, for the function that called it; its text where the error type
+    /// has no JSON form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(crate) value: Option<Encoded>,
 }
 
 impl Failure {
     /// A failure of a kind, with a sentence. Whether it is retryable follows from its kind.
     pub fn new(kind: impl Into<FailureKind>, message: impl Into<String>) -> Self {
         let kind = kind.into();
-        Self { retryable: kind.is_retryable(), kind, message: message.into(), status: None }
+        Self { retryable: kind.is_retryable(), kind, message: message.into(), status: None, cause: None, value: None }
+    }
+
+    /// What was behind it, where the error says so.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_ref().map(|cause| &*cause.0)
+    }
+
+    /// The sentence with what was behind it.
+    pub(crate) fn whole(&self) -> Cow<'_, str> {
+        match self.cause() {
+            Some(cause) => format!("{}: {cause}", self.message).into(),
+            None => self.message.as_str().into(),
+        }
     }
 
     /// Whether another attempt may end otherwise. False for a kind that is [final](FailureKind::is_final), and where a
     /// provider said that an error which usually passes will not, such as a quota that is used up.
     pub fn may_pass(&self) -> bool {
         !self.kind.is_final() && (self.retryable || !self.kind.is_retryable())
+    }
+}
+
+/// What was behind a failure, as the source of the error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[serde(transparent)]
+#[error("{0}")]
+pub(crate) struct Cause(String);
+
+impl Cause {
+    /// What an error shows in its alternate form beside its sentence, as an `anyhow::Error` does.
+    pub(crate) fn of(sentence: &str, error: &impl fmt::Display) -> Option<Self> {
+        let whole = format!("{error:#}");
+        let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
+        (!cause.is_empty()).then(|| Self(cause.to_owned()))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
     }
 }
 
@@ -210,8 +261,8 @@ kinds! {
     Registry "registry" ToolError Never,
     /// The program has no workflow of that name.
     UnknownWorkflow "unknown_workflow" ToolError Never,
-    /// The run is one of an agent, which only the agent resumes.
-    AgentRun "agent_run" ToolError Never,
+    /// The program has no agent of that name.
+    UnknownAgent "unknown_agent" ToolError Never,
     /// The workflow has changed since it began.
     DefinitionChanged "definition_changed" ToolError Never,
     /// Nobody gave the resource that a step asks for.
@@ -230,6 +281,8 @@ kinds! {
     Exists "exists" ToolError Never,
     /// The run has ended.
     Ended "ended" ToolError Never,
+    /// The run has not ended.
+    Unfinished "unfinished" ToolError May,
     /// Another process writes the run.
     Busy "busy" ToolError May,
     /// Another process has taken over the run.
@@ -310,7 +363,7 @@ impl<'de> Deserialize<'de> for FailureKind {
 }
 
 impl JsonSchema for FailureKind {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "FailureKind".into()
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -157,7 +157,13 @@ impl StepPath {
 
     /// An item of the node that is here.
     pub(crate) fn with_item(&self, item: u32) -> Self {
-        Self { prefix: Some(format!("{self}[{item}]").into()), step: Step::None }
+        let mut text = match self.step {
+            Step::None => self.names().to_owned(),
+            _ => self.to_string(),
+        };
+        // Writing to a string does not fail.
+        let _ = write!(text, "[{item}]");
+        Self { prefix: Some(text.into()), step: Step::None }
     }
 
     /// A path of names that are not checked yet.
@@ -248,6 +254,19 @@ impl StepPath {
     /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
         self == base || (self.step != Step::None && self.parent().as_ref() == Some(base))
+    }
+
+    /// The turn of the model or tool call that it ends in.
+    pub(crate) fn turn(&self) -> Option<u32> {
+        match self.step {
+            Step::Model { turn } | Step::Tool { turn, .. } => Some(turn),
+            Step::None => None,
+        }
+    }
+
+    /// Whether it ends in a tool call.
+    pub(crate) fn is_tool_call(&self) -> bool {
+        matches!(self.step, Step::Tool { .. })
     }
 
     /// Whether the last segments of this are those of `tail`, and there are more before.

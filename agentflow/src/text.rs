@@ -141,9 +141,16 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
+/// The JSON in a Markdown fence, which many models put around it whatever they are told.
+pub(crate) fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
+    inside.strip_prefix("json").unwrap_or(inside).trim()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Lines, OneLine, head, name_hint, nearest, write_json_line};
+    use super::{Lines, OneLine, head, name_hint, nearest, unfenced, write_json_line};
 
     /// Clears the screen, goes to its corner, ends the line three ways, and turns the rest around.
     const HOSTILE: &str = "a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n\t\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
@@ -195,5 +202,11 @@ mod tests {
         assert_eq!(hint(&["add"]), "the only tool is `add`");
         assert_eq!(hint(&["add", "sub"]), "the tools are `add`, `sub`");
         assert!(hint(&["tool"; 12]).ends_with(" and 2 more"));
+    }
+
+    #[test]
+    fn a_fence_is_taken_off() {
+        assert_eq!(unfenced("```json\n{}\n```"), "{}");
+        assert_eq!(unfenced(" {} "), "{}");
     }
 }

@@ -6,6 +6,7 @@ mod faithful;
 #[cfg(test)]
 mod round_trips;
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,7 +23,15 @@ use self::faithful::{Seen, Watched};
 ///
 /// Equal are two with the same text.
 #[derive(Clone)]
-pub struct Encoded(Arc<RawValue>);
+pub struct Encoded(Arc<str>);
+
+/// The most bytes of memory that a thread keeps to encode the next value in.
+const KEPT_ROOM: usize = 1 << 14;
+
+thread_local! {
+    /// Where values are encoded before they get memory of their own size.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 impl Encoded {
     /// Encodes a value.
@@ -36,7 +45,19 @@ impl Encoded {
     }
 
     fn watched<T: Serialize + ?Sized>(value: &T, seen: &Seen) -> Result<Self, serde_json::Error> {
-        Ok(Self(serde_json::value::to_raw_value(&Watched(value, seen))?.into()))
+        // One that is encoded while another one is finds no room here, and makes its own.
+        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
+        room.clear();
+        let written = serde_json::to_writer(&mut room, &Watched(value, seen));
+        let encoded = written.and_then(|()| match std::str::from_utf8(&room) {
+            Ok(text) => Ok(Self(text.into())),
+            Err(error) => Err(serde_json::Error::custom(error)),
+        });
+        if room.capacity() <= KEPT_ROOM {
+            // A thread that ends keeps none.
+            let _ = ROOM.try_with(|kept| kept.set(room));
+        }
+        encoded.map_err(with_remedy)
     }
 
     /// Takes text that is JSON already.
@@ -44,17 +65,21 @@ impl Encoded {
     /// # Errors
     /// When it is not JSON.
     pub fn from_json(text: String) -> Result<Self, serde_json::Error> {
-        Ok(Self(RawValue::from_string(text)?.into()))
+        Ok(Self::of_raw(&RawValue::from_string(text)?))
     }
 
     /// `null`.
     pub fn null() -> Self {
-        Self(RawValue::NULL.to_owned().into())
+        Self::of_raw(RawValue::NULL)
+    }
+
+    fn of_raw(raw: &RawValue) -> Self {
+        Self(raw.get().into())
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 
     /// Decodes the value.
@@ -70,8 +95,8 @@ impl Encoded {
     /// # Errors
     /// When the text is not a list.
     pub fn items(&self) -> Result<Vec<Self>, serde_json::Error> {
-        let items: Vec<Box<RawValue>> = serde_json::from_str(self.as_str())?;
-        Ok(items.into_iter().map(|item| Self(item.into())).collect())
+        let items: Vec<&RawValue> = serde_json::from_str(self.as_str())?;
+        Ok(items.into_iter().map(Self::of_raw).collect())
     }
 
     /// A list of these values.
@@ -86,6 +111,17 @@ impl Encoded {
         text.push(']');
         // Values of JSON between brackets are JSON.
         Self::from_json(text).unwrap_or_else(|_| Self::null())
+    }
+}
+
+/// The same error with what to do about it, where the sentence of the library that writes JSON does not say it.
+fn with_remedy(error: serde_json::Error) -> serde_json::Error {
+    match error.to_string().as_str() {
+        "key must be a string" => serde_json::Error::custom(
+            "a key of a map is neither text nor a number, which JSON has not; keep a list of pairs in its place, as in \
+             `Vec<(K, V)>`",
+        ),
+        _ => error,
     }
 }
 
@@ -111,13 +147,15 @@ impl fmt::Debug for Encoded {
 
 impl Serialize for Encoded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        // It is JSON, so it is read to its end and passed on as it is.
+        let raw: &RawValue = serde_json::from_str(self.as_str()).map_err(S::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Encoded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Box::<RawValue>::deserialize(deserializer)?.into()))
+        Ok(Self::of_raw(&Box::<RawValue>::deserialize(deserializer)?))
     }
 }
 

@@ -10,6 +10,7 @@ mod install;
 pub mod journal;
 pub mod kill;
 mod llama_cpp;
+pub mod order;
 mod process;
 mod store_of_processes;
 mod wire_cases;

@@ -334,7 +334,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
     let agent = Agent::new(source).tools(tools![add]).runtime(&runtime);
     shown.debug("an agent", &agent);
     let streamed = what.contains("stream");
-    let mut handle: RunHandle = agent.start("What is 1 + 2?").unwrap();
+    let handle: RunHandle = agent.start("What is 1 + 2?").unwrap();
     shown.debug("a handle", &handle);
     if streamed {
         let mut events = handle.events();

@@ -56,7 +56,7 @@ async fn durable(
     agent: Agent,
 ) -> (Result<String, String>, Vec<Event>, Duration) {
     let began = Instant::now();
-    let mut handle = agent.runtime(&builder.store(MemoryStore::new()).build()).start("go").unwrap();
+    let handle = agent.runtime(&builder.store(MemoryStore::new()).build()).start("go").unwrap();
     let outcome = handle.result().await;
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -87,7 +87,7 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
     })
     .unwrap();
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let mut handle = runtime.start(workflow, "go".to_owned()).await.unwrap();
+    let handle = runtime.start(workflow, "go".to_owned()).await.unwrap();
     assert_eq!((handle.result().await.unwrap().as_str(), calls.load(Ordering::SeqCst)), ("done", 3));
     check_events(&handle.recorded()).unwrap();
 }
@@ -174,7 +174,7 @@ async fn retries_are_counted_over_a_crash() {
         let runtime = test_runtime().store(store).build();
         let (model, calls) = failing(usize::MAX, refused);
         let agent = Agent::new(model).runtime(&runtime);
-        let mut handle = agent.clone().runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+        let handle = agent.clone().runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), "transport", "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
@@ -191,7 +191,7 @@ async fn retries_are_counted_over_a_crash() {
 async fn a_run_that_waits_for_its_model_can_be_cancelled() {
     let (model, calls) = failing(usize::MAX, refused);
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let mut handle = Agent::new(model).runtime(&runtime).start("go").unwrap();
+    let handle = Agent::new(model).runtime(&runtime).start("go").unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     let began = Instant::now();
     handle.cancel("enough").await.unwrap();
@@ -257,7 +257,7 @@ async fn the_retries_of_a_run_and_those_of_http_do_not_multiply() {
 async fn an_endpoint_that_refuses_connections_for_a_while_is_waited_for() {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    let mut handle = Agent::new(chat(port)).runtime(&runtime).start("go").unwrap();
+    let handle = Agent::new(chat(port)).runtime(&runtime).start("go").unwrap();
     while delays(&handle.recorded()).is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -310,14 +310,14 @@ async fn a_failed_run_is_in_the_log_once() {
         })
     })
     .unwrap();
-    let mut handle = runtime.start(workflow, "go".to_owned()).await.unwrap();
+    let handle = runtime.start(workflow, "go".to_owned()).await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!((seen("logged").len(), seen("a step").len()), (1, 0));
 
     // Neither is one that ended well or was cancelled.
     let named = |turn: Turn| Agent::new(ScriptedModel::new([turn])).name("no failure").runtime(&runtime);
     named(Turn::text("fine")).run("go").await.unwrap();
-    let mut handle = named(Turn::stall()).start("go").unwrap();
+    let handle = named(Turn::stall()).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.cancel("enough").await.unwrap();
     handle.result().await.unwrap_err();

@@ -75,7 +75,7 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
     .named("gemini", "g-1");
     let settings = ModelSettings::default().temperature(0.5).max_tokens(7).seed(-1).stop("one").stop("two");
     let agent = Agent::new(model).name("a").settings(settings).runtime(&test_runtime().build());
-    let mut streamed = agent.stream("Hi").unwrap();
+    let streamed = agent.stream("Hi").unwrap();
     streamed.result().await.unwrap();
     agent.run("Hi").await.unwrap_err();
 

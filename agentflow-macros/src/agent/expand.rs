@@ -18,7 +18,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
     let body = body(agent, function, &private);
-    let options = options(&agent.options, &private, errors);
+    let options = options(&agent.options, &returned(function), &private, errors);
     let known_model = known_model(&agent.options, &private);
     quote! {
         // The documentation is what the model reads, and the arguments are the call's.
@@ -94,16 +94,20 @@ fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStrea
             quote!(.argument(#name, &#value))
         },
     );
-    let output = match &signature.output {
-        ReturnType::Default => quote!(()),
-        ReturnType::Type(_, ty) => quote!(#ty),
-    };
+    let output = returned(function);
     let call = Ident::new("call", Span::mixed_site());
     let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run(#call));
     quote! {
         #(#values)*
         let #call = #private::AgentCall::new(<#ident>::definition(), #context) #(#instruction)* #message #(#arguments)*;
         #run.await
+    }
+}
+
+fn returned(function: &Function) -> TokenStream {
+    match &function.signature.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => quote!(#ty),
     }
 }
 
@@ -126,7 +130,7 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(options: &AgentOptions, private: &TokenStream, errors: &mut Errors) -> TokenStream {
+fn options(options: &AgentOptions, returned: &TokenStream, private: &TokenStream, errors: &mut Errors) -> TokenStream {
     let AgentOptions { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
@@ -149,9 +153,11 @@ fn options(options: &AgentOptions, private: &TokenStream, errors: &mut Errors) -
     if let Some(output_retries) = output_retries {
         fields.push(quote!(output_retries: #private::Some(#output_retries)));
     }
-    if fields.is_empty() {
-        return quote!(#private::AgentOptions::DEFAULT);
-    }
+    fields.push(quote!(answering: |agent| {
+        #[allow(unused_imports)]
+        use #private::AnswersText as _;
+        #private::Answers::<#returned>::answering(agent)
+    }));
     quote!(#private::AgentOptions { #(#fields,)* ..#private::AgentOptions::DEFAULT })
 }
 

@@ -119,7 +119,7 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
         return None;
     }
     let (call, given, made, form) = (local("call"), local("given"), local("made"), local("form"));
-    let cx = local("cx");
+    let (cx, now) = (local("cx"), local("now"));
     let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
     let types: Vec<&Type> = tool.params.iter().map(|param| &param.ty).collect();
     let names = tool.params.iter().map(|param| &param.name);
@@ -154,13 +154,18 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
         false => quote!(((&&&#form).agentflow_answer(), (&&&#form).agentflow_error())),
     };
     let arguments = quote!((#(#params,)*));
+    let names_now = tool.params.iter().map(|param| &param.name);
+    let changed = quote! {
+        |(#(#params,)*), #now| (#((&#private::GivenArgument(&#params)).agentflow_changed(#now, #names_now).unwrap_or(#params),)*)
+    };
     let outcome = match asyncness {
         Some(_) => {
             let again = params.iter().map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
             let again = quote!(|(#(#params,)*)| #private::Some((#(#again,)*)));
-            quote!(#call.run(#given, #arguments, #again, #made, #forms).await)
+            let ways = quote!(#private::Ways::new(#again, #changed));
+            quote!(#call.run(#given, #arguments, #ways, #made, #forms).await)
         }
-        None => quote!(#call.run_now(#given, #arguments, #made, #forms)),
+        None => quote!(#call.run_now(#given, #arguments, #changed, #made, #forms)),
     };
     Some(quote! {
         impl #ident {

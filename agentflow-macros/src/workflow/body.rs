@@ -492,7 +492,7 @@ fn is_last(statement: &Stmt) -> bool {
     }
 }
 
-fn is_choice_of_ends(expr: &Expr) -> bool {
+pub(super) fn is_choice_of_ends(expr: &Expr) -> bool {
     let block_ends = |block: &Block| {
         block.stmts.last().is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last))
     };

@@ -7,12 +7,14 @@ use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprIf, ExprMatch, Pat, Stmt, Type};
 
 use super::attrs;
-use super::body::{Reader, Value};
+use super::body::{Reader, Value, is_choice_of_ends};
 use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
 use super::stable::is_stable;
-use super::syntax::{awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, plain, written};
+use super::syntax::{
+    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges, plain, written,
+};
 use crate::patterns::{arm_name, binds, binds_of_condition, has_bindings, unguarded};
 
 impl Reader<'_> {
@@ -208,6 +210,13 @@ impl Reader<'_> {
         out: &mut Vec<Statement>,
     ) {
         refuse::mutable(&pat, self.errors);
+        if has_nodes(&diverge) && !ends(&diverge) {
+            self.errors.at(
+                &diverge,
+                "what is below reads what this pattern binds, so this `else` must not reach it; end it with `return ..`",
+            );
+            return;
+        }
         if is_stable(&expr) {
             // What it binds is a part of a value that is there: whether it is of this form is asked once, and each reader
             // looks at it again.
@@ -251,6 +260,18 @@ impl Reader<'_> {
         let ty = ty.map(|ty| quote!(: #ty));
         let whole: Expr = syn::parse_quote!({ let #pat #ty = #expr else #diverge; #value });
         self.node((bound_as, None), whole, given, names, out);
+    }
+}
+
+/// Whether the `else` of a `let` leaves the workflow.
+fn ends(diverge: &Expr) -> bool {
+    match diverge {
+        Expr::Block(block) => block.block.stmts.last().is_some_and(|last| match last {
+            Stmt::Macro(mac) => macro_diverges(&mac.mac),
+            Stmt::Expr(last, _) => diverges(last) || is_choice_of_ends(last),
+            _ => false,
+        }),
+        _ => false,
     }
 }
 

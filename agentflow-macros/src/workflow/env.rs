@@ -19,8 +19,14 @@ pub(super) struct Env {
 
 struct Binding {
     kind: Kind,
+    /// What it binds, as text: to ask the compiler for the text of an identifier is slow, and names are looked up often.
+    names: Vec<String>,
+    /// The variable with its handle, as text; empty where it has none.
+    handle: String,
     /// How many nodes have read it.
     readers: usize,
+    /// The names among those that it binds that something below has read.
+    read: Vec<String>,
     /// Where it says `mut`.
     mutable: Option<Span>,
 }
@@ -70,8 +76,8 @@ impl Env {
 
     /// The variable for the handle of a node: the user's name, unless that would shadow another handle.
     pub(super) fn variable(&self, name: &Ident, conditional: bool) -> Ident {
-        let taken =
-            self.bindings.iter().any(|binding| matches!(&binding.kind, Kind::Output { handle, .. } if handle == name));
+        let text = name.to_string();
+        let taken = self.bindings.iter().any(|binding| binding.handle == text);
         // One under `#[cfg(..)]` shadows the others, where it is there.
         match taken && !conditional {
             true => self.hidden(&name.unraw().to_string()),
@@ -134,15 +140,21 @@ impl Env {
         }
     }
 
-    /// The names bound last are read by what binds them.
-    pub(super) fn is_read(&mut self) {
+    /// These names, of those bound last, are read by what binds them.
+    pub(super) fn is_read(&mut self, names: impl Iterator<Item = String>) {
         if let Some(last) = self.bindings.last_mut().filter(|last| last.mutable.is_none()) {
-            last.readers += 1;
+            last.read.extend(names);
         }
     }
 
     fn push(&mut self, kind: Kind) {
-        self.bindings.push(Binding { kind, readers: 0, mutable: None });
+        let text = |ident: &Ident| ident.unraw().to_string();
+        let (names, handle) = match &kind {
+            Kind::Context(ident) => (vec![text(ident)], String::new()),
+            Kind::Output { name, handle, .. } => (name.iter().map(text).collect(), handle.to_string()),
+            Kind::View { binds, .. } => (binds.iter().map(text).collect(), String::new()),
+        };
+        self.bindings.push(Binding { kind, names, handle, readers: 0, read: Vec::new(), mutable: None });
     }
 
     /// The beginning of a scope, for [`leave`](Self::leave).
@@ -180,22 +192,25 @@ impl Env {
 
     /// What a variable means, whatever it is called: the node that it is the output of, or the code that it stands for.
     pub(super) fn meaning(&self, name: &str) -> Option<String> {
-        Some(match &self.bindings[self.lookup(name)?].kind {
+        let binding = &self.bindings[self.lookup(name)?];
+        Some(match &binding.kind {
             Kind::Context(_) => "@@".to_owned(),
             Kind::Output { node, .. } => format!("@{node}"),
-            Kind::View { binds, meaning, .. } => {
-                let place = binds.iter().position(|bind| bind.unraw() == name).unwrap_or_default();
+            Kind::View { meaning, .. } => {
+                let place = binding.names.iter().position(|bind| bind == name).unwrap_or_default();
                 format!("({meaning}){place}")
             }
         })
     }
 
-    /// The handle of a name: of a node, or of the node whose output a pattern destructures.
-    pub(super) fn handle(&self, name: &str) -> Option<&Ident> {
-        match &self.bindings[self.lookup(name)?].kind {
-            Kind::Output { handle, .. } => Some(handle),
+    /// The handle of a name that a node waits for: of a node, or of the node whose output a pattern destructures.
+    pub(super) fn handle(&mut self, name: &str) -> Option<Ident> {
+        let at = self.lookup(name)?;
+        self.bindings[at].read.push(name.to_owned());
+        match &self.bindings[at].kind {
+            Kind::Output { handle, .. } => Some(handle.clone()),
             Kind::View { needs, .. } => match &self.bindings[*needs.first()?].kind {
-                Kind::Output { name: None, handle, .. } => Some(handle),
+                Kind::Output { name: None, handle, .. } => Some(handle.clone()),
                 _ => None,
             },
             Kind::Context(_) => None,
@@ -216,29 +231,44 @@ impl Env {
     }
 
     fn lookup(&self, name: &str) -> Option<usize> {
-        let is = |ident: &Ident| ident.unraw() == name;
-        self.bindings.iter().rposition(|binding| match &binding.kind {
-            Kind::Context(ident) => is(ident),
-            Kind::Output { name, .. } => name.as_ref().is_some_and(is),
-            Kind::View { binds, .. } => binds.iter().any(is),
-        })
+        self.bindings.iter().rposition(|binding| binding.names.iter().any(|bound| bound == name))
     }
 
-    fn resolve(&self, names: &[String]) -> Vec<usize> {
-        names.iter().filter_map(|name| self.lookup(name)).collect()
+    /// The bindings of names that something reads.
+    fn resolve(&mut self, names: &[String]) -> Vec<usize> {
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(at) = self.lookup(name) {
+                self.bindings[at].read.push(name.clone());
+                found.push(at);
+            }
+        }
+        found
     }
 
-    /// What the views since a place need that no node has read, for the compiler's check of them.
+    /// What the bindings since a place need that bind a name which nothing reads, for the compiler's check of them.
     pub(super) fn unread(&mut self, since: usize) -> Option<Needs> {
         let unread: Vec<usize> = (since..self.bindings.len())
-            .filter(|at| self.bindings[*at].readers == 0 && matches!(self.bindings[*at].kind, Kind::View { .. }))
+            .filter(|at| match &self.bindings[*at].kind {
+                Kind::View { binds, .. } => {
+                    let Binding { readers, read, .. } = &self.bindings[*at];
+                    *readers == 0 || binds.iter().any(|name| !read.contains(&name.unraw().to_string()))
+                }
+                // Of a name that is bound again, the handle has another name, and the compiler does not see the user's.
+                Kind::Output { name: Some(name), handle, .. } => {
+                    let Binding { readers, read, .. } = &self.bindings[*at];
+                    name != handle && *readers == 0 && read.is_empty()
+                }
+                _ => false,
+            })
             .collect();
         (!unread.is_empty()).then(|| self.needed(unread.clone(), &unread))
     }
 
     /// What an expression with these free names needs.
     pub(super) fn needs(&mut self, names: &[String]) -> Needs {
-        self.needed(self.resolve(names), &[])
+        let read = self.resolve(names);
+        self.needed(read, &[])
     }
 
     /// The code of views in `loud` is written without `allow`, so that the compiler warns about unused names.
@@ -250,7 +280,7 @@ impl Env {
                 continue;
             }
             let binding = &mut self.bindings[at];
-            binding.readers += 1;
+            binding.readers += usize::from(loud.is_empty());
             if let Kind::View { needs, binds, .. } = &binding.kind {
                 open.extend(needs);
                 if let (Some(span), true, Some(name)) = (binding.mutable, binding.readers == 2, binds.first()) {
@@ -274,6 +304,11 @@ impl Env {
                 Kind::Context(ident) => needs.context = Some(ident.clone()),
                 Kind::Output { name, handle, .. } => {
                     let value = match name {
+                        Some(name) if loud.contains(&at) => {
+                            let value = format_ident!("value_{}", at, span = Span::mixed_site());
+                            needs.before.push(Before::Statement(quote!(let #name = #value;)));
+                            value
+                        }
                         Some(name) if twice => {
                             let value = format_ident!("value_{}", at, span = Span::mixed_site());
                             let again = quote!(#[allow(unused_variables, unused_mut)] let #name = #value;);
@@ -286,8 +321,14 @@ impl Env {
                     needs.handles.push(handle.clone());
                     needs.values.push(value);
                 }
+                Kind::View { code, binds, .. } if loud.contains(&at) => {
+                    needs.before.push(code.clone());
+                    let is_read = |name: &&Ident| self.bindings[at].read.contains(&name.unraw().to_string());
+                    let read: Vec<&Ident> = binds.iter().filter(is_read).collect();
+                    needs.before.push(Before::Statement(quote!(#(let _ = &#read;)*)));
+                }
                 Kind::View { code, .. } => needs.before.push(match code {
-                    Before::Statement(statement) if !loud.contains(&at) => {
+                    Before::Statement(statement) => {
                         Before::Statement(quote!(#[allow(unused_variables, unused_mut)] #statement))
                     }
                     code => code.clone(),
@@ -297,11 +338,11 @@ impl Env {
         needs
     }
 
-    fn names(&self, at: usize) -> Vec<String> {
+    /// What a binding can be read as; the context is read in its own way.
+    fn names(&self, at: usize) -> &[String] {
         match &self.bindings[at].kind {
-            Kind::Output { name, .. } => name.iter().map(|name| name.unraw().to_string()).collect(),
-            Kind::View { binds, .. } => binds.iter().map(|name| name.unraw().to_string()).collect(),
-            Kind::Context(_) => Vec::new(),
+            Kind::Context(_) => &[],
+            _ => &self.bindings[at].names,
         }
     }
 }

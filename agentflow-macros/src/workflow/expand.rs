@@ -99,6 +99,12 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     &WORKFLOW
                 }
 
+                fn error_form() -> #private::ErrorForm<#private::Result<(), #error_of>> {
+                    #[allow(unused_imports)]
+                    use #private::call_forms::*;
+                    (&&&#private::ReturnForm::<#private::Result<(), #error_of>>::of_type()).agentflow_error()
+                }
+
                 // For the code that we write around the user's expressions.
                 #[allow(unused_braces, clippy::needless_question_mark, clippy::too_many_lines, clippy::zero_prefixed_literal)]
                 #lints
@@ -106,6 +112,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     #steps: &mut #private::Steps<'_, #error_of>,
                     (#(#names,)*): (#(#private::Handle<#types>,)*),
                 ) -> #private::Handle<#ok_of> {
+                    #[allow(unused_imports)]
+                    use #private::OtherTried as _;
                     type __AgentflowError = #error_of;
                     #(#quiet)*
                     #settings

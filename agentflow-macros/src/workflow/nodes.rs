@@ -10,9 +10,11 @@ use syn::{Expr, Pat, Type};
 use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
+use super::iterated;
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
+use super::outside;
 use super::spans::{located, own};
-use super::syntax::{is_assertion, plain};
+use super::syntax::{awaits, is_assertion, is_loop_with_check, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
@@ -97,6 +99,8 @@ impl<'a> Writer<'a> {
             let reads = &opened.reads;
             quote!(#steps.unread(#reads, #closure);)
         });
+        let ordered = self.in_one_order(statements, tail, env);
+        let unread = quote!(#unread #ordered);
         match &tail.attrs[..] {
             [] => quote!(#written #unread #last),
             attrs => {
@@ -104,6 +108,27 @@ impl<'a> Writer<'a> {
                 quote!(#written #unread #(#attrs)* let #value = #last; #value)
             }
         }
+    }
+
+    /// Asks the compiler whether what several nodes go through has one order.
+    fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
+        let checks = iterated::by_several(statements, tail).into_iter().filter_map(|part| {
+            let names = scope::of_expr(&part);
+            names.iter().all(|name| env.is_local(name)).then(|| {
+                let opened = self.open(&names, env);
+                let (private, steps) = self.at(part.span().resolved_at(Span::mixed_site()));
+                let span = part.span();
+                let check = quote_spanned!(span=> {
+                    #[allow(unused_imports)]
+                    use #private::Ordered as _;
+                    #private::GoneThrough(&#part).in_one_order()
+                });
+                let closure = self.pure(&opened, &check, Span::mixed_site());
+                let reads = &opened.reads;
+                quote!(#steps.unread(#reads, #closure);)
+            })
+        });
+        checks.collect()
     }
 
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
@@ -122,6 +147,10 @@ impl<'a> Writer<'a> {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident, conditional);
                 env.output(Some(pat.ident.clone()), variable.clone(), &node.name);
+                if !attrs.is_empty() {
+                    // They may say that it is unused.
+                    env.is_read(std::iter::once(pat.ident.unraw().to_string()));
+                }
                 quote!(#before #(#attrs)* let #variable = #handle;)
             }
             Some(Pat::Wild(_)) | None => quote!(#before #(#attrs)* let _ = #handle;),
@@ -194,7 +223,7 @@ impl<'a> Writer<'a> {
     }
 
     /// `Node::new("x").calls("f").line(7)`, with the fingerprint of its code and its policy.
-    pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &Env) -> TokenStream {
+    pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &mut Env) -> TokenStream {
         let private = self.private;
         let (name, calls, policy) = (&node.name, &node.calls, &node.policy);
         let line = self.line(node.span);
@@ -248,6 +277,9 @@ impl<'a> Writer<'a> {
     fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
+        if !future && outside::is_looked_at(expr) {
+            meta.extend(quote!(.at_its_place()));
+        }
         let (_, steps) = self.at(node.span);
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
@@ -255,11 +287,14 @@ impl<'a> Writer<'a> {
         let mut calls = calls::of(expr, env);
         if node.is_statement {
             // Its value is dropped, and the compiler warns if it must be used.
-            let value = &calls.expr;
+            let value = self.tried(&calls.expr);
             calls.expr = syn::parse_quote_spanned!(expr.span()=> { #value; });
         }
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
+        }
+        if node.is_statement && is_loop_with_check(expr) {
+            meta.extend(quote!(.checking()));
         }
         let reads = &opened.reads;
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
@@ -306,7 +341,6 @@ impl<'a> Writer<'a> {
             );
             quote!(#[allow(unused_variables)] let #ident = #given;)
         });
-        let item = item.map(|item| quote!(#[allow(unused_variables)] #item));
         let code = env::after(before, self.private, quote!(#item #end));
         let bound = match item {
             Some(_) => quote!((#one, #values)),
@@ -329,13 +363,28 @@ impl<'a> Writer<'a> {
         let (private, _) = self.at(span);
         let Ending { future, wrapped, ty } = *ending;
         let expr = match future {
-            false => quote!(#expr),
-            true => quote_spanned!(span=> #expr.await?),
+            false => self.tried(expr),
+            true => quote_spanned!(span=> #private::TriedStep(#expr.await).failing::<__AgentflowError>()?),
         };
         if wrapped && !future {
             self.output(&expr, span)
         } else {
             quote_spanned!(span=> #private::Ok::<#ty, __AgentflowError>(#expr))
+        }
+    }
+
+    /// The expression; when all of it is tried, its error becomes the workflow's in a function of ours, for a message with
+    /// the remedy.
+    fn tried(&self, expr: &Expr) -> TokenStream {
+        match plain(expr) {
+            Expr::Try(tried) if awaits(&tried.expr).is_some() => {
+                let (attrs, step, mark) = (&tried.attrs, &tried.expr, &tried.question_token);
+                let span = mark.span();
+                let (of, error) = (located(self.private, span), own("__AgentflowError", span));
+                let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
+                quote!(#(#attrs)* #of::TriedStep(#step) #failing #mark)
+            }
+            _ => quote!(#expr),
         }
     }
 
@@ -357,7 +406,10 @@ impl<'a> Writer<'a> {
             // Code that reads the context may do anything, so it is a step.
             return self.step(node, expr, false, ty, env);
         }
-        let meta = self.meta(node, &[expr], env);
+        let mut meta = self.meta(node, &[expr], env);
+        if outside::is_looked_at(expr) {
+            meta.extend(quote!(.at_its_place()));
+        }
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
         let calls = calls::of(expr, env);
@@ -408,7 +460,7 @@ impl<'a> Writer<'a> {
         let span = node.span.resolved_at(Span::mixed_site());
         let closure = self.pure(&opened, &quote!(#expr), span);
         let reads = &opened.reads;
-        quote_spanned!(span=> #steps.value::<_, #ty, _>(#meta, #reads, #closure))
+        quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure))
     }
 
     /// A closure that is not async and has no context.

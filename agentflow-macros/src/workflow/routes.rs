@@ -3,6 +3,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{Expr, ExprMatch, Pat, Token};
 
 use super::env::{Before, Env};
@@ -99,11 +100,10 @@ impl Writer<'_> {
                 Head::Match(cases) => cases.arms[index].pat.to_token_stream(),
             };
             // What the condition or the guard reads is used.
-            let used = arm.binds.iter().any(|bind| words(&of_head).filter(|word| word == bind).count() > 1);
+            let used = arm.binds.iter().filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
+            let used: Vec<String> = used.map(|bind| bind.unraw().to_string()).collect();
             env.arm(arm.binds.clone(), mutable(&pat), reads, code, &pat);
-            if used {
-                env.is_read();
-            }
+            env.is_read(used.into_iter());
         }
         let nodes = self.seq(&arm.body, env, outside);
         env.leave(outside);

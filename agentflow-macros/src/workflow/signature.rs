@@ -19,7 +19,8 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
     shape(function, errors);
     let mut context = None;
     let mut inputs: Vec<Input> = Vec::new();
-    for (index, input) in function.signature.inputs.iter().enumerate() {
+    let is_typed = |input: &&FnArg| matches!(input, FnArg::Typed(_));
+    for (index, input) in function.signature.inputs.iter().filter(is_typed).enumerate() {
         let FnArg::Typed(typed) = input else { continue };
         for attr in typed.attrs.iter().filter(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")) {
             errors

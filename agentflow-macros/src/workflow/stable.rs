@@ -33,7 +33,7 @@ const BORROWING: [&str; 21] = [
 ];
 
 /// Methods that compute a value of its own from another one, and nothing else.
-const COMPUTING: [&str; 36] = [
+const COMPUTING: [&str; 38] = [
     "abs",
     "clone",
     "cloned",
@@ -70,7 +70,12 @@ const COMPUTING: [&str; 36] = [
     "to_string",
     "to_uppercase",
     "to_vec",
+    "unwrap_or",
+    "unwrap_or_default",
 ];
+
+/// Methods that give a part of what they are called on, or something in its place.
+const REPLACING: [&str; 2] = ["unwrap_or", "unwrap_or_default"];
 
 /// Whether an expression is a part of recorded values, or computed from them by nothing but arithmetic and the methods of
 /// the standard library.
@@ -152,7 +157,9 @@ fn borrows(expr: &Expr) -> bool {
         Expr::Lit(literal) => matches!(literal.lit, Lit::Str(_) | Lit::ByteStr(_) | Lit::CStr(_)),
         Expr::Path(_) => true,
         Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
-        Expr::MethodCall(call) => is_one_of(call, &BORROWING),
+        Expr::MethodCall(call) => {
+            is_one_of(call, &BORROWING) || is_one_of(call, &REPLACING) && is_reference(&call.receiver)
+        }
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)) && borrows(&unary.expr),
         Expr::Block(block) => only(&block.block).is_some_and(is_reference),
         Expr::If(test) => {
@@ -241,12 +248,19 @@ mod tests {
 
     #[test]
     fn views_hold_references() {
-        for text in
-            ["&a.b", "a.name.as_str()", "\"text\"", "b", "(&a, 1)", "|x| x + a", "if a > 1 { \"b\" } else { \"c\" }"]
-        {
+        for text in [
+            "&a.b",
+            "a.name.as_str()",
+            "a.note.as_deref().unwrap_or(\"-\")",
+            "\"text\"",
+            "b",
+            "(&a, 1)",
+            "|x| x + a",
+            "if a > 1 { \"b\" } else { \"c\" }",
+        ] {
             assert!(is_view(&expr(text)), "{text}");
         }
-        for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b"] {
+        for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b", "a.unwrap_or(1)"] {
             assert!(!is_view(&expr(text)), "{text}");
         }
     }

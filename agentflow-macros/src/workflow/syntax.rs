@@ -284,6 +284,44 @@ pub(super) fn is_assertion(expr: &Expr) -> bool {
     }
 }
 
+/// Whether an expression is a loop in whose rounds a check stands, as it is written: an assertion, a choice of an error, an
+/// error that is passed on by a statement without a step.
+pub(super) fn is_loop_with_check(expr: &Expr) -> bool {
+    struct Checks(bool);
+    impl<'a> Visit<'a> for Checks {
+        fn visit_stmt(&mut self, statement: &'a Stmt) {
+            self.0 |= match statement {
+                Stmt::Expr(expr, _) => is_assertion(expr) && awaits(expr).is_none(),
+                Stmt::Macro(mac) => {
+                    is_assertion(&Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac: mac.mac.clone() }))
+                }
+                Stmt::Local(local) => local.init.as_ref().is_some_and(|init| {
+                    let fails = init.diverge.as_ref().is_some_and(|(_, other)| diverges(other))
+                        || matches!(local.pat, syn::Pat::Wild(_)) && is_assertion(&init.expr);
+                    fails && awaits(&init.expr).is_none()
+                }),
+                Stmt::Item(_) => false,
+            };
+            visit::visit_stmt(self, statement);
+        }
+
+        fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
+
+        fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
+
+        fn visit_item(&mut self, _: &'a Item) {}
+    }
+    let body = match plain(expr) {
+        Expr::ForLoop(repeated) => &repeated.body,
+        Expr::While(repeated) => &repeated.body,
+        Expr::Loop(repeated) => &repeated.body,
+        _ => return false,
+    };
+    let mut checks = Checks(false);
+    checks.visit_block(body);
+    checks.0
+}
+
 /// Whether a macro ends in a panic or an error.
 pub(super) fn macro_diverges(mac: &Macro) -> bool {
     is_one_of(mac, &DIVERGING)

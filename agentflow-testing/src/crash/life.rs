@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow::event::{EventKind, PauseReason};
+use agentflow::event::EventKind;
 use agentflow::path::StepPath;
 use agentflow::run::Events;
 use agentflow::runtime::RuntimeBuilder;
@@ -16,6 +16,7 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::{Error, Event, RunId, Runtime};
 use futures_util::StreamExt;
 
+use super::decisions::Decisions;
 use super::store::{CrashStore, Cut};
 use super::subject::{Alive, Subject};
 use crate::time::TestClock;
@@ -100,8 +101,7 @@ pub(super) async fn live(
         run,
         asking: BTreeMap::new(),
         asked: BTreeSet::new(),
-        interrupted: BTreeSet::new(),
-        waits: false,
+        decisions: Decisions::default(),
     };
     let mut events = alive.events();
     let ended = tokio::select! {
@@ -152,17 +152,15 @@ struct Driven<'a> {
     asking: BTreeMap<String, Option<Duration>>,
     /// All that have asked.
     asked: BTreeSet<String>,
-    /// Steps that a crash interrupted.
-    interrupted: BTreeSet<String>,
-    /// The run waits for a decision about those.
-    waits: bool,
+    /// What a crash interrupted.
+    decisions: Decisions,
 }
 
 impl Driven<'_> {
     /// Follows the run to its last event, and does what people do meanwhile.
     async fn follow(&mut self, events: &mut Events) -> Result<(), String> {
         loop {
-            let todo = self.waits || self.asking.keys().any(|node| self.world.answers.contains_key(node));
+            let todo = self.decisions.are_due() || self.asking.keys().any(|node| self.world.answers.contains_key(node));
             let longest = self.asking.values().copied().flatten().max().unwrap_or_default();
             tokio::select! {
                 biased;
@@ -213,22 +211,14 @@ impl Driven<'_> {
     }
 
     fn apply(&mut self, event: &Event) {
+        self.decisions.apply(event);
         let path = event.path.to_string();
         match &event.kind {
             EventKind::ApprovalRequested(request) => {
                 self.asked.insert(path.clone());
                 self.asking.insert(path, request.timeout_ms.map(Duration::from_millis));
             }
-            EventKind::ApprovalResolved { .. } => drop(self.asking.remove(&path)),
-            EventKind::NodeFailed { error, .. } => {
-                self.asking.remove(&path);
-                if error.kind == "interrupted" {
-                    self.interrupted.insert(path);
-                }
-            }
-            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
-            EventKind::RunPaused { reason: PauseReason::Interrupted } => self.waits = true,
-            EventKind::RunResumed { recovered: false, .. } => self.waits = false,
+            EventKind::ApprovalResolved { .. } | EventKind::NodeFailed { .. } => drop(self.asking.remove(&path)),
             _ => {}
         }
     }
@@ -239,25 +229,28 @@ impl Driven<'_> {
             let answered = self.runtime.answer(self.run, node, answer, OPERATOR).await;
             return answered.map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
         }
-        self.waits = false;
-        let mut problems = Vec::new();
-        let mut done = false;
-        for node in std::mem::take(&mut self.interrupted) {
-            let path: StepPath = node.parse().map_err(|error: agentflow::path::StepPathError| error.to_string())?;
-            let decided = match (self.world.decide)(&path) {
-                Interruption::Retry => self.runtime.retry(self.run, &node, OPERATOR).await,
-                Interruption::Cancel => self.runtime.cancel(self.run, "a step was interrupted").await,
+        let (due, mut decided, mut problems) = (self.decisions.take(), Vec::new(), Vec::new());
+        for path in due.steps() {
+            let (node, cancels) = (path.to_string(), (self.world.decide)(path) == Interruption::Cancel);
+            let outcome = match cancels {
+                true => self.runtime.cancel(self.run, "a step was interrupted").await,
+                false => self.runtime.retry(self.run, &node, OPERATOR).await,
             };
-            match decided {
-                Ok(()) => done = true,
+            match outcome {
+                // With the run, all that waits in it is over.
+                Ok(()) if cancels => return Ok(()),
+                Ok(()) => decided.push(path.clone()),
                 // An item is decided on with its node, and a step that may fail needs no decision.
                 Err(Error::Control(error)) => problems.push(error.to_string()),
                 Err(error) => return Err(error.to_string()),
             }
         }
-        match done {
-            true => Ok(()),
-            false => Err(format!("the run waits for a decision that cannot be made: {}", problems.join("; "))),
+        match due.left(&decided).first() {
+            None => Ok(()),
+            Some(of) => {
+                let of = if of.is_root() { "the run".to_owned() } else { format!("the workflow at `{of}`") };
+                Err(format!("{of} waits for a decision that cannot be made: {}", problems.join("; ")))
+            }
         }
     }
 }

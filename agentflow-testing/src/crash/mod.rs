@@ -2,6 +2,7 @@
 //!
 //! It replaces the store's last step and nothing else: the real machine, driver and runtime run.
 
+mod decisions;
 mod effects;
 mod kill;
 mod life;

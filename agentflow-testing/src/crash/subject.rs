@@ -37,7 +37,7 @@ impl<T: Send + 'static> Alive for RunHandle<T> {
         Self::abandon(*self);
     }
 
-    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<()>> {
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<()>> {
         Box::pin(async move {
             match self.result().await {
                 Err(error @ (Error::Store(_) | Error::Lost { .. })) => Err(error),

@@ -75,7 +75,7 @@ enum Last {
     Started { repeatable: bool },
     Retrying,
     Failed { at: usize },
-    Ended(&'static str),
+    Ended { name: &'static str, at: usize },
 }
 
 /// Reads a journal.
@@ -87,6 +87,8 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
     let mut steps: BTreeMap<String, Began> = BTreeMap::new();
     let mut last: BTreeMap<(String, &str), Last> = BTreeMap::new();
     let mut reset = None;
+    // When a node last had another attempt.
+    let mut retried: BTreeMap<String, usize> = BTreeMap::new();
     let mut outcome = Outcome::Open;
     let mut interrupted = BTreeSet::new();
     for (at, event) in events.iter().enumerate() {
@@ -98,8 +100,14 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
             EventKind::RunFailed { error } => outcome = Outcome::Failed(format!("{}: {}", error.kind, error.message)),
             EventKind::RunCancelled { reason } => outcome = Outcome::Cancelled(reason.to_string()),
             EventKind::RunResumed { recovered: false, .. } => outcome = Outcome::Open,
-            EventKind::NodeReset { .. } => reset = Some(at),
-            EventKind::NodeRetrying { .. } => drop(last.insert(key, Last::Retrying)),
+            EventKind::NodeReset { .. } => {
+                reset = Some(at);
+                retried.insert(path, at);
+            }
+            EventKind::NodeRetrying { .. } => {
+                last.insert(key, Last::Retrying);
+                retried.insert(path, at);
+            }
             EventKind::NodeFailed { error, .. } => {
                 if error.kind == "interrupted" {
                     steps.entry(path.clone()).or_default().interrupted += 1;
@@ -112,7 +120,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                     steps.entry(path.clone()).or_default().interrupted += 1;
                     interrupted.insert(path);
                 }
-                last.insert(key, Last::Ended(event.name()));
+                last.insert(key, Last::Ended { name: event.name(), at });
             }
             _ if what == "started" && subject != "run" => {
                 let began = steps.entry(path.clone()).or_default();
@@ -137,7 +145,13 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                         problems.push(format!("`{path}` had failed for good and began again (event {})", event.seq));
                         continue;
                     }
-                    Some(Last::Ended(end)) => {
+                    // A further attempt at the step continues what failed in it.
+                    Some(Last::Ended { name: "workflow.failed", at })
+                        if retried.iter().any(|(node, retried)| *retried > at && is_within(&path, node)) =>
+                    {
+                        continue;
+                    }
+                    Some(Last::Ended { name: end, .. }) => {
                         problems.push(format!("`{path}` had ended ({end}) and began again (event {})", event.seq));
                         continue;
                     }
@@ -147,12 +161,17 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 }
             }
             _ if matches!(what, "completed" | "failed") && subject != "run" => {
-                last.insert(key, Last::Ended(event.name()));
+                last.insert(key, Last::Ended { name: event.name(), at });
             }
             _ => {}
         }
     }
     Verdict { outcome, steps, interrupted: !interrupted.is_empty(), problems }
+}
+
+/// Whether a path is a node's, that of one of its items, or below either.
+fn is_within(path: &str, node: &str) -> bool {
+    path.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
 }
 
 /// What an end says, as text: the output of a workflow, the last message of an agent.

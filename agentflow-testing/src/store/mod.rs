@@ -75,6 +75,9 @@ where
             a_run_that_has_ended_takes_no_messages,
         );
     }
+    if !skipped.contains(&StorePart::Deletion) {
+        check!(what_is_deleted_is_gone);
+    }
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
@@ -135,6 +138,8 @@ pub enum StorePart {
     Definitions,
     /// `send`, `receive`, `inbox`, `outcome` and `withdraw`.
     Messages,
+    /// `delete`.
+    Deletion,
 }
 
 /// The parts that a store does not have, from what its methods answer about a run that is made for it.
@@ -157,6 +162,11 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
         Ok(_) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Messages),
         Err(error) => panic!("{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"),
+    }
+    match store.delete(&id).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Deletion),
+        Err(error) => panic!("{rule}: `delete` should have removed a run or failed as `unsupported`, but: {error}"),
     }
     skipped
 }

@@ -3,6 +3,7 @@
 use agentflow::RunId;
 use agentflow::serde_json::json;
 use agentflow::store::{Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind, StoreMessage};
+use agentflow::time::Timestamp;
 use futures_util::future::join_all;
 
 use super::{StorePart, Tested, event, noted, run, started};
@@ -175,6 +176,7 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
         events.extend(end.map(|(kind, payload)| event(&id, 2, "", kind, &payload)));
         t.ok(t.store.create(&id, events).await, "creating a run");
     }
+    let at = |time: u64| Timestamp::from_millis(1_700_000_000_000 + time);
     for (filter, expected) in [
         (RunFilter::new(), "r1 r4 r3 r2"),
         (RunFilter::new().limit(2), "r1 r4"),
@@ -184,6 +186,12 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
         (RunFilter::new().name("hourly"), "r4 r2"),
         (RunFilter::unfinished().name("hourly"), "r4"),
         (RunFilter::new().name("never"), ""),
+        (RunFilter::new().since(at(20)), "r1 r4 r3"),
+        (RunFilter::new().since(at(20)).until(at(30)), "r4 r3"),
+        (RunFilter::new().until(at(10)), ""),
+        (RunFilter::new().after(&t.record(&run("r4")).await), "r3 r2"),
+        (RunFilter::new().after(&t.record(&run("r1")).await).limit(1), "r4"),
+        (RunFilter::unfinished().after(&t.record(&run("r2")).await), ""),
     ] {
         let found = t.ok(t.store.list(filter.clone()).await, "listing runs");
         let names: Vec<&str> = found.iter().map(|run| run.run_id.as_str()).collect();
@@ -192,6 +200,30 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
             t.same(t.record(&listed.run_id).await, listed, "a list has the same records");
         }
     }
+}
+
+pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
+    let (id, other) = (run("a"), run("b"));
+    t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting an unknown run");
+    let epoch = t.created(&id).await;
+    let kept = t.created(&other).await;
+    t.fails(t.store.delete(&id).await, StoreErrorKind::Unfinished, "deleting a run that has not ended");
+    t.ok(t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await, "a snapshot");
+    let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
+    t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending");
+    t.ok(t.store.delete(&id).await, "deleting a run that has ended");
+    t.same(t.ok(t.store.record(&id).await, "its record"), None, "the record of a deleted run");
+    t.fails(t.store.read(&id, 0, 10).await, StoreErrorKind::NotFound, "reading its events");
+    t.same(t.ok(t.store.snapshot(&id).await, "its snapshot").is_none(), true, "the snapshot of a deleted run");
+    t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting it again");
+    let listed = t.ok(t.store.list(RunFilter::new()).await, "listing runs");
+    t.same(listed.len(), 1, "the runs that are left");
+    // Another run may have its id, and then the writer of the deleted one has none of it.
+    let again = t.created(&id).await;
+    let late = t.store.append(&other, kept, Append::new(1, vec![noted(&other, 2, "x")])).await;
+    t.ok(late, "the run beside it is as it was");
+    t.ok(t.store.append(&id, again, Append::new(1, vec![noted(&id, 2, "x")])).await, "writing the new run");
+    t.same(t.ok(t.store.read(&id, 0, 10).await, "reading it").len(), 2, "the events of the new run");
 }
 
 pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {

@@ -2,7 +2,9 @@
 
 use super::tool::LinkedTool;
 pub use crate::agent::AgentDefinition;
-pub use crate::agent::call::{AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn};
+pub use crate::agent::call::{
+    AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers, AnswersText,
+};
 use crate::tool::ToolRef;
 
 /// The static behind an `#[agent]`.

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;
 pub use crate::tool::call_forms::{
-    ArgumentForm, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm,
+    ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm, Ways,
 };
 pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
@@ -100,6 +100,10 @@ impl Tool for LinkedTool {
     fn resources(&self) -> Vec<ResourceKey> {
         self.parameters.resources()
     }
+
+    fn announces_itself(&self) -> bool {
+        true
+    }
 }
 
 /// The tool behind a path in `tools![..]`.
@@ -134,7 +138,8 @@ pub fn announced<T: PathTool>() -> Option<CallInStep> {
 pub mod call_forms {
     pub use crate::tool::call_forms::{
         CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
-        OpaqueError as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _, ValueAnswer as _,
+        OpaqueError as _, ReadableArgument as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _,
+        UnreadableArgument as _, ValueAnswer as _,
     };
 }
 
@@ -155,6 +160,10 @@ impl<T: PathTool> Tool for T {
 
     fn resources(&self) -> Vec<ResourceKey> {
         T::tool().resources()
+    }
+
+    fn announces_itself(&self) -> bool {
+        true
     }
 }
 

@@ -7,5 +7,6 @@ pub use crate::workflow::expansion::{
     WorkflowFn12, WorkflowReturn, WorkflowTypes, never, not_this_arm, of_type, returns,
 };
 pub use crate::workflow::node_handle::And;
-pub use crate::workflow::same_type::{Arms, Branches, arms, branches};
+pub use crate::workflow::one_order::{GoneThrough, Ordered};
+pub use crate::workflow::same_type::{Arms, Branches, OtherTried, TriedStep, arms, branches};
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

@@ -3,11 +3,15 @@
 //! The JSON of an argument decides how it is shown, and the return type itself decides whether the answer is text; no
 //! type is recognised by its spelling.
 
+use std::marker::PhantomData;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::Agent;
 use super::definition::AgentDefinition;
+use super::erased::ErasedAgent;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
@@ -27,6 +31,7 @@ pub struct AgentOptions {
     pub max_tokens: Option<u32>,
     pub max_steps: Option<u32>,
     pub output_retries: Option<u32>,
+    pub answering: fn(Agent) -> ErasedAgent,
 }
 
 impl AgentOptions {
@@ -37,6 +42,7 @@ impl AgentOptions {
         max_tokens: None,
         max_steps: None,
         output_retries: None,
+        answering: ErasedAgent::new::<String>,
     };
 }
 
@@ -198,13 +204,38 @@ impl AgentContext for Context {
 pub trait AgentReturn: Sized {
     // A type with a name: what fails to be one is then told once.
     fn run(call: AgentCall) -> BoxFuture<'static, Self>;
+
+    /// The agent with the answer's type as its output type.
+    fn answering(agent: Agent) -> ErasedAgent;
 }
 
 impl<T: AgentAnswer, E: AgentError> AgentReturn for std::result::Result<T, E> {
     fn run(call: AgentCall) -> BoxFuture<'static, Self> {
         Box::pin(async { call.run::<T>().await.map_err(E::from) })
     }
+
+    fn answering(agent: Agent) -> ErasedAgent {
+        ErasedAgent::new(agent.output::<T>())
+    }
 }
+
+/// Asks of what an `#[agent]` function returns how its answer is read: `Answers::<R>::answering`. Method resolution takes
+/// the inherent function where there is one, so a type that cannot be returned is reported once and not here.
+pub struct Answers<R>(PhantomData<R>);
+
+impl<R: AgentReturn> Answers<R> {
+    pub fn answering(agent: Agent) -> ErasedAgent {
+        R::answering(agent)
+    }
+}
+
+pub trait AnswersText {
+    fn answering(agent: Agent) -> ErasedAgent {
+        ErasedAgent::new(agent)
+    }
+}
+
+impl<R> AnswersText for Answers<R> {}
 
 /// What an `#[agent]` function can answer.
 #[diagnostic::on_unimplemented(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Agent;
 use super::call::AgentOptions;
+use super::erased::ErasedAgent;
 use super::limits::Limits;
 use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
@@ -103,6 +104,11 @@ impl AgentDefinition {
             .settings(settings)
             .limits(limits);
         Ok(if instruction.is_empty() { agent } else { agent.instruct(instruction) })
+    }
+
+    /// The agent of a run that began with these instructions.
+    pub(crate) fn resuming(&self, cx: &Context, instructions: Option<&str>) -> Result<ErasedAgent> {
+        Ok((self.options.answering)(self.agent(cx, instructions.unwrap_or_default().to_owned())?))
     }
 
     pub(super) fn error(&self, problem: impl Into<String>) -> Error {

@@ -21,7 +21,7 @@ use super::run_deadline::within;
 use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, RunTerms};
+use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunBody, RunCompleted, RunTerms};
 use crate::future::BoxFuture;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
@@ -173,6 +173,7 @@ impl Run {
         };
         let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         started.terms = terms;
+        started.answer = plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
         run.pending = Some(Box::new(started));
         if run.hooks.is_empty() {
             run.record_start();
@@ -192,7 +193,7 @@ impl Run {
     }
 
     pub(super) fn events(&self) -> Events {
-        Events::new(self.shared())
+        Events::new(self.shared(), 0)
     }
 
     /// Runs to the end, whatever it is.
@@ -254,14 +255,11 @@ impl Run {
     async fn drive_within_limit(&mut self, span: &Span) -> Option<Option<Result<RunEnd>>> {
         let shared = self.shared();
         let left = self.machine.limits().timeout.saturating_sub(self.spent);
-        let is_run = self.segment.is_run();
-        // Pinned where it is made: a future that is moved into another one has room in both.
+        // Pinned where they are made: a future that is moved into another one has room in both.
         let driven = pin!(
             async {
-                match is_run {
-                    true => tokio::time::timeout(left, self.drive()).await.ok(),
-                    false => within(&shared, left, Box::pin(self.drive())).await,
-                }
+                let drive = pin!(self.drive());
+                within(&shared, left, drive).await
             }
             .instrument(span.clone())
         );
@@ -321,7 +319,7 @@ impl Run {
     }
 
     fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
-        RunEnd { completed, conversation: self.machine.history(), shared: self.shared() }
+        RunEnd { completed, conversation: self.machine.history().into(), shared: self.shared() }
     }
 
     pub(super) fn record(&mut self, path: StepPath, kind: EventKind) {

@@ -237,6 +237,13 @@ impl AgentMachine {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
             },
+            // An operator lets the call be made again that had failed for good.
+            (EventKind::NodeReset { .. }, Phase::ModelFailed | Phase::Ended(Some(Err(_))))
+                if *path == self.base.model(self.turn) =>
+            {
+                self.attempts.clear();
+                self.phase = Phase::Model { called: None };
+            }
             (EventKind::RunCompleted(completed), _) => {
                 let answer = match &**completed {
                     RunCompleted::Agent(answer) => Some(Ok(Arc::clone(answer))),

@@ -8,6 +8,7 @@ pub(crate) mod call;
 mod callbacks;
 pub(crate) mod definition;
 mod driver;
+mod erased;
 mod hooks;
 mod limits;
 mod machine;
@@ -28,6 +29,7 @@ use serde::de::DeserializeOwned;
 pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents};
+pub use self::erased::ErasedAgent;
 pub use self::limits::Limits;
 use self::plan::Plan;
 pub use self::run_request::RunRequest;
@@ -38,7 +40,7 @@ use crate::error::{Error, Failure, Result};
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
-use crate::run::{Around, Ended, Host, RunHandle, RunResult, RunShared, RunStream};
+use crate::run::{Around, Ended, Host, Life, RunHandle, RunResult, RunShared, RunStream};
 use crate::tool::{StepPlace, ToolRef};
 
 /// A model with instructions and tools.
@@ -292,7 +294,7 @@ impl<O: 'static> Agent<O> {
         self.plan().map(|plan| (&plan.name, &plan.host))
     }
 
-    /// Continues a run whose journal is in the log.
+    /// Continues a run whose journal is in the log. What an operator held before stays held.
     pub(crate) fn continued(&self, shared: Arc<RunShared>) -> Result<RunHandle<RunResult<O>>> {
         Ok(self.spawn(driver::Run::resumed(self.plan()?, shared)))
     }
@@ -300,10 +302,19 @@ impl<O: 'static> Agent<O> {
     fn spawn(&self, run: driver::Run) -> RunHandle<RunResult<O>> {
         let (shared, output) = (run.shared(), self.output.clone());
         let ended = run.run_through();
-        RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, move |ended| match ended {
-            Ended::Agent(end) => output.result(end),
-            Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() }),
-        })
+        RunHandle::spawn(shared, async move { Ok(Ended::Agent(ended.await?)) }, decoder(output))
+    }
+
+    /// The handle of a run of this agent in one of its lives.
+    pub(crate) fn attached(&self, life: Life) -> RunHandle<RunResult<O>> {
+        RunHandle::of(life, decoder(self.output.clone()))
+    }
+}
+
+fn decoder<O: 'static>(output: Output<O>) -> impl Fn(Ended) -> Result<RunResult<O>> + Send + Sync + 'static {
+    move |ended| match ended {
+        Ended::Agent(end) => output.result(end),
+        Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() }),
     }
 }
 

@@ -64,7 +64,7 @@ impl Plan {
                 let mode = model
                     .output_mode(&schema, !tools.is_empty())
                     .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
-                let rule = OutputRule { check: output.check(), by_tool: mode == OutputMode::Tool };
+                let rule = output.rule(mode == OutputMode::Tool);
                 let native = match mode {
                     OutputMode::Native => Some(Arc::new(schema)),
                     OutputMode::Tool => {

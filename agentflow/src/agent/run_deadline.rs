@@ -1,9 +1,7 @@
-//! The time limit of an agent that is a step. It does not run while an operator holds the run.
+//! The time limit of an agent. It does not run while an operator holds the run.
 
 use std::pin::Pin;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use crate::run::RunShared;
 
@@ -11,22 +9,27 @@ use crate::run::RunShared;
 pub(super) async fn within<T>(
     shared: &RunShared,
     limit: Duration,
-    mut work: Pin<Box<impl Future<Output = T>>>,
+    mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let mut left = limit;
+    let mut credited = shared.held_for();
     loop {
-        let began = Instant::now();
-        tokio::select! {
-            biased;
-            done = &mut work => return Some(done),
-            () = shared.until_held(true) => left = left.saturating_sub(began.elapsed()),
-            () = tokio::time::sleep(left) => return None,
+        if let Ok(done) = tokio::time::timeout(left, work.as_mut()).await {
+            return Some(done);
         }
-        // What had begun runs to its end meanwhile.
-        tokio::select! {
-            biased;
-            done = &mut work => return Some(done),
-            () = shared.until_held(false) => {}
+        if shared.is_held() {
+            // What had begun runs to its end meanwhile.
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = shared.until_held(false) => {}
+            }
+        }
+        let held = shared.held_for();
+        left = held.saturating_sub(credited);
+        credited = held;
+        if left.is_zero() {
+            return None;
         }
     }
 }

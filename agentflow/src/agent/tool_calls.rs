@@ -1,7 +1,7 @@
 //! The tool calls of a turn: started within the limit of concurrent calls, each recorded before it begins and when it
 //! ends, with the hooks of middleware around it.
 //!
-//! `tool/invoke.rs` enforces a tool's policy, not this file.
+//! `tool/invoke.rs` enforces a tool's policy, and `middleware/tool_hooks.rs` calls the hooks.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
 
 use super::driver::Run;
-use super::hooks::Hooks;
 use super::machine::{PendingTool, Refused, closed};
 use super::plan::Plan;
 use crate::context::Context;
@@ -19,12 +18,12 @@ use crate::error::{Error, Result};
 use crate::event::{ANSWER_TOOL, EventKind};
 use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
-use crate::middleware::{Flow, ToolStep};
+use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
-use crate::tool::{Effects, invoke, not_found};
+use crate::tool::{Effects, invoke, not_found, refusal};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
@@ -33,14 +32,15 @@ impl Run {
         let mut waiting = tools.into_iter();
         let mut running = Running::default();
         let mut pace = Pace::default();
+        let hooks = ToolHooks::among(&self.hooks);
         loop {
             while running.len() < at_once
                 && let Some(tool) = waiting.next()
             {
                 pace.next().await;
-                if self.has_hooks_around(&tool) {
-                    running.push(Box::pin(before_tool(Arc::clone(&self.hooks), self.tool_step(tool))));
-                } else if let Some(call) = self.start_tool(tool) {
+                if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&tool)) {
+                    running.push(Box::pin(hooks.clone().before(self.tool_step(tool)).map_ok(Stage::Ready)));
+                } else if let Some(call) = self.start_tool(tool, None) {
                     running.push(Box::pin(call.run().map_ok(Stage::Ended)));
                 }
             }
@@ -60,41 +60,39 @@ impl Run {
     /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer.
     fn has_hooks_around(&self, tool: &PendingTool) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-        !self.hooks.is_empty() && tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers())
+        let of_name = self.plan.tools.get(&*tool.call.name);
+        let refused = || of_name.is_some_and(|of_name| refusal(of_name.definition(), &self.scopes).is_some());
+        tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers()) && !refused()
     }
 
     fn tool_step(&self, tool: PendingTool) -> ToolStep {
         let definition = self.plan.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
-        ToolStep {
-            arguments: tool.call.arguments.clone(),
-            definition,
-            agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&tool.path),
-            call: tool.call,
-        }
+        let agent = Some(Arc::clone(&self.plan.name));
+        ToolStep::new(tool.call, definition, agent, self.step_context(&tool.path))
     }
 
     /// Records that a call begins which the hooks before it have seen, and gives it with the hooks after it.
-    fn start_hooked(&mut self, Ready { step, depth, answer }: Ready) -> Option<Call> {
-        let path = step.cx.path().clone();
-        // With the arguments that hooks have given it.
-        let call = Arc::new(ToolCall { arguments: step.arguments.clone(), ..ToolCall::clone(&step.call) });
-        let called = match answer {
-            Some((result, by)) => {
-                self.record(path.clone(), EventKind::ToolStarted { call, effects: Effects::None, idempotent: true });
-                Called::Answered(ToolEnded::answered(path, result, by))
+    fn start_hooked(&mut self, mut hooked: HookedCall) -> Option<Call> {
+        let path = hooked.step.context().path().clone();
+        let (call, given) = (hooked.call(), hooked.given());
+        let called = match hooked.answer.take() {
+            Some(HookedAnswer { result, answered_by }) => {
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given };
+                self.record(path.clone(), started);
+                // The tool has nothing to do with it.
+                Called::Answered(ToolEnded { path, result, duration_ms: 0, answered_by, too_deep: false })
             }
-            None => Called::Runs(self.start_tool(PendingTool { path, call, refused: None })?),
+            None => Called::Runs(self.start_tool(PendingTool { path, call, refused: None }, given)?),
         };
-        Some(Box::pin(after_tool(Arc::clone(&self.hooks), depth, step, called)))
+        Some(Box::pin(after_tool(hooked, called)))
     }
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
-    fn start_tool(&mut self, tool: PendingTool) -> Option<ToolRun> {
+    fn start_tool(&mut self, tool: PendingTool, given: Option<Arc<str>>) -> Option<ToolRun> {
         if let Some(result) = tool.refusal() {
             if tool.refused != Some(Refused::Interrupted) {
                 let call = Arc::clone(&tool.call);
-                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true };
+                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given: None };
                 self.record(tool.path.clone(), started);
             }
             let result = Arc::new(result);
@@ -108,6 +106,7 @@ impl Run {
             call: Arc::clone(&call),
             effects: policy.map_or(Effects::None, |policy| policy.effects),
             idempotent: policy.is_some_and(|policy| policy.idempotent),
+            given,
         };
         self.record(path.clone(), started);
         Some(ToolRun {
@@ -172,17 +171,8 @@ impl Running {
 
 /// How far a tool call has come.
 enum Stage {
-    Ready(Ready),
+    Ready(HookedCall),
     Ended(ToolEnded),
-}
-
-/// A call that the hooks before it have seen.
-struct Ready {
-    step: ToolStep,
-    /// How many layers see the outcome on its way out.
-    depth: usize,
-    /// The result, when a hook gave it, and the name of that hook.
-    answer: Option<(ToolResult, Arc<str>)>,
 }
 
 enum Called {
@@ -190,39 +180,16 @@ enum Called {
     Answered(ToolEnded),
 }
 
-/// The hooks on the way in, up to the first that has a result.
-async fn before_tool(hooks: Hooks, mut step: ToolStep) -> Result<Stage> {
-    for (depth, hook) in hooks.iter().enumerate() {
-        if let Flow::Return(result) = hook.before_tool(&mut step).await? {
-            let result = of_call(result, &step.call);
-            return Ok(Stage::Ready(Ready { step, depth, answer: Some((result, hook.name().into())) }));
-        }
-    }
-    Ok(Stage::Ready(Ready { step, depth: hooks.len(), answer: None }))
-}
-
 /// The call itself, and the hooks on the way out.
-async fn after_tool(hooks: Hooks, depth: usize, step: ToolStep, called: Called) -> Result<Stage> {
+async fn after_tool(hooked: HookedCall, called: Called) -> Result<Stage> {
     let mut ended = match called {
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,
     };
-    for hook in hooks[..depth].iter().rev() {
-        if ended.result.status.is_success() {
-            let result = Arc::make_mut(&mut ended.result);
-            hook.after_tool(&step, result).await?;
-            (result.call_id, result.name) = (step.call.id.clone(), step.call.name.clone());
-        } else if let Flow::Return(result) = hook.on_tool_error(&step, &ended.result).await? {
-            ended.result = Arc::new(of_call(result, &step.call));
-            ended.answered_by = Some(hook.name().into());
-        }
-    }
+    let mut answer = HookedAnswer { result: ended.result, answered_by: ended.answered_by };
+    hooked.after(&mut answer).await?;
+    (ended.result, ended.answered_by) = (answer.result, answer.answered_by);
     Ok(Stage::Ended(ended))
-}
-
-/// A result always answers the call that it is of.
-fn of_call(result: ToolResult, call: &ToolCall) -> ToolResult {
-    ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result }
 }
 
 /// Lets the scheduler have its turn now and then, and with it the run's time limit and cancellation: the calls of a
@@ -254,13 +221,6 @@ struct ToolEnded {
     answered_by: Option<Arc<str>>,
     /// Something in it was refused because it was nested too deep.
     too_deep: bool,
-}
-
-impl ToolEnded {
-    /// A call that its tool has nothing to do with.
-    fn answered(path: StepPath, result: ToolResult, by: Arc<str>) -> Self {
-        Self { path, result: Arc::new(result), duration_ms: 0, answered_by: Some(by), too_deep: false }
-    }
 }
 
 impl ToolRun {

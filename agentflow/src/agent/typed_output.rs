@@ -11,15 +11,17 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::event::{ANSWER_TOOL, answer_text};
+use crate::event::{ANSWER_TOOL, AnswerForm, answer_text};
 use crate::model::OutputSchema;
 use crate::run::{RunEnd, RunResult};
 use crate::strict;
+use crate::text::unfenced;
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
 
 /// How an answer becomes a value of type `O`.
 pub(super) struct Output<O> {
     schema: Option<fn() -> OutputSchema>,
+    form: fn() -> AnswerForm,
     decode: fn(&str) -> Result<O, String>,
     check: fn(&str) -> Result<(), String>,
 }
@@ -27,7 +29,7 @@ pub(super) struct Output<O> {
 impl Output<String> {
     /// The answer as it is.
     pub(super) fn text() -> Self {
-        Self { schema: None, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
+        Self { schema: None, form: || AnswerForm::Text, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
     }
 }
 
@@ -48,6 +50,7 @@ impl<O: DeserializeOwned + JsonSchema> Output<O> {
                 let schema = if is_object(&schema) { schema } else { wrapped(schema) };
                 OutputSchema::new(&O::schema_name(), schema)
             }),
+            form: || if is_object(&schema_of::<O>()) { AnswerForm::Object } else { AnswerForm::Value },
             decode: decode::<O>,
             check: |text| decode::<O>(text).map(drop),
         }
@@ -59,8 +62,9 @@ impl<O> Output<O> {
         self.schema.map(|schema| schema())
     }
 
-    pub(super) fn check(&self) -> fn(&str) -> Result<(), String> {
-        self.check
+    /// What the machine needs to know of it, when the model answers by a tool or by text.
+    pub(super) fn rule(&self, by_tool: bool) -> OutputRule {
+        OutputRule { check: self.check, form: (self.form)(), by_tool }
     }
 
     /// The outcome of a run, with its answer as a value.
@@ -125,13 +129,6 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
     })
 }
 
-/// The JSON in a Markdown fence, which many models put around it whatever they are told.
-fn unfenced(text: &str) -> &str {
-    let text = text.trim();
-    let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
-    inside.strip_prefix("json").unwrap_or(inside).trim()
-}
-
 /// What a model is told whose answer did not fit.
 pub(super) fn repair_text(problem: &str) -> String {
     format!("That answer does not fit the schema: {problem}. Answer again, with JSON that fits and nothing else.")
@@ -167,7 +164,7 @@ impl Tool for AnswerTool {
 
 impl<O> Clone for Output<O> {
     fn clone(&self) -> Self {
-        Self { schema: self.schema, decode: self.decode, check: self.check }
+        Self { schema: self.schema, form: self.form, decode: self.decode, check: self.check }
     }
 }
 
@@ -182,6 +179,7 @@ impl<O> fmt::Debug for Output<O> {
 pub(crate) struct OutputRule {
     /// Whether an answer fits; pure.
     pub(crate) check: fn(&str) -> Result<(), String>,
+    pub(crate) form: AnswerForm,
     /// Whether the answer comes as a call of [`ANSWER_TOOL`].
     pub(crate) by_tool: bool,
 }
@@ -191,7 +189,7 @@ mod tests {
     use schemars::JsonSchema;
     use serde::Deserialize;
 
-    use super::{Output, unfenced};
+    use super::Output;
 
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
     struct Risk {
@@ -223,11 +221,5 @@ mod tests {
         let schema = output.schema().unwrap();
         assert_eq!(schema.schema["properties"]["value"]["type"], "array");
         assert!(schema.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{}", schema.name);
-    }
-
-    #[test]
-    fn a_fence_is_taken_off() {
-        assert_eq!(unfenced("```json\n{}\n```"), "{}");
-        assert_eq!(unfenced(" {} "), "{}");
     }
 }

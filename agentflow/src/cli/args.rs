@@ -152,12 +152,32 @@ pub(super) enum RunsCommand {
         /// The run's id
         run: String,
     },
-    /// Let a failed or interrupted node run again
+    /// Let a failed or interrupted node run again, and resume the run when this program has what it runs
     Retry {
         /// The run's id
         run: String,
-        /// The node's name
+        /// The node's name, or the model call of an agent's run, such as model#2
         node: String,
+        /// Print all events to standard output instead of the output
+        #[arg(long, value_name = "FORMAT")]
+        events: Option<EventFormat>,
+    },
+    /// Remove a run that has ended, with its journal
+    Delete {
+        /// The run's id
+        run: String,
+    },
+    /// Remove all runs that ended a while ago, with their journals
+    Purge {
+        /// How long ago they ended at least, such as 12h or 30d
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        older_than: Duration,
+        /// Only runs of this workflow or agent
+        #[arg(long)]
+        name: Option<String>,
+        /// Only list them
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Answer the question of a node
     Approve {
@@ -302,6 +322,7 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => f64::NAN,
     } * number.parse::<f64>().unwrap_or(f64::NAN);
     Duration::try_from_secs_f64(seconds)
@@ -327,6 +348,7 @@ mod tests {
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
         for wrong in ["", "s", "0", "-1s", "5 parsecs", "1e400", "1.2.3"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }

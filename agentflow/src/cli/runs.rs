@@ -1,21 +1,19 @@
 //! `agentwf runs`: lists, shows, resumes and controls the runs of a store file.
 
 use std::path::Path;
-use std::time::Duration;
+
+use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
 use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
-use crate::event::RunId;
+use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{NodeStatus, Runtime};
-use crate::store::{RunFilter, RunList, SqliteStore};
+use crate::runtime::{NodeStatus, Purge, Runtime};
+use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
-
-/// How often a journal that grows in another process is looked at.
-const FOLLOW: Duration = Duration::from_millis(200);
 
 /// The host's runtime over a store file.
 pub(super) async fn with_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
@@ -28,21 +26,43 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         return Err(Stop::failed("not_found", format!("there is no store file `{file}`; name one with --store")));
     }
     let runtime = with_store(host, &args.store).await?;
-    if let RunsCommand::Resume { run, events } = args.command {
-        let run = RunId::new(run);
-        let before = runtime.inspect(&run).await?;
-        let ctrl_c = ctrl_c::watch();
-        let handle = runtime.resume(&run).await?;
-        let store = Some(&*args.store);
-        let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
-        return follow(handle, how).await;
+    let store = Some(&*args.store);
+    match args.command {
+        RunsCommand::Resume { run, events } => {
+            let run = RunId::new(run);
+            let before = runtime.inspect(&run).await?;
+            let ctrl_c = ctrl_c::watch();
+            let handle = runtime.resume(&run).await?;
+            let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            follow(handle, how).await
+        }
+        RunsCommand::Retry { run, node, events } => {
+            let run = RunId::new(run);
+            let before = ctrl_c::or_stop(async { Ok(runtime.inspect(&run).await?) }).await?;
+            let ctrl_c = ctrl_c::watch();
+            runtime.retry(&run, &node, &operator()).await?;
+            if !runtime.executes(&run) {
+                return said(match runtime.run_record(&run).await?.status {
+                    RunStatus::Queued => {
+                        "the node runs again when the run is resumed by a program that has what it runs"
+                    }
+                    _ => "the node runs again in the process that executes the run",
+                });
+            }
+            let how = Follow { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            follow(runtime.attach(&run).await?, how).await
+        }
+        other => ctrl_c::or_stop(command(&runtime, other)).await,
     }
-    ctrl_c::or_stop(command(&runtime, args.command)).await
+}
+
+/// Who asks, for the journal.
+fn operator() -> String {
+    std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned())
 }
 
 /// What is done from outside of a run.
 async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
-    let by = || std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned());
     match command {
         RunsCommand::List { status, name, limit, json } => {
             let filter = status.into_iter().fold(RunFilter::new().limit(limit), RunFilter::status);
@@ -50,7 +70,9 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             list(runtime, filter, json).await
         }
         RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
-        RunsCommand::Resume { .. } => unreachable!("it executes the run, and has an end of its own"),
+        RunsCommand::Resume { .. } | RunsCommand::Retry { .. } => {
+            unreachable!("they execute the run, and have an end of their own")
+        }
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);
             runtime.cancel(&run, &reason).await?;
@@ -66,12 +88,23 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             runtime.unpause(&run).await?;
             said("no longer paused")
         }
-        RunsCommand::Retry { run, node } => {
-            runtime.retry(&RunId::new(run), &node, &by()).await?;
-            said("the node runs again when the run is resumed, or at once where it is being executed")
+        RunsCommand::Delete { run } => {
+            runtime.delete(&RunId::new(run)).await?;
+            said("deleted")
+        }
+        RunsCommand::Purge { older_than, name, dry_run } => {
+            let purge = name.into_iter().fold(Purge::older_than(older_than), Purge::name);
+            let runs = match dry_run {
+                true => runtime.purgeable(&purge).await?,
+                false => runtime.purge(&purge).await?,
+            };
+            for run in &runs {
+                line(format_args!("{}  {:<9} {}", OneLine(&run.run_id), run.status, OneLine(&run.name)))?;
+            }
+            said(&format!("{} {}", runs.len(), if dry_run { "would be deleted" } else { "deleted" }))
         }
         RunsCommand::Approve { run, node, deny, comment, answer, by: name } => {
-            let by = name.unwrap_or_else(by);
+            let by = name.unwrap_or_else(operator);
             let run = RunId::new(run);
             match answer {
                 Some(text) => {
@@ -166,20 +199,16 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 }
 
 async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {
-    let mut seen = 0;
-    loop {
-        // Asked before the events are read, so that the last of them are not missed.
-        let ended = runtime.run_record(run).await?.status.has_ended();
-        for event in runtime.journal_after(run, seen).await? {
-            seen = event.seq;
-            match json {
-                true => json_line(&event)?,
-                false => line(event.line())?,
-            }
-        }
-        if !follow || ended {
-            return Ok(());
-        }
-        tokio::time::sleep(FOLLOW).await;
+    let print = |event: &Event| match json {
+        true => json_line(event),
+        false => line(event.line()),
+    };
+    if !follow {
+        return runtime.journal(run).await?.iter().try_for_each(print);
     }
+    let mut events = runtime.events(run, 0).await?;
+    while let Some(event) = events.next().await {
+        print(&event)?;
+    }
+    Ok(())
 }

@@ -15,7 +15,7 @@ use crate::run::RunHandle;
 use crate::runtime::{RunReport, Runtime};
 use crate::text::OneLine;
 use crate::value::Encoded;
-use crate::workflow::{Graph, GraphNode};
+use crate::workflow::{Graph, ListedNode};
 
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
@@ -74,13 +74,13 @@ fn outline(graph: &Graph) -> Result<(), Stop> {
 
 fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
     let indent = "  ".repeat(depth);
-    for node in &graph.nodes {
+    for ListedNode { node, reads, waits } in graph.listed() {
         let what = match (node.callee.as_deref(), node.calls.as_str()) {
             (_, "") => String::new(),
             (Some(callee), calls) => format!(" = {calls} ({callee})"),
             (None, calls) => format!(" = {calls}"),
         };
-        let reads = if node.reads.is_empty() { String::new() } else { format!(" <- {}", node.reads.join(", ")) };
+        let reads = if reads.is_empty() { String::new() } else { format!(" <- {}", reads.join(", ")) };
         let kind = serde_json::to_value(node.kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
             "{indent}{:<8} {}{DIM}{}: {}{DIM:#}",
@@ -89,7 +89,10 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
             OneLine(reads),
             short_type(&node.type_name)
         ))?;
-        if let Some(waits) = waits_of(node) {
+        if !waits.is_empty() {
+            // Why it waits for others whose outputs it does not read.
+            let waits: Vec<String> = waits.iter().map(|(node, why)| format!("`{node}` ({})", why.as_str())).collect();
+            let waits = format!("waits for {}", waits.join(", "));
             line(format_args!("{indent}         {DIM}{}{DIM:#}", OneLine(waits)))?;
         }
         for (branch, body) in node.bodies() {
@@ -100,14 +103,6 @@ fn nodes(graph: &Graph, depth: usize) -> Result<(), Stop> {
         }
     }
     Ok(())
-}
-
-/// Why a node waits for others whose outputs it does not read.
-fn waits_of(node: &GraphNode) -> Option<String> {
-    let asked = node.after.iter().map(|name| format!("`{name}` (asked)"));
-    let order = node.order.iter().map(|edge| format!("`{}` ({})", edge.node, edge.reason.as_str()));
-    let waits: Vec<String> = asked.chain(order).collect();
-    (!waits.is_empty()).then(|| format!("waits for {}", waits.join(", ")))
 }
 
 async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
@@ -145,7 +140,7 @@ pub(super) struct Follow<'a> {
 
 /// Shows a run until its end; of a resumed run, the new events and the questions that it had asked `before`. When
 /// Ctrl-C is pressed or nobody reads its events, a run in memory is cancelled; a run with a store can be resumed later.
-pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
+pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Result<(), Stop> {
     let Follow { store, kept, events, before, mut ctrl_c } = how;
     let id = handle.run_id().clone();
     let mut stream = handle.events();
@@ -210,8 +205,7 @@ pub(super) async fn follow(mut handle: RunHandle<Encoded>, how: Follow<'_>) -> R
             if kept && matches!(error, Error::Node { .. }) {
                 let store = store_argument(store);
                 note(format_args!(
-                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}, then runs \
-                     resume {id}{store}{DIM:#}"
+                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}{DIM:#}"
                 ));
             }
             Err(error.into())

@@ -58,11 +58,6 @@ impl ControlError {
         Self::state(what, format!("over ({status})"))
     }
 
-    /// The run is one of an agent, which accepts no other request than to be cancelled.
-    pub(crate) fn agent(what: &str) -> Self {
-        Self::state(what, "the run of an agent; only workflows can be")
-    }
-
     /// The request was written by another release.
     pub(crate) fn not_understood() -> Self {
         let message = "the process that executes the run does not understand the request; use the same release there";

@@ -155,7 +155,7 @@ pub enum Error {
         reason: Arc<str>,
     },
     /// A step of a workflow failed for good.
-    #[error("the step `{node}` failed: {}", failure.message)]
+    #[error("the step `{node}` failed: {}", failure.whole())]
     Node {
         /// The step.
         node: StepPath,
@@ -181,13 +181,19 @@ pub enum Error {
         /// Where it is.
         path: StepPath,
     },
-    /// A run of an agent was left unfinished, and only the agent can resume it.
-    #[error("the run `{run}` is one of the agent `{agent}`; resume it with `Agent::resume`")]
-    AgentRun {
+    /// A run of an agent was left unfinished, and neither the runtime nor the program has an agent of that name.
+    #[error(
+        "the run `{run}` is one of the agent `{agent}`, which is not known here; give it to the runtime with \
+         `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`{}",
+        crate::text::did_you_mean(near.as_deref())
+    )]
+    UnknownAgent {
         /// The run.
         run: RunId,
         /// The agent's name.
         agent: Arc<str>,
+        /// The nearest name of one that is known.
+        near: Option<String>,
     },
     /// The input of a workflow that is started by its name is not what it takes.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
@@ -244,7 +250,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What a run, or a step of one, failed with in an earlier process; its sentence and class are what was recorded.
-    #[error("{}", .0.message)]
+    #[error(transparent)]
     Recorded(Arc<Failure>),
     /// Something else went wrong while the run's task was executed.
     #[error("the run's task ended without a result: {reason}")]
@@ -273,7 +279,7 @@ impl Error {
             Self::Timeout { .. } => FailureKind::Timeout,
             Self::Cancelled { .. } => FailureKind::Cancelled,
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
-            Self::AgentRun { .. } => FailureKind::AgentRun,
+            Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
             Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
                 FailureKind::DefinitionChanged
@@ -334,10 +340,9 @@ impl From<ModelError> for Error {
 impl From<&ModelError> for Failure {
     fn from(error: &ModelError) -> Self {
         Self {
-            kind: error.kind().as_str().into(),
-            message: error.to_string(),
             retryable: error.is_retryable(),
             status: error.status(),
+            ..Self::new(error.kind().as_str(), error.to_string())
         }
     }
 }
@@ -347,10 +352,8 @@ impl From<&Error> for Failure {
         match error {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
-            Error::Node { failure, .. } => Self { message: error.to_string(), ..Self::clone(failure) },
-            other => {
-                Self { kind: other.kind(), message: other.to_string(), retryable: other.is_retryable(), status: None }
-            }
+            Error::Node { failure, .. } => Self { message: error.to_string(), cause: None, ..Self::clone(failure) },
+            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
         }
     }
 }

@@ -192,12 +192,15 @@ pub enum EventKind {
     /// A tool call began.
     #[serde(rename = "tool.started")]
     ToolStarted {
-        /// What the model asked for.
+        /// What the tool is called with.
         call: Arc<ToolCall>,
         /// What the tool does to the world, as declared when it started.
         effects: Effects,
         /// Whether the tool may simply be called again, as declared when it started.
         idempotent: bool,
+        /// The arguments that the caller gave, when middleware has changed them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given: Option<Arc<str>>,
     },
     /// A tool answered.
     #[serde(rename = "tool.completed")]

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
 pub(crate) use self::payload::{ANSWER_TOOL, answer_text};
 pub use self::payload::{
-    AgentCompleted, AgentStarted, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms, Spending,
-    WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, AnswerForm, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms,
+    Spending, WorkflowCompleted, WorkflowStarted,
 };
 pub use self::shape::{Edge, Shape, Subject};
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
+use crate::text::unfenced;
 use crate::value::Encoded;
 
 /// How a run began: enough to resume it.
@@ -80,11 +81,14 @@ pub struct AgentStarted {
     /// What this run was granted and limited to, beside what the agent says.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
+    /// The form of its answer.
+    #[serde(default, skip_serializing_if = "AnswerForm::is_text")]
+    pub answer: AnswerForm,
 }
 
 impl AgentStarted {
     pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
-        Self { name, instructions, input, terms: RunTerms::default() }
+        Self { name, instructions, input, terms: RunTerms::default(), answer: AnswerForm::Text }
     }
 
     /// What a model is given first: the instructions and the conversation.
@@ -92,6 +96,40 @@ impl AgentStarted {
         match &self.instructions {
             None => self.input.clone(),
             Some(instructions) => std::iter::once(instructions).chain(self.input.messages()).map(Arc::clone).collect(),
+        }
+    }
+}
+
+/// The form of an agent's answer: what its text is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnswerForm {
+    /// Text for a person.
+    #[default]
+    Text,
+    /// A JSON object: the value of the output type.
+    Object,
+    /// A JSON object whose field `value` is the value of the output type, for types that are no objects.
+    Value,
+}
+
+impl AnswerForm {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    fn is_text(&self) -> bool {
+        *self == Self::Text
+    }
+
+    /// An answer as JSON: text as a JSON string.
+    pub(crate) fn encoded(self, text: &str) -> Result<Encoded, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Wrapped {
+            value: Encoded,
+        }
+        match self {
+            Self::Text => Encoded::new(text),
+            Self::Object => Encoded::from_json(unfenced(text).to_owned()),
+            Self::Value => serde_json::from_str(unfenced(text)).map(|wrapped: Wrapped| wrapped.value),
         }
     }
 }

@@ -63,6 +63,10 @@ impl Middleware for CircuitBreaker {
         "circuit_breaker"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         let now = Instant::now();
         let left = self.with(step.info(), |circuit| {

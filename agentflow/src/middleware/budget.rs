@@ -110,6 +110,10 @@ impl Middleware for TokenBudget {
         &self.name
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         let refuses =
             |spent: u64, least: u64| spent >= self.max_tokens || spent.saturating_add(least) > self.max_tokens;

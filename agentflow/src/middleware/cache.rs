@@ -164,6 +164,10 @@ impl Middleware for Cache {
         "cache"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         let Some(request) = canonical(step) else { return Ok(Flow::Continue) };
         let key = hash(&request);

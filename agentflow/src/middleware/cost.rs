@@ -205,6 +205,10 @@ impl Middleware for CostTracker {
         "cost_tracker"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         let ModelInfo { provider, model } = step.info();
         if !self.allow_unpriced && self.prices.get(provider, model).is_none() {

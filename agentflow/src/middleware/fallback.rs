@@ -90,6 +90,10 @@ impl Middleware for FallbackModels {
         "fallback_models"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         // resumed after a crash, a call continues with the model that it had reached.
         if let Some(last) = step.failed().last()

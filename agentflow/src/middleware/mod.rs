@@ -7,6 +7,8 @@
 //! out. A hook that returns [`Flow::Return`] answers instead of everything inside of it: the remaining middleware, the
 //! agent's own callbacks, the model or tool itself. Layers outside of it see its answer as if it were the model's.
 //!
+//! Hooks around tools are called whoever calls the tool: see [`Middleware::before_tool`].
+//!
 //! The journal records every change and every answer of a hook with the middleware's name, so a run that is resumed
 //! after a crash continues from the same state. Middleware never decides the next step of a run, and an agent without
 //! middleware pays nothing for it.
@@ -50,6 +52,7 @@ mod redact;
 mod reserve;
 mod retry;
 mod step;
+mod tool_hooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +70,7 @@ pub use self::redact::{Redact, Redactor, redact};
 pub(crate) use self::reserve::Place;
 pub use self::retry::{Retry, retry};
 pub use self::step::{AgentStep, Attempt, ModelStep, RunInfo, ToolStep};
+pub(crate) use self::tool_hooks::{HookedAnswer, HookedCall, ToolHooks};
 use crate::error::{Error, Result};
 use crate::event::AgentCompleted;
 use crate::message::{Message, ToolResult};
@@ -176,7 +180,18 @@ pub trait Middleware: Send + Sync {
         Ok(Flow::Continue)
     }
 
-    /// A tool is about to be called: the arguments may be changed. The recorded tool call stays what it was.
+    /// A tool is about to be called: the arguments may be changed. The journal has what the caller gave and what the
+    /// tool was called with.
+    ///
+    /// The hooks around tools of a runtime's middleware are called whoever calls: an agent, a step of a workflow, a node
+    /// that is the call of a tool, [`Registry::invoke`](crate::Registry::invoke). No hook sees a call that must not be
+    /// made, since a scope or a person's consent is missing; so a person is asked about what the caller gave. The
+    /// retries of a call in a step are inside of its hooks, and what is recorded of the call is used without them when
+    /// its step runs again.
+    ///
+    /// A call in a step has typed arguments and a typed result. Hooks see them as JSON, and what they give in their
+    /// place is read as those types. A hook ends the step when what it gives cannot be read, or is a failure. The hooks
+    /// of a tool that is not `async` must not wait there.
     async fn before_tool(&self, step: &mut ToolStep) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
     }
@@ -189,6 +204,12 @@ pub trait Middleware: Send + Sync {
     /// A tool call ended without the tool's answer; a result may take its place.
     async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
+    }
+
+    /// Whether this has hooks around tools. Default: yes. Where no middleware has, a call of a tool in a step of a
+    /// workflow need not be encoded for them.
+    fn sees_tools(&self) -> bool {
+        true
     }
 
     /// Whether this decides by itself how often a failed model call is retried. Default: no. Where one does, a durable
@@ -204,9 +225,19 @@ pub trait Middleware: Send + Sync {
 }
 
 /// The middleware of a runtime, the outermost first.
-pub(crate) struct OfRuntime(pub(crate) Arc<[Arc<dyn Middleware>]>);
+pub(crate) struct OfRuntime {
+    all: Arc<[Arc<dyn Middleware>]>,
+    /// Those among them that stand around tool calls.
+    around_tools: Option<ToolHooks>,
+}
+
+impl OfRuntime {
+    pub(crate) fn new(all: Vec<Arc<dyn Middleware>>) -> Self {
+        Self { around_tools: ToolHooks::among(&all), all: all.into() }
+    }
+}
 
 /// What stands around all agents of a host, the outermost first.
 pub(crate) fn of_host(host: &Host) -> Arc<[Arc<dyn Middleware>]> {
-    host.part::<OfRuntime>().map(|of| Arc::clone(&of.0)).unwrap_or_default()
+    host.part::<OfRuntime>().map(|of| Arc::clone(&of.all)).unwrap_or_default()
 }

@@ -93,6 +93,10 @@ impl Middleware for RateLimit {
         "rate_limit"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         while let Some(until) = self.take(step.info()) {
             tokio::time::sleep_until(until).await;

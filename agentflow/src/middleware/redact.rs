@@ -33,6 +33,10 @@ impl Middleware for Redact {
         "redact"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     fn redactor(&self) -> Option<Redactor> {
         Some(self.clone().into())
     }

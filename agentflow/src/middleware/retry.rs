@@ -80,6 +80,10 @@ impl Middleware for Retry {
         "retry"
     }
 
+    fn sees_tools(&self) -> bool {
+        false
+    }
+
     fn retries_model_calls(&self) -> bool {
         true
     }

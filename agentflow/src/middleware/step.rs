@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::message::{Conversation, Part, ToolCall, ToolResult, ToolStatus};
 use crate::model::{Model, ModelInfo, ModelRequest, Usage};
 use crate::run::RunShared;
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// Which run a hook is about.
 #[derive(Clone)]
@@ -224,14 +224,23 @@ pub struct ToolStep {
     pub arguments: String,
     pub(crate) call: Arc<ToolCall>,
     pub(crate) definition: Option<Arc<ToolDefinition>>,
-    pub(crate) agent: Arc<str>,
+    pub(crate) agent: Option<Arc<str>>,
     pub(crate) cx: Context,
 }
 
 impl ToolStep {
-    /// The agent's name.
-    pub fn agent(&self) -> &str {
-        &self.agent
+    pub(crate) fn new(
+        call: Arc<ToolCall>,
+        definition: Option<Arc<ToolDefinition>>,
+        agent: Option<Arc<str>>,
+        cx: Context,
+    ) -> Self {
+        Self { arguments: call.arguments.clone(), call, definition, agent, cx }
+    }
+
+    /// The name of the agent that calls; `None` when a workflow's step or the program itself does.
+    pub fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
     }
 
     /// The run, the path in it, the clock, the resources.
@@ -244,12 +253,12 @@ impl ToolStep {
         &self.call
     }
 
-    /// The tool; `None` when the model asks for one that it was not offered.
+    /// The tool; `None` when there is none of the name, such as one that a model was not offered.
     pub fn definition(&self) -> Option<&ToolDefinition> {
         self.definition.as_deref()
     }
 
-    /// A result of this call: JSON text on success, otherwise a sentence for the model.
+    /// A result of this call: JSON text on success, otherwise a sentence that says why there is none.
     pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
         ToolResult::new(&self.call, status, output)
     }

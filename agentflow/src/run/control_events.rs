@@ -28,12 +28,6 @@ impl Host {
         recorder: Recorder,
     ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let paused_for = state.waits_for();
-        if state.is_agent()
-            && !state.status.has_ended()
-            && matches!(request, ControlRequest::Pause | ControlRequest::Unpause)
-        {
-            return Err(ControlError::agent(request.done()));
-        }
         Ok(match request {
             ControlRequest::Pause if state.status.has_ended() => {
                 return Err(ControlError::over("paused", state.status));

@@ -1,30 +1,72 @@
 //! The events of a run as a stream. A slow reader delays nobody.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 
 use super::log::Next;
+use super::read::read_events;
 use super::shared::RunShared;
 use crate::event::Event;
+use crate::future::BoxFuture;
+use crate::store::StoreError;
 
 /// The events of a run from its first on, deltas included from the moment of subscribing; ends with the run.
 ///
-/// A slow reader loses deltas, never recorded events, and never holds the run up.
+/// A slow reader loses deltas, never recorded events, and never holds the run up. When events of an earlier process
+/// cannot be read from the store, the stream ends and the log of the program says why.
 pub struct Events {
     run: Arc<RunShared>,
     id: u64,
+    /// How many records of the log were delivered or are not wanted.
     delivered: usize,
+    earlier: Earlier,
     ended: bool,
 }
 
+/// The events that stand before those of the log: the log of a resumed run begins at its snapshot.
+enum Earlier {
+    Reading(BoxFuture<'static, Result<Vec<Event>, StoreError>>),
+    Read(VecDeque<Event>),
+}
+
 impl Events {
-    pub(crate) fn new(run: Arc<RunShared>) -> Self {
-        let id = run.log.subscribe();
-        Self { run, id, delivered: 0, ended: false }
+    /// The events after the first `after` ones.
+    pub(crate) fn new(run: Arc<RunShared>, after: u64) -> Self {
+        let id = run.log.subscribe(true);
+        let offset = run.log.offset();
+        let earlier = match run.log.store() {
+            Some((store, _)) if after < offset => {
+                let (store, of) = (Arc::clone(store), run.id.clone());
+                Earlier::Reading(Box::pin(async move {
+                    let mut events = read_events(&store, &of, after).await?;
+                    events.retain(|event| event.seq <= offset);
+                    Ok(events)
+                }))
+            }
+            _ => Earlier::Read(VecDeque::new()),
+        };
+        let delivered = usize::try_from(after.saturating_sub(offset)).unwrap_or(usize::MAX);
+        Self { run, id, delivered, earlier, ended: false }
+    }
+
+    fn earlier(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Earlier::Reading(reading) = &mut self.earlier {
+            let events = ready!(reading.as_mut().poll(cx)).unwrap_or_else(|error| {
+                tracing::warn!(run = %self.run.id, %error, "the earlier events of a run cannot be read");
+                self.ended = true;
+                Vec::new()
+            });
+            self.earlier = Earlier::Read(events.into());
+        }
+        match &mut self.earlier {
+            Earlier::Read(events) => Poll::Ready(events.pop_front()),
+            Earlier::Reading(_) => Poll::Pending,
+        }
     }
 }
 
@@ -32,6 +74,9 @@ impl Stream for Events {
     type Item = Event;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        if let Some(event) = ready!(self.earlier(cx)) {
+            return Poll::Ready(Some(event));
+        }
         if self.ended {
             return Poll::Ready(None);
         }

@@ -1,33 +1,79 @@
-//! `RunHandle`: what a caller holds while a run is executed on its own task.
+//! `RunHandle`: what a caller holds of a run. It executes nothing itself.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use futures_util::Stream;
-use tokio::task::JoinHandle;
+use futures_util::future::Shared;
+use futures_util::{FutureExt, Stream};
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::approval::Approval;
+use super::attach::attach;
+use super::by_id;
 use super::control_request::ControlRequest;
 use super::events::Events;
 use super::result::{RunEnd, RunResult};
-use super::shared::RunShared;
+use super::shared::{RunShared, status_of};
 use crate::error::{ControlError, Error, Result};
-use crate::event::{Event, EventKind, RunId};
-use crate::store::RunStatus;
+use crate::event::{Event, RunId};
 use crate::value::{Encoded, NodeValue};
 
-/// A run that is executed on its own task, with a result of type `T`.
+/// A run, with a result of type `T`. Clones are handles of the same run.
 ///
-/// Dropping the handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
+/// It is returned by what starts or resumes a run, and by [`Runtime::attach`](crate::Runtime::attach) for one that is
+/// executed elsewhere.
+///
+/// Dropping the last handle of a run in memory cancels the run, since nobody else could stop it. A run with a store
 /// continues; it is reached by its id, through its [`Runtime`](crate::Runtime).
 #[must_use = "dropping the handle of a run in memory cancels it"]
 pub struct RunHandle<T = RunResult> {
-    shared: Arc<RunShared>,
-    task: JoinHandle<Result<Ended>>,
-    ended: Option<Result<Ended>>,
+    run: Arc<Followed>,
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
+}
+
+/// A run and its present life: retrying a run that has failed gives it another one.
+struct Followed {
+    id: RunId,
+    life: Mutex<Life>,
+}
+
+/// A run from when it is started, resumed or looked for until it stops.
+#[derive(Clone)]
+pub(crate) struct Life {
+    pub(super) shared: Arc<RunShared>,
+    ended: Shared<Joined>,
+    /// What executes the run; none when that is not this handle's to stop.
+    task: Option<AbortHandle>,
+}
+
+/// The outcome of a task, as that of a run.
+struct Joined(JoinHandle<Result<Ended>>);
+
+impl Future for Joined {
+    type Output = Result<Ended>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_unpin(cx).map(|ended| ended.unwrap_or_else(|error| Err(Error::Lost { reason: error.to_string() })))
+    }
+}
+
+impl Life {
+    /// One that this process executes.
+    fn executed(shared: Arc<RunShared>, run: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
+        let task = tokio::spawn(run);
+        let abort = task.abort_handle();
+        if shared.log.is_durable() {
+            shared.executed_by(abort.clone());
+        }
+        Self { shared, ended: Joined(task).shared(), task: Some(abort) }
+    }
+
+    /// One that is executed elsewhere, or by somebody else in this process.
+    pub(super) fn watched(shared: Arc<RunShared>, ended: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
+        Self { shared, ended: Joined(tokio::spawn(ended)).shared(), task: None }
+    }
 }
 
 /// The outcome of a run, before it is a value of the caller's type.
@@ -37,23 +83,68 @@ pub(crate) enum Ended {
     Workflow(Encoded),
 }
 
+impl Ended {
+    /// The output as JSON: of an agent without an output type, its answer as a JSON string.
+    pub(crate) fn encoded(self) -> Result<Encoded> {
+        match self {
+            Self::Workflow(output) => Ok(output),
+            Self::Agent(end) => end.encoded(),
+        }
+    }
+}
+
 impl<T> RunHandle<T> {
     pub(crate) fn spawn(
         shared: Arc<RunShared>,
         run: impl Future<Output = Result<Ended>> + Send + 'static,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Self {
-        Self { shared, task: tokio::spawn(run), ended: None, decode: Arc::new(decode) }
+        Self::of(Life::executed(shared, run), decode)
+    }
+
+    /// The handle of a run in one of its lives.
+    pub(crate) fn of(life: Life, decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static) -> Self {
+        let id = life.shared.id.clone();
+        Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.run.life()
+    }
+
+    fn shared(&self) -> Arc<RunShared> {
+        Arc::clone(&self.life().shared)
     }
 
     /// The run's id.
     pub fn run_id(&self) -> &RunId {
-        &self.shared.id
+        &self.run.id
     }
 
-    /// The run's events from the first one on, deltas from now on.
+    /// The run's events from the first one on, deltas from now on. Deltas of a run that another process executes are not
+    /// among them.
     pub fn events(&self) -> Events {
-        Events::new(Arc::clone(&self.shared))
+        Events::new(self.shared(), 0)
+    }
+
+    /// The run's events after the first `after` ones: of a reader that has seen those and comes back.
+    pub fn events_after(&self, after: u64) -> Events {
+        Events::new(self.shared(), after)
+    }
+
+    /// The same run with its output as JSON; that of an agent without an output type is a JSON string.
+    pub fn untyped(&self) -> RunHandle<Encoded> {
+        RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
+    }
+
+    /// The same run with its output as a value. An output that is none of this type makes
+    /// [`result`](Self::result) fail.
+    pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
+        let name = self.run.id.to_string();
+        let decode = move |ended: Ended| {
+            O::decode(&ended.encoded()?).map_err(|error| Error::value(&Arc::from(name.as_str()), &error))
+        };
+        RunHandle { run: Arc::clone(&self.run), decode: Arc::new(decode) }
     }
 
     /// Stops the run and waits until its end is kept: the model's connection is closed and running steps are dropped at
@@ -66,17 +157,21 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::Cancel { reason: reason.into() }).await
     }
 
-    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed.
+    /// Stops the run here as if its process had ended: no end is recorded, and with a store it can be resumed. One that
+    /// another process executes is not stopped.
     pub fn abandon(self) {
-        // Nothing more is kept from now on; who resumes the run waits until its task is gone.
-        self.shared.log.close();
-        self.task.abort();
+        let Life { shared, task, .. } = self.life().clone();
+        if let Some(task) = task.or_else(|| shared.task()) {
+            // Nothing more is kept from now on; who resumes the run waits until its task is gone.
+            shared.log.close();
+            task.abort();
+        }
     }
 
     /// Starts nothing new from now on; running steps continue to their end.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run is paused already, has ended, or is not one of a workflow.
+    /// [`Error::Control`] when the run is paused already, or has ended.
     pub async fn pause(&self) -> Result<()> {
         self.ask(ControlRequest::Pause).await
     }
@@ -89,7 +184,9 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::Unpause).await
     }
 
-    /// Runs a failed or interrupted node again, with what depends on it.
+    /// Runs a failed or interrupted node again, with what depends on it, as
+    /// [`Runtime::retry`](crate::Runtime::retry) does. A run with a store that had failed has another life then:
+    /// [`events`](Self::events) and [`result`](Self::result) are of that one.
     ///
     /// # Errors
     /// [`Error::Control`] when there is no such node, or it has not failed.
@@ -115,55 +212,76 @@ impl<T> RunHandle<T> {
     }
 
     async fn ask(&self, request: ControlRequest) -> Result<()> {
+        let (shared, is_executed) = {
+            let life = self.life();
+            (Arc::clone(&life.shared), life.task.is_some())
+        };
         let done = request.done();
-        match self.shared.ask(request).await {
-            Some(outcome) => Ok(outcome?),
-            None => Err(match self.shared.log.end() {
-                Some(EventKind::RunCompleted(_)) => ControlError::over(done, RunStatus::Success),
-                Some(EventKind::RunCancelled { .. }) => ControlError::over(done, RunStatus::Cancelled),
-                Some(_) => ControlError::over(done, RunStatus::Failed),
+        if is_executed && !shared.log.is_closed() {
+            if let Some(outcome) = shared.ask(request.clone()).await {
+                return Ok(outcome?);
+            }
+        }
+        if shared.host.store.is_none() {
+            return Err(match shared.log.end() {
+                Some(end) => ControlError::over(done, status_of(&end)),
                 None => ControlError::state(done, "no longer executed here"),
             }
-            .into()),
+            .into());
         }
+        let retried = matches!(request, ControlRequest::Retry { .. });
+        by_id::control(&shared.host, &self.run.id, request).await?;
+        if retried {
+            // It has another life now, here or elsewhere.
+            let life = attach(&shared.host, &self.run.id).await?;
+            *self.life() = life;
+        }
+        Ok(())
     }
 
     /// The run's journal so far.
     pub fn recorded(&self) -> Vec<Event> {
-        self.shared.log.events()
+        self.shared().log.events()
     }
 
-    /// Waits for the run's end and returns its result, also when called again. Dropping the future does not stop the
-    /// run.
+    /// Waits for the run's end and returns its result; several may wait, and each call returns it. Dropping the future
+    /// does not stop the run. A run that no process executes has its end when one has resumed it.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(&mut self) -> Result<T> {
-        if self.ended.is_none() {
-            self.ended = Some(match (&mut self.task).await {
-                Ok(ended) => ended,
-                Err(error) => Err(Error::Lost { reason: error.to_string() }),
-            });
-        }
-        match &self.ended {
-            Some(Ok(end)) => (self.decode)(end.clone()),
-            Some(Err(error)) => Err(error.clone()),
-            None => Err(Error::Lost { reason: "the run has no end".to_owned() }),
+    pub async fn result(&self) -> Result<T> {
+        let ended = self.life().ended.clone();
+        (self.decode)(ended.await?)
+    }
+}
+
+impl Followed {
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let life = self.life();
+        if let Some(task) = &life.task
+            && !task.is_finished()
+            && !life.shared.log.is_durable()
+        {
+            life.shared.cancel("the run's handle was dropped");
         }
     }
 }
 
-impl<T> Drop for RunHandle<T> {
-    fn drop(&mut self) {
-        if !self.task.is_finished() && !self.shared.log.is_durable() {
-            self.shared.cancel("the run's handle was dropped");
-        }
+impl<T> Clone for RunHandle<T> {
+    fn clone(&self) -> Self {
+        Self { run: Arc::clone(&self.run), decode: Arc::clone(&self.decode) }
     }
 }
 
 impl<T> fmt::Debug for RunHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunHandle").field("run_id", &self.shared.id).finish_non_exhaustive()
+        f.debug_struct("RunHandle").field("run_id", &self.run.id).finish_non_exhaustive()
     }
 }
 
@@ -190,7 +308,7 @@ impl<O> RunStream<O> {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn result(&mut self) -> Result<RunResult<O>> {
+    pub async fn result(&self) -> Result<RunResult<O>> {
         self.handle.result().await
     }
 }

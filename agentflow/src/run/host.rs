@@ -14,11 +14,12 @@ use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
 use super::redaction::Redactor;
 use super::shared::RunShared;
-use crate::error::ControlError;
+use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
+use crate::future::BoxFuture;
 use crate::model::{EnvSecrets, Model, ModelRef, ModelRefError, ModelSource, SecretProvider};
 use crate::resource::Resources;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::time::{Clock, SystemClock};
 use crate::value::Encoded;
 
@@ -28,6 +29,9 @@ pub(crate) type ModelFactory =
 
 /// Checks an answer by the workflow of a name, when the program has it: its node, and what was answered.
 pub(crate) type AnswerCheck = fn(&Host, &str, &str, &Encoded) -> Option<Result<(), ControlError>>;
+
+/// Resumes a run on a task of its own.
+pub(crate) type ResumeRun = for<'a> fn(&'a Arc<Host>, &'a RunId) -> BoxFuture<'a, Result<()>>;
 
 /// What all runs of a program share.
 #[derive(Clone)]
@@ -54,6 +58,7 @@ pub(crate) struct Host {
     /// The scopes that the steps of workflows have.
     pub(crate) scopes: Vec<Arc<str>>,
     pub(crate) check_answer: AnswerCheck,
+    pub(crate) resume: ResumeRun,
     parts: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -77,6 +82,7 @@ impl Default for Host {
             max_nesting: MAX_NESTING,
             scopes: Vec::new(),
             check_answer: |_, _, _, _| None,
+            resume: |_, _| Box::pin(async { Ok(()) }),
             parts: Vec::new(),
         }
     }
@@ -108,6 +114,11 @@ impl Host {
     pub(crate) fn set_store(&mut self, store: Arc<dyn Store>) {
         self.live = Some(LiveRuns::of(&store));
         self.store = Some(store);
+    }
+
+    /// The store by which runs are found by their id.
+    pub(crate) fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.store.clone().ok_or_else(StoreError::no_store)
     }
 
     /// A random number, at least 0 and less than 1.

@@ -97,6 +97,14 @@ impl LiveRuns {
         }
     }
 
+    /// A run that is executed here.
+    pub(crate) fn get(&self, run: &RunId) -> Option<Arc<RunShared>> {
+        match self.state().runs.get(run) {
+            Some(Entry::Live(shared)) => shared.upgrade().filter(|shared| !shared.log.is_closed()),
+            Some(Entry::Reserved) | None => None,
+        }
+    }
+
     fn look(self: &Arc<Self>, run: &RunId) -> Option<Found> {
         let mut state = self.state();
         match state.runs.get(run) {

@@ -19,7 +19,7 @@ use super::redaction::Redactor;
 use super::sinks::Emitter;
 use super::spending::Ledger;
 use crate::error::ControlError;
-use crate::event::{Event, EventKind, EventSink, ModelDelta, RunId};
+use crate::event::{AnswerForm, Event, EventKind, EventSink, ModelDelta, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -170,6 +170,31 @@ impl EventLog {
         state.offset + state.visible as u64
     }
 
+    /// The definition that the run goes by, when it is one of a workflow.
+    pub(crate) fn definition(&self) -> Option<Arc<str>> {
+        let state = self.state();
+        let definition = |kind: &EventKind| match kind {
+            EventKind::RunStarted(started) => started.workflow().map(|workflow| Arc::clone(&workflow.definition)),
+            EventKind::RunResumed { redefined, .. } => redefined.as_ref().map(|new| Arc::clone(&new.definition)),
+            _ => None,
+        };
+        state.all().filter_map(|record| definition(&record.kind)).last()
+    }
+
+    /// What the run waits for, by what is recorded.
+    pub(super) fn waits_for(&self) -> Option<PauseReason> {
+        self.state().rare.as_ref().and_then(|rare| rare.waits.reason())
+    }
+
+    /// The form in which the agent of the run answers.
+    pub(crate) fn answer_form(&self) -> AnswerForm {
+        let state = self.state();
+        match state.all().next().map(|first| &first.kind) {
+            Some(EventKind::RunStarted(started)) => started.agent().map(|agent| agent.answer).unwrap_or_default(),
+            _ => AnswerForm::default(),
+        }
+    }
+
     /// Whether the run is one of an agent.
     pub(crate) fn is_agent(&self) -> bool {
         let state = self.state();
@@ -235,6 +260,11 @@ impl EventLog {
             drop(state);
             *pending = Some(Pending { end, answered, write });
         }
+    }
+
+    /// Whether something at a path or below it waits for a person.
+    pub(crate) fn waits_within(&self, base: &StepPath) -> bool {
+        self.state().rare.as_ref().is_some_and(|rare| rare.waits.are_within(base))
     }
 
     /// Nothing of the run can be kept.
@@ -333,23 +363,35 @@ impl EventLog {
         (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
     }
 
-    /// How long something has been executed, by what is recorded: the time in which no process executed the run is left
-    /// out.
+    /// How long something has been executed, by what is recorded: the time in which no process executed the run, or an
+    /// operator held it, is left out.
     pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
         let state = self.state();
         let mut spent = Duration::ZERO;
-        // When it began, or its run was resumed; and what was recorded last.
+        // Since when it is executed; what was recorded last; whether it has begun, and an operator holds the run.
         let mut since: Option<Timestamp> = None;
-        let mut last = None;
+        let (mut last, mut began, mut held) = (None, false, false);
         for Record { time, path, kind } in state.all() {
-            if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
-                if let (Some(since), Some(last)) = (since, last) {
-                    spent += Timestamp::since(last, since);
+            match kind {
+                EventKind::RunResumed { recovered: true, .. } if path.is_root() => {
+                    if let (Some(since), Some(last)) = (since, last) {
+                        spent += Timestamp::since(last, since);
+                    }
+                    since = (began && !held).then_some(*time);
                 }
-                since = since.map(|_| *time);
+                EventKind::RunPaused { reason: PauseReason::Operator } if path.is_root() => {
+                    held = true;
+                    spent += since.take().map(|since| time.since(since)).unwrap_or_default();
+                }
+                EventKind::RunResumed { .. } if path.is_root() => {
+                    held = false;
+                    since = since.or(began.then_some(*time));
+                }
+                _ => {}
             }
-            if since.is_none() && path == base {
-                since = Some(*time);
+            if !began && path == base {
+                began = true;
+                since = (!held).then_some(*time);
             }
             last = Some(*time);
         }
@@ -380,11 +422,11 @@ impl EventLog {
             kind: EventKind::ModelDelta(delta),
         };
         if let Some(rare) = &mut state.rare {
-            for subscriber in &mut rare.subscribers {
-                if subscriber.deltas.len() == DELTA_QUEUE {
-                    subscriber.deltas.pop_front();
+            for deltas in rare.subscribers.iter_mut().filter_map(|subscriber| subscriber.deltas.as_mut()) {
+                if deltas.len() == DELTA_QUEUE {
+                    deltas.pop_front();
                 }
-                subscriber.deltas.push_back(event.clone());
+                deltas.push_back(event.clone());
             }
             rare.wake();
         }
@@ -401,13 +443,26 @@ impl EventLog {
         (0..state.visible).map(|at| state.event(&self.run_id, at)).collect()
     }
 
-    pub(super) fn subscribe(&self) -> u64 {
+    /// The number of events that stand before those of this log: a run that is resumed has its latest ones here.
+    pub(super) fn offset(&self) -> u64 {
+        self.state().offset
+    }
+
+    /// Waits until nothing more is recorded here.
+    pub(super) async fn until_closed(&self) {
+        let waiting = Waiting { log: self, id: self.subscribe(false) };
+        std::future::poll_fn(|cx| waiting.poll(cx)).await;
+    }
+
+    pub(super) fn subscribe(&self, deltas: bool) -> u64 {
         let mut state = self.state();
         let rare = state.rare();
         let id = rare.next_subscriber;
         rare.next_subscriber += 1;
-        rare.subscribers.push(Subscriber { id, deltas: VecDeque::new(), waker: None });
-        self.delta_listeners.fetch_add(1, Ordering::Relaxed);
+        rare.subscribers.push(Subscriber { id, deltas: deltas.then(VecDeque::new), waker: None });
+        if deltas {
+            self.delta_listeners.fetch_add(1, Ordering::Relaxed);
+        }
         id
     }
 
@@ -420,10 +475,12 @@ impl EventLog {
         let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
             return Poll::Ready(None);
         };
-        if subscriber.deltas.front().is_some_and(|delta| delta.seq <= seen) {
-            return Poll::Ready(subscriber.deltas.pop_front().map(Next::Delta));
+        if let Some(deltas) = &mut subscriber.deltas
+            && deltas.front().is_some_and(|delta| delta.seq <= seen)
+        {
+            return Poll::Ready(deltas.pop_front().map(Next::Delta));
         }
-        if visible == delivered {
+        if visible <= delivered {
             if closed {
                 return Poll::Ready(None);
             }
@@ -437,8 +494,38 @@ impl EventLog {
     }
 
     pub(super) fn unsubscribe(&self, id: u64) {
-        self.state().rare().subscribers.retain(|subscriber| subscriber.id != id);
-        self.delta_listeners.fetch_sub(1, Ordering::Relaxed);
+        let mut state = self.state();
+        let subscribers = &mut state.rare().subscribers;
+        if let Some(at) = subscribers.iter().position(|subscriber| subscriber.id == id)
+            && subscribers.swap_remove(at).deltas.is_some()
+        {
+            self.delta_listeners.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody who waits for the end of a log and reads nothing of it.
+struct Waiting<'l> {
+    log: &'l EventLog,
+    id: u64,
+}
+
+impl Waiting<'_> {
+    fn poll(&self, cx: &mut task::Context<'_>) -> Poll<()> {
+        let mut state = self.log.state();
+        if state.closed {
+            return Poll::Ready(());
+        }
+        if let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == self.id) {
+            subscriber.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.log.unsubscribe(self.id);
     }
 }
 

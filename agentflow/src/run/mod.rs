@@ -4,6 +4,8 @@
 //! It knows neither agents nor workflows; those record what they do here.
 
 mod approval;
+mod attach;
+mod by_id;
 mod control_events;
 mod control_request;
 mod events;
@@ -28,19 +30,19 @@ mod state;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::control_events::Recorder;
+pub(crate) use self::attach::attach;
+pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::control_request::{Asked, ControlRequest};
 pub use self::events::Events;
 pub(crate) use self::forgotten::Void;
-pub(crate) use self::handle::Ended;
+pub(crate) use self::handle::{Ended, Life};
 pub use self::handle::{RunHandle, RunStream};
 pub(crate) use self::host::Host;
 pub(crate) use self::journal::Journal;
 pub(crate) use self::live::{Found, Reservation, deliver};
-pub(crate) use self::nesting::Around;
+pub(crate) use self::nesting::{Around, AroundSlot};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
 pub use self::redaction::{Redact, Redactor};
-pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
 pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled};

@@ -10,8 +10,11 @@
 //! step; what a place is, it does not know.
 
 use std::any::Any;
+use std::cell::RefCell;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll};
 
 use crate::error::{Error, FailureKind, Result};
 use crate::future::BoxFuture;
@@ -19,8 +22,9 @@ use crate::future::BoxFuture;
 /// The default of [`RuntimeBuilder::max_nesting`](crate::runtime::RuntimeBuilder::max_nesting).
 pub(crate) const MAX_NESTING: u32 = 16;
 
-tokio::task_local! {
-    static AROUND: Around;
+thread_local! {
+    /// What stands around the future that this thread polls now. It is exchanged for each poll, so it belongs to the task.
+    static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
 }
 
 /// What stands around that which is polled.
@@ -35,25 +39,31 @@ pub(crate) struct Around {
 }
 
 impl Around {
+    /// Looks at what stands around the caller, if something does.
+    #[inline]
+    fn look<T>(look: impl FnOnce(&Self) -> T) -> Option<T> {
+        AROUND.try_with(|around| around.borrow().as_ref().map(look)).ok().flatten()
+    }
+
     /// What stands around the caller.
     pub(crate) fn current() -> Self {
-        AROUND.try_with(Self::clone).unwrap_or_default()
+        Self::look(Self::clone).unwrap_or_default()
     }
 
     /// How many agents and workflows stand around the caller.
     pub(crate) fn depth() -> u32 {
-        AROUND.try_with(|around| around.depth).unwrap_or_default()
+        Self::look(|around| around.depth).unwrap_or_default()
     }
 
     /// Whether a step of a workflow polls the caller: one look at the task.
     #[inline]
     pub(crate) fn has_place() -> bool {
-        AROUND.try_with(|around| around.place.is_some()).unwrap_or(false)
+        Self::look(|around| around.place.is_some()).unwrap_or(false)
     }
 
     /// The place of the step that polls the caller.
     pub(crate) fn place<P: Any + Send + Sync>() -> Option<Arc<P>> {
-        let place = AROUND.try_with(|around| around.place.clone()).ok().flatten()?;
+        let place = Self::look(|around| around.place.clone()).flatten()?;
         place.downcast().ok()
     }
 
@@ -83,12 +93,16 @@ impl Around {
     /// All levels are on one stack, and a frame holds room for each future that it makes: so whoever calls this boxes
     /// an agent or a workflow before, in a function that returns.
     pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
-        AROUND.scope(self, inside)
+        self.within(inside)
     }
 
     /// Polls a future of any type inside of this.
     pub(crate) fn within<F: Future>(self, inside: F) -> impl Future<Output = F::Output> {
-        AROUND.scope(self, inside)
+        let (around, inside) = (self.into_slot(), Some(inside));
+        async move {
+            let mut within = Within { around, inside: pin!(inside) };
+            std::future::poll_fn(|cx| within.poll(cx)).await
+        }
     }
 
     /// Polls an agent inside of this. When it ends because of the limit, now or in an earlier process, the tool call
@@ -112,6 +126,61 @@ impl Around {
 
     /// Runs a function inside of this, also on another thread.
     pub(crate) fn sync_scope<T>(self, inside: impl FnOnce() -> T) -> T {
-        AROUND.sync_scope(self, inside)
+        self.into_slot().run(inside)
+    }
+
+    pub(crate) fn into_slot(self) -> AroundSlot {
+        AroundSlot(Some(self))
+    }
+}
+
+/// What stands around a future, kept beside it from one poll to the next.
+pub(crate) struct AroundSlot(Option<Around>);
+
+impl AroundSlot {
+    /// Runs a function inside of this, and has it again when the function ends, also by a panic.
+    #[inline]
+    pub(crate) fn run<T>(&mut self, inside: impl FnOnce() -> T) -> T {
+        self.exchange();
+        let _entered = Entered(self);
+        inside()
+    }
+
+    #[inline]
+    fn exchange(&mut self) {
+        // What is dropped while its thread ends has nothing around it.
+        let _ = AROUND.try_with(|around| std::mem::swap(&mut *around.borrow_mut(), &mut self.0));
+    }
+}
+
+/// Leaves when it is dropped.
+struct Entered<'s>(&'s mut AroundSlot);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.exchange();
+    }
+}
+
+/// A future with what stands around it, also while it is dropped.
+struct Within<'f, F> {
+    around: AroundSlot,
+    inside: Pin<&'f mut Option<F>>,
+}
+
+impl<F: Future> Within<'_, F> {
+    fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<F::Output> {
+        let Self { around, inside } = self;
+        around.run(|| match inside.as_mut().as_pin_mut() {
+            Some(inside) => inside.poll(cx),
+            None => Poll::Pending,
+        })
+    }
+}
+
+impl<F> Drop for Within<'_, F> {
+    fn drop(&mut self) {
+        let Self { around, inside } = self;
+        around.run(|| inside.set(None));
     }
 }

@@ -65,7 +65,8 @@ impl Record {
 
 pub(super) struct Subscriber {
     pub(super) id: u64,
-    pub(super) deltas: VecDeque<Event>,
+    /// `None` for one who reads none.
+    pub(super) deltas: Option<VecDeque<Event>>,
     pub(super) waker: Option<Waker>,
 }
 

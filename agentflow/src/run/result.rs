@@ -1,12 +1,14 @@
 //! `RunResult`: the outcome of an agent's run, with its answer, usage and conversation.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::shared::RunShared;
+use crate::error::{Error, Result};
 use crate::event::{AgentCompleted, Event, RunId};
 use crate::message::{Conversation, Message};
 use crate::model::{StopReason, Usage};
+use crate::value::Encoded;
 
 /// The outcome of a run: the answer as a value of the agent's output type. Shown with `{}` it is the answer's text.
 #[derive(Clone)]
@@ -19,8 +21,20 @@ pub struct RunResult<O = String> {
 #[derive(Clone)]
 pub(crate) struct RunEnd {
     pub(crate) completed: Arc<AgentCompleted>,
-    pub(crate) conversation: Conversation,
+    /// Not set where it is only known from the journal.
+    pub(crate) conversation: OnceLock<Conversation>,
     pub(crate) shared: Arc<RunShared>,
+}
+
+impl RunEnd {
+    /// The answer as JSON: text as a JSON string, unless the agent has an output type.
+    pub(crate) fn encoded(&self) -> Result<Encoded> {
+        self.shared
+            .log
+            .answer_form()
+            .encoded(&self.completed.text())
+            .map_err(|error| Error::InvalidOutput { attempts: 1, problem: error.to_string() })
+    }
 }
 
 impl<O> RunResult<O> {
@@ -91,7 +105,7 @@ impl<O> RunResult<O> {
     /// # }
     /// ```
     pub fn conversation(&self) -> &Conversation {
-        &self.end.conversation
+        self.end.conversation.get_or_init(|| Conversation::from_events(&self.end.shared.log.events()))
     }
 
     /// The run's journal: everything that happened, in order.

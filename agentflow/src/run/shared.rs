@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approval;
@@ -16,7 +19,7 @@ use super::journal::Journal;
 use super::log::EventLog;
 use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error};
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{Event, EventKind, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
@@ -49,6 +52,8 @@ struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
+    /// Which attempts at a step have continued what an earlier one began at a path.
+    continued: Mutex<HashSet<(StepPath, StepPath)>>,
     /// The workflows of the run that take control requests, with where they are.
     listeners: Mutex<Vec<(StepPath, mpsc::UnboundedSender<Asked>)>>,
     /// Who asked for the run to be cancelled and waits for its end, until that is recorded. It is changed by whoever
@@ -57,10 +62,23 @@ struct Operations {
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
     released: Notify,
+    /// Since when an operator holds the run, and how long it was held before.
+    held_for: Mutex<(Option<Instant>, Duration)>,
     /// A question below a step was answered.
     answered: Notify,
+    /// What executes a run with a store here.
+    task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
     left_open: OnceLock<Vec<StepPath>>,
+}
+
+/// The status of a run that ended so.
+pub(super) fn status_of(end: &EventKind) -> RunStatus {
+    match end {
+        EventKind::RunCompleted(_) => RunStatus::Success,
+        EventKind::RunCancelled { .. } => RunStatus::Cancelled,
+        _ => RunStatus::Failed,
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,8 +87,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl RunShared {
     pub(crate) fn new(id: RunId, host: &Arc<Host>, journal: Option<Journal>) -> Self {
+        let log = EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone());
+        Self::with_log(id, host, log)
+    }
+
+    /// The run of another process, as it is recorded there.
+    pub(super) fn mirror(id: RunId, host: &Arc<Host>) -> Self {
+        let log = EventLog::new(id.clone(), Arc::new([]), None, None);
+        Self::with_log(id, host, log)
+    }
+
+    fn with_log(id: RunId, host: &Arc<Host>, log: EventLog) -> Self {
         Self {
-            log: EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone()),
+            log,
             id,
             host: Arc::clone(host),
             cancellation: CancellationToken::new(),
@@ -130,11 +159,7 @@ impl RunShared {
 
     /// The run ends with the next record: whoever asked for that has the outcome when it is kept.
     fn answer_cancels(&self, end: &EventKind) {
-        let status = match end {
-            EventKind::RunCompleted(_) => RunStatus::Success,
-            EventKind::RunCancelled { .. } => RunStatus::Cancelled,
-            _ => RunStatus::Failed,
-        };
+        let status = status_of(end);
         let mut end = locked(&self.end);
         end.ended = Some(status);
         let Some(operations) = self.operations.get() else { return };
@@ -222,17 +247,41 @@ impl RunShared {
         }
     }
 
-    /// The same from another task than the run's own.
+    /// The same from another task than the run's own. It is how the run of an agent is operated.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
-        // An agent's own run is never paused; its journal, which may be long, need not be read for that.
-        let pauses = matches!(request, ControlRequest::Pause | ControlRequest::Unpause);
-        if pauses && self.log.end().is_none() {
-            return self.log.reply(reply, Err(ControlError::agent(request.done())));
-        }
-        match self.events_by_journal(&request) {
-            Ok(events) => self.log.record_and_reply(self.now(), events, reply),
+        let events = match request {
+            // A journal may be long, and need not be read for these.
+            ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
+            _ => self.events_by_journal(&request),
+        };
+        match events {
+            Ok(events) => {
+                self.log.record_and_reply(self.now(), events, reply);
+                match request {
+                    ControlRequest::Pause => self.hold(true),
+                    ControlRequest::Unpause => self.hold(false),
+                    _ => {}
+                }
+            }
             Err(error) => self.log.reply(reply, Err(error)),
         }
+    }
+
+    /// The events by which an operator holds the run of an agent, or lets it go on.
+    fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+        if let Some(end) = self.log.end() {
+            return Err(ControlError::over(request.done(), status_of(&end)));
+        }
+        let waits_for = self.log.waits_for();
+        let kind = match (request, waits_for) {
+            (ControlRequest::Pause, Some(PauseReason::Operator)) => {
+                return Err(ControlError::state("paused", "paused already"));
+            }
+            (ControlRequest::Pause, _) => EventKind::RunPaused { reason: PauseReason::Operator },
+            (_, Some(PauseReason::Operator)) => EventKind::resumed(),
+            _ => return Err(ControlError::not_paused(waits_for)),
+        };
+        Ok(vec![(StepPath::root(), kind)])
     }
 
     fn events_by_journal(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
@@ -294,6 +343,13 @@ impl RunShared {
         if self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }
+        {
+            let (since, total) = &mut *locked(&self.operations().held_for);
+            match held {
+                true => *since = Some(Instant::now()),
+                false => *total += since.take().map(|since| since.elapsed()).unwrap_or_default(),
+            }
+        }
         for (_, listener) in self.listeners().iter().filter(|(base, _)| !base.is_root()) {
             let request = if held { ControlRequest::Pause } else { ControlRequest::Unpause };
             // One that has just ended has nothing left to start.
@@ -302,9 +358,34 @@ impl RunShared {
         self.operations().released.notify_waiters();
     }
 
+    /// Holds the run where an operator had paused it before its process ended.
+    pub(crate) fn hold_as_recorded(&self) {
+        if self.log.waits_for() == Some(PauseReason::Operator) {
+            self.hold(true);
+        }
+    }
+
     /// Whether an operator has paused the run.
     pub(crate) fn is_held(&self) -> bool {
         self.held.load(Ordering::SeqCst)
+    }
+
+    /// The run has a store and is executed by this task.
+    pub(super) fn executed_by(&self, task: AbortHandle) {
+        // A run is executed once.
+        let _ = self.operations().task.set(task);
+    }
+
+    /// What executes the run here, when it has a store.
+    pub(super) fn task(&self) -> Option<AbortHandle> {
+        self.operations.get().and_then(|operations| operations.task.get()).cloned()
+    }
+
+    /// How long this process has held the run so far.
+    pub(crate) fn held_for(&self) -> Duration {
+        let Some(operations) = self.operations.get() else { return Duration::ZERO };
+        let (since, total) = *locked(&operations.held_for);
+        total + since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Waits until the run is held, or is not.
@@ -334,12 +415,19 @@ impl RunShared {
         claimed
     }
 
+    /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.
+    pub(crate) fn continues(&self, scope: &StepPath, base: &StepPath) -> bool {
+        locked(&self.operations().continued).insert((scope.clone(), base.clone()))
+    }
+
     /// An attempt at a step begins: what it begins is counted from the first one.
-    pub(crate) fn forget_claims(&self, scope: &StepPath) {
+    pub(crate) fn forget_claims(&self, scope: impl FnOnce() -> StepPath) {
         if let Some(operations) = self.operations.get() {
-            let mut nested = locked(&operations.nested);
-            if !nested.is_empty() {
-                nested.remove(scope);
+            let (mut continued, mut nested) = (locked(&operations.continued), locked(&operations.nested));
+            if !continued.is_empty() || !nested.is_empty() {
+                let scope = scope();
+                continued.retain(|(of, _)| *of != scope);
+                nested.remove(&scope);
             }
         }
     }

@@ -18,6 +18,9 @@ pub(crate) struct RunState {
     /// What its events say, whatever it waits for.
     pub(crate) status: RunStatus,
     pub(crate) waits: Waits,
+    /// Why the run failed last.
+    failure: Option<FailureKind>,
+    /// The nodes of workflows; of an agent's own run its model and tool calls.
     pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
     open: OpenSteps,
     /// Where workflows are that are steps, and whether they have ended.
@@ -83,6 +86,7 @@ impl RunState {
             workflow: None,
             status: RunStatus::Running,
             waits: Waits::default(),
+            failure: None,
             nodes: BTreeMap::new(),
             open: OpenSteps::default(),
             nested: BTreeMap::new(),
@@ -140,7 +144,11 @@ impl RunState {
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
             EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
+            kind if self.is_agent() && path.is_step_of(&StepPath::root()) => self.apply_agent_step(path, kind),
             _ => {}
+        }
+        if let EventKind::RunFailed { error } = kind {
+            self.failure = Some(error.kind.clone());
         }
         let Shape { subject, edge, .. } = kind.shape();
         if subject == Subject::Workflow {
@@ -150,6 +158,26 @@ impl RunState {
             self.stop_below(path);
         }
         self.open.apply(path, kind);
+    }
+
+    /// A call of the model or of a tool by the agent whose run it is.
+    fn apply_agent_step(&mut self, path: &StepPath, kind: &EventKind) {
+        match kind {
+            EventKind::ModelStarted { .. } | EventKind::ToolStarted { .. } => {
+                self.node(path, NodeState::Running { repeatable: !kind.begins_once() });
+                if let Some(node) = self.nodes.get_mut(path) {
+                    node.attempts += 1;
+                }
+            }
+            EventKind::ModelRetrying { .. } => self.node(path, NodeState::Waiting),
+            EventKind::ModelFailed { error } => self.node(path, NodeState::Failed(Arc::clone(error))),
+            EventKind::ModelCompleted(_) | EventKind::ToolCompleted { .. } => self.node(path, NodeState::Done),
+            EventKind::ToolFailed { result, .. } => {
+                let failure = Failure::new(FailureKind::Error, result.output.as_str());
+                self.node(path, NodeState::Failed(Arc::new(failure)));
+            }
+            _ => {}
+        }
     }
 
     fn node(&mut self, path: &StepPath, state: NodeState) {
@@ -214,6 +242,9 @@ impl RunState {
         if self.workflow_of(path).is_some_and(|(_, ended)| ended) {
             return wrong(format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended"));
         }
+        if self.is_agent() && path.is_step_of(&StepPath::root()) {
+            return self.failed_model_call(path, known);
+        }
         match known {
             NodeState::Failed(_) => Ok(path.clone()),
             // Its process ended in the middle of it: resuming the run decides on it.
@@ -222,6 +253,23 @@ impl RunState {
                 state.word()
             )),
         }
+    }
+
+    /// Of an agent's own run only the model call that ended it can be made again: a tool's failure is the model's to
+    /// judge, and a limit that was reached would be reached again.
+    fn failed_model_call(&self, path: &StepPath, state: &NodeState) -> Result<StepPath, ControlError> {
+        let problem = match (state, &self.failure) {
+            (NodeState::Failed(failure), Some(of_run)) if !path.is_tool_call() && failure.kind == *of_run => {
+                return Ok(path.clone());
+            }
+            (_, None) => format!("the run of an agent is retried when it has failed; it is {}", self.status),
+            (_, Some(of_run)) => format!(
+                "the step `{path}` of the agent cannot be retried: the run failed as `{}`, and only a failed model call \
+                 is made again; begin a new run with the conversation of this one",
+                of_run.as_str()
+            ),
+        };
+        Err(ControlError::new(ControlErrorKind::WrongState, problem))
     }
 
     /// The workflow that is a step and has a node, and whether it has ended; `None` when the node is the run's own.

@@ -70,6 +70,11 @@ impl Waits {
         self.workflows.contains_key(path)
     }
 
+    /// Whether a workflow or a call at a path or below it waits for somebody.
+    pub(crate) fn are_within(&self, base: &StepPath) -> bool {
+        self.workflows.keys().any(|of| of.is_within(base))
+    }
+
     /// What the run waits for when the workflow at a path no longer does.
     pub(crate) fn without(&self, path: &StepPath) -> Option<PauseReason> {
         match self.operator {

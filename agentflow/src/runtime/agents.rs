@@ -7,9 +7,10 @@ use super::Runtime;
 use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, linked_agents};
 use crate::error::{Error, RegistryError, Result};
-use crate::event::{EventKind, RunId};
+use crate::event::{AgentStarted, EventKind, RunId};
 use crate::path::StepPath;
-use crate::run::{Journal, RunHandle, RunJournal, RunResult, RunShared, deliver, read_journal};
+use crate::run::{Journal, Reservation, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal};
+use crate::value::Encoded;
 
 impl<O: 'static> Agent<O> {
     /// The runtime whose clock, sinks, resources, models and store the agent uses. Default: [`Runtime::default`].
@@ -18,7 +19,8 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Resumes a run of this agent that its process left unfinished: model calls and tool calls that have an outcome
-    /// are not retried. The run is found in the store of the agent's runtime.
+    /// are not retried. The run is found in the store of the agent's runtime; one that this process executes already is
+    /// [attached](Self::attach) to.
     ///
     /// # Errors
     /// When there is no such run, it has ended, another process executes it, or it is not one of an agent of this name.
@@ -27,8 +29,33 @@ impl<O: 'static> Agent<O> {
     /// Outside of a tokio runtime.
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
         let (name, host) = self.planned()?;
-        let shared = Runtime(Arc::clone(host)).resume_agent(run, name).await?;
-        self.continued(shared)
+        let runtime = Runtime(Arc::clone(host));
+        let Some(reservation) = runtime.reserve_unless_executed(run).await? else {
+            return self.attach(run).await;
+        };
+        let resumed = runtime.resume_agent(reservation, run, |started| match *started.name == **name {
+            true => Ok(()),
+            false => {
+                let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
+                Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
+            }
+        });
+        match resumed.await {
+            Ok((shared, ())) => self.continued(shared),
+            Err(error) => Err(explained(error, &runtime.require_store()?, run).await),
+        }
+    }
+
+    /// The handle of a run of this agent, wherever it is executed: [`Runtime::attach`] with the output's type.
+    ///
+    /// # Errors
+    /// As [`Runtime::attach`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn attach(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
+        let (_, host) = self.planned()?;
+        Ok(self.attached(attach(host, run).await?))
     }
 }
 
@@ -41,43 +68,53 @@ impl Runtime {
         Ok(linked_agents()?.into_values().collect())
     }
 
-    /// The shared part of an agent's run that its process left unfinished, with its journal in the log.
-    async fn resume_agent(&self, run: &RunId, agent: &str) -> Result<Arc<RunShared>> {
+    /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`
+    /// makes of what it began with.
+    pub(super) async fn resume_agent<C>(
+        &self,
+        reservation: Reservation,
+        run: &RunId,
+        check: impl FnOnce(&AgentStarted) -> Result<C>,
+    ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
-        let reservation = self.reserve(run).await?;
-        let opened = match Opened::open(&store, run).await {
-            Ok(opened) => opened,
-            Err(error) => return Err(explained(error.into(), &store, run).await),
-        };
+        let opened = Opened::open(&store, run).await?;
         let epoch = opened.epoch;
         let taken = async {
             let journal = read_journal(&store, run).await?;
             let started = journal.started(run)?;
-            if started.agent().is_none_or(|of| *of.name != *agent) {
-                let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name());
-                return Err(Error::Build { what: "agent", name: agent.into(), problem });
-            }
+            let Some(agent) = started.agent() else {
+                let problem = format!("the run `{run}` is one of the workflow `{}`, not of an agent", started.name());
+                return Err(Error::Build { what: "agent", name: started.name().into(), problem });
+            };
+            let checked = check(agent)?;
             let messages = store.receive(run, epoch).await?;
             let RunJournal { offset, events, kept } = journal;
             let shared =
                 Arc::new(RunShared::new(run.clone(), self.host(), Some(Journal::new(Arc::clone(&store), Some(epoch)))));
             shared.restore(offset, kept, events);
+            shared.hold_as_recorded();
             shared.record(StepPath::root(), EventKind::recovered(None));
             shared.log.commit().await?;
             // Before its first step: a run that is to be cancelled takes none.
             messages.into_iter().for_each(|message| deliver(&shared, message));
-            Ok(shared)
+            Ok((shared, checked))
         };
         match taken.await {
-            Ok(shared) => {
+            Ok((shared, checked)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
-                Ok(shared)
+                Ok((shared, checked))
             }
             Err(error) => {
                 opened.give_up().await?;
                 Err(error)
             }
         }
+    }
+
+    /// Resumes a run of an agent that is known here by its name.
+    pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
+        let (shared, agent) = self.resume_agent(reservation, run, |started| self.agent_of(run, started)).await?;
+        agent.continued(self.host(), shared)
     }
 }

@@ -1,10 +1,12 @@
-//! The catalogue: the workflows that a runtime knows, given to it or linked into the program.
+//! The catalogue: the workflows and agents that a runtime knows, given to it or linked into the program.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Runtime;
+use crate::agent::{ErasedAgent, linked_agents};
 use crate::error::{ControlError, Error, Result};
+use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::text::nearest;
 use crate::value::{Encoded, NodeValue};
@@ -15,6 +17,10 @@ use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, check_answer};
 /// The workflows that a runtime was given, by name.
 #[derive(Clone, Default)]
 pub(super) struct Given(pub(super) BTreeMap<Arc<str>, Arc<Spec>>);
+
+/// The agents that a runtime was given, by name.
+#[derive(Clone, Default)]
+pub(super) struct GivenAgents(pub(super) BTreeMap<Arc<str>, ErasedAgent>);
 
 /// The workflow of a name: one that the host was given, or one that is linked into the program.
 pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
@@ -42,6 +48,22 @@ impl Runtime {
     /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
     pub(super) fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         workflow_spec(self.host(), name)
+    }
+
+    /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
+    pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
+        let given = self.host().part::<GivenAgents>().map(|given| &given.0);
+        if let Some(agent) = given.and_then(|given| given.get(&started.name)) {
+            return Ok(agent.clone());
+        }
+        let linked = linked_agents()?;
+        if let Some(linked) = linked.get(&*started.name) {
+            let instructions = started.instructions.as_ref().map(|message| message.text());
+            return linked.resuming(&self.context(), instructions.as_deref());
+        }
+        let known = given.into_iter().flat_map(BTreeMap::keys).map(|name| &**name).chain(linked.keys().copied());
+        let near = nearest(&started.name, known).map(ToOwned::to_owned);
+        Err(Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near })
     }
 
     /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.

@@ -122,6 +122,9 @@ impl Runtime {
             .collect();
         // In the order of the definition; items and branches after their node.
         let place = |path: &StepPath| {
+            if let Some(turn) = path.turn() {
+                return (turn as usize, usize::from(path.is_tool_call()), path.to_string());
+            }
             let at = places.iter().position(|(node, _)| is_of(path, node));
             (at.unwrap_or(usize::MAX), path.to_string().len(), path.to_string())
         };
@@ -174,7 +177,7 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
             report.question = Some(request.message.clone());
             report.about = Some(request.payload.clone());
         }
-        NodeState::Failed(error) => report.error = Some(error.message.clone()),
+        NodeState::Failed(error) => report.error = Some(error.whole().into_owned()),
         _ => {}
     }
     report

@@ -10,6 +10,8 @@ mod changes;
 mod control;
 mod inspect;
 mod opened;
+mod reading;
+mod retention;
 mod runtime_builder;
 mod workflow_runs;
 
@@ -19,9 +21,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
+pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
+#[cfg(feature = "cli")]
+use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
 use crate::store::{Store, StoreError};
@@ -37,6 +42,7 @@ use crate::store::{Store, StoreError};
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///
@@ -103,6 +109,12 @@ impl Runtime {
         providers
     }
 
+    /// Whether this process executes a run.
+    #[cfg(feature = "cli")]
+    pub(crate) fn executes(&self, run: &RunId) -> bool {
+        self.0.live.as_ref().is_some_and(|live| live.get(run).is_some())
+    }
+
     /// Whether the host itself makes the models of a provider.
     #[cfg(feature = "cli")]
     pub(crate) fn makes(&self, provider: &str) -> bool {
@@ -132,7 +144,7 @@ impl Runtime {
     }
 
     fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
-        self.0.store.clone().ok_or_else(control::no_store)
+        self.0.require_store()
     }
 }
 

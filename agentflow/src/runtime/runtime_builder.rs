@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runtime;
-use super::catalogue::{self, Given};
-use crate::agent::AgentModels;
+use super::catalogue::{self, Given, GivenAgents};
+use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
 use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
@@ -26,6 +26,7 @@ pub struct RuntimeBuilder {
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
     workflows: Given,
+    given_agents: GivenAgents,
 }
 
 impl RuntimeBuilder {
@@ -195,14 +196,28 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Makes an agent known by its name, so that its runs can be resumed by their id and [recovered](Runtime::recover).
+    /// An `#[agent]` is known without this. One of the same name takes the place of an earlier one, and of one that is
+    /// linked into the program.
+    pub fn agent<O: 'static>(mut self, agent: &Agent<O>) -> Self {
+        let agent = ErasedAgent::new(agent.clone());
+        self.given_agents.0.insert(Arc::clone(agent.name()), agent);
+        self
+    }
+
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { mut host, sinks, middleware, agents, workflows } = self;
+        let Self { mut host, sinks, middleware, agents, workflows, given_agents } = self;
         host.sinks = sinks.into();
         host.check_answer = catalogue::checked;
-        host.set_part(middleware::OfRuntime(middleware.into()));
+        host.resume = |host, run| {
+            let runtime = Runtime(Arc::clone(host));
+            Box::pin(async move { runtime.resume(run).await.map(drop) })
+        };
+        host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
         host.set_part(workflows);
+        host.set_part(given_agents);
         Runtime(Arc::new(host))
     }
 }

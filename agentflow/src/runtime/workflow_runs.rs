@@ -1,4 +1,4 @@
-//! Runs of workflows: starting one, resuming one after a crash, recovering all, finding one by its id.
+//! Runs of workflows: starting one, resuming one after a crash, recovering all.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::Runtime;
 use super::changes::{all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
 use crate::error::{ControlError, Error, Result};
-use crate::event::{Event, EventKind, Redefined, RunId, WorkflowStarted};
+use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
 use crate::path::StepPath;
 use crate::run::{
-    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunShared, deliver, read_events, read_journal,
+    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunShared, attach, deliver, read_events, read_journal,
 };
 use crate::store::{Epoch, RunFilter, RunList, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
@@ -27,8 +27,8 @@ use crate::workflow::{Graph, Inputs, IntoInputs, Workflow};
 pub struct Recovered {
     /// The runs that are executed here now, or wait for an answer.
     pub resumed: Vec<RunHandle<Encoded>>,
-    /// The runs that could not be resumed, and why. A run of an agent is among them: the agent resumes it
-    /// ([`Agent::resume`](crate::Agent::resume)).
+    /// The runs that could not be resumed, and why: the program does not know the workflow or the agent, or its
+    /// definition has changed.
     pub left: Vec<(RunId, Error)>,
     /// The runs that another process executes.
     pub elsewhere: Vec<RunId>,
@@ -123,7 +123,7 @@ impl Runtime {
                 None => run_to_end(started).await,
             }
         };
-        let mut handle = RunHandle::spawn(shared, run, decode);
+        let handle = RunHandle::spawn(shared, run, decode);
         match is_created.await {
             Ok(kept) => kept?,
             Err(_) => drop(handle.result().await?),
@@ -143,27 +143,38 @@ impl Runtime {
 
     /// Resumes a run that its process left unfinished: what is recorded is not done again.
     ///
-    /// The workflow is found by its name among those that the runtime was given or that are linked into the program.
+    /// A run that this process executes already is [attached](Self::attach) to.
+    ///
+    /// The workflow or the agent is found by its name among those that the runtime was given or that are linked into the
+    /// program. An agent goes on with the instructions that its run began with.
     ///
     /// # Errors
-    /// When there is no such run or workflow, the run has ended, another process executes it, or the workflow's
+    /// When there is no such run, workflow or agent, the run has ended, another process executes it, or the workflow's
     /// definition is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the
     /// same).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
-        let name = self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?.name;
-        let spec = self.workflow_spec(&name)?;
-        self.resume_spec(run, &spec, false, undecoded).await
+        let store = self.require_store()?;
+        let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
+        let Some(reservation) = self.reserve_unless_executed(run).await? else { return self.attach(run).await };
+        match self.resume_record(reservation, &store, &record).await {
+            Ok(handle) => Ok(handle),
+            Err(error) => Err(explained(error, &store, run).await),
+        }
     }
 
     /// Like [`resume`](Self::resume), of a workflow that is at hand, with its output's type.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume).
+    /// As [`resume`](Self::resume); also when this process executes the run by another definition.
     pub async fn resume_as<In: Inputs, Out: NodeValue>(
         &self,
         run: &RunId,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
+        let live = self.host().live.as_ref().and_then(|live| live.get(run));
+        if live.and_then(|live| live.log.definition()).is_some_and(|hash| hash == *workflow.spec().hash()) {
+            return Ok(RunHandle::of(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
+        }
         self.resume_spec(run, workflow.spec(), false, decoder::<In, Out>(workflow)).await
     }
 
@@ -181,9 +192,8 @@ impl Runtime {
         self.resume_spec(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
     }
 
-    /// Resumes every run of the store that has not ended and that nobody executes; after a restart this is all there is
-    /// to do. Runs of agents are left: [`Agent::resume`](crate::Agent::resume) resumes those. Several are read at the
-    /// same time.
+    /// Resumes every run of the store that has not ended and that nobody executes, of workflows and of agents; after a
+    /// restart this is all there is to do. Several are read at the same time.
     ///
     /// Dropping the future stops between two runs: those that were resumed are executed here.
     ///
@@ -216,22 +226,27 @@ impl Runtime {
         Ok(recovered)
     }
 
-    /// Resumes a run of a workflow; `None` when it is executed here already.
+    /// Resumes a run; `None` when it is executed here already.
     async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
         let (store, run) = (self.require_store()?, &record.run_id);
         let Some(Found::Free(reservation)) = self.find(run).await else { return Ok(None) };
-        if record.definition.is_none() {
-            if let Some(process) = store.holder(run).await? {
-                return Err(StoreError::busy(run, &process).into());
+        self.resume_record(reservation, &store, record).await.map(Some)
+    }
+
+    /// Resumes a run of what is known here by its name.
+    async fn resume_record(
+        &self,
+        reservation: Reservation,
+        store: &Arc<dyn Store>,
+        record: &RunRecord,
+    ) -> Result<RunHandle<Encoded>> {
+        match &record.definition {
+            None => self.resume_known_agent(reservation, &record.run_id).await,
+            Some(_) => {
+                let spec = self.workflow_spec(&record.name)?;
+                self.resume_journal(reservation, store, &record.run_id, &spec, false, undecoded).await
             }
-            // It may have ended since the runs were listed.
-            if store.record(run).await?.is_none_or(|now| now.status.has_ended()) {
-                return Ok(None);
-            }
-            return Err(Error::AgentRun { run: run.clone(), agent: Arc::clone(&record.name) });
         }
-        let spec = self.workflow_spec(&record.name)?;
-        self.resume_journal(reservation, &store, run, &spec, false, undecoded).await.map(Some)
     }
 
     /// Where a run is in this process; `None` without a store.
@@ -242,12 +257,12 @@ impl Runtime {
         }
     }
 
-    /// The right to open a run that is not executed in this process.
-    pub(super) async fn reserve(&self, run: &RunId) -> Result<Reservation> {
+    /// The right to open a run; `None` when this process executes it.
+    pub(super) async fn reserve_unless_executed(&self, run: &RunId) -> Result<Option<Reservation>> {
         match self.find(run).await {
-            Some(Found::Free(reservation)) => Ok(reservation),
-            Some(Found::Live(_)) => Err(ControlError::state("resumed", "running in this process").into()),
-            None => Err(super::control::no_store().into()),
+            Some(Found::Free(reservation)) => Ok(Some(reservation)),
+            Some(Found::Live(_)) => Ok(None),
+            None => Err(StoreError::no_store().into()),
         }
     }
 
@@ -259,7 +274,9 @@ impl Runtime {
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
-        let reservation = self.reserve(run).await?;
+        let Some(reservation) = self.reserve_unless_executed(run).await? else {
+            return Err(ControlError::state("resumed", "running in this process").into());
+        };
         match self.resume_journal(reservation, &store, run, spec, changed, decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
@@ -355,44 +372,6 @@ impl Runtime {
             true => Ok(forgotten),
             false => Err(Error::WriteForgotten { workflow: Arc::clone(&started.name), nodes: wrote }),
         }
-    }
-
-    /// The journal of a run, from the store.
-    ///
-    /// # Errors
-    /// When there is no such run, or its journal cannot be read.
-    pub async fn journal(&self, run: &RunId) -> Result<Vec<Event>> {
-        self.journal_after(run, 0).await
-    }
-
-    /// The part of a run's journal after an event of a number: what has happened since it was looked at last.
-    ///
-    /// # Errors
-    /// When there is no such run, or its journal cannot be read.
-    pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
-        Ok(read_events(&self.require_store()?, run, seq).await?)
-    }
-
-    /// The runs of the store, the newest first.
-    ///
-    /// # Errors
-    /// When the runtime has no store, or it cannot list its runs.
-    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>> {
-        Ok(self.require_store()?.list(filter).await?)
-    }
-
-    /// The same, with the runs that cannot be read and may belong to it.
-    #[cfg(feature = "cli")]
-    pub(crate) async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
-        Ok(self.require_store()?.list_with_unreadable(filter).await?)
-    }
-
-    /// What the store's list says of a run.
-    ///
-    /// # Errors
-    /// When there is no such run.
-    pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
-        Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{RunRecord, RunStatus, StoreError};
 use crate::event::RunId;
+use crate::time::Timestamp;
 
 /// Selects the runs of a list. Without conditions it selects all of them.
 ///
@@ -19,6 +20,9 @@ pub struct RunFilter {
     statuses: Vec<RunStatus>,
     name: Option<Arc<str>>,
     limit: Option<usize>,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    after: Option<(Timestamp, RunId)>,
 }
 
 impl RunFilter {
@@ -53,6 +57,43 @@ impl RunFilter {
         self
     }
 
+    /// Only runs that began at this time or later.
+    #[must_use]
+    pub fn since(mut self, time: Timestamp) -> Self {
+        self.since = Some(time);
+        self
+    }
+
+    /// Only runs that began before this time.
+    #[must_use]
+    pub fn until(mut self, time: Timestamp) -> Self {
+        self.until = Some(time);
+        self
+    }
+
+    /// Only runs that stand behind this one in the list: the next page, when it is the last run of a page. Runs that
+    /// begin or end meanwhile move none from one page to another.
+    #[must_use]
+    pub fn after(mut self, run: &RunRecord) -> Self {
+        self.after = Some((run.created, run.run_id.clone()));
+        self
+    }
+
+    /// The time from which on a run must have begun.
+    pub fn get_since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// The time before which a run must have begun.
+    pub fn get_until(&self) -> Option<Timestamp> {
+        self.until
+    }
+
+    /// When the run began behind which the list begins, and its id.
+    pub fn get_after(&self) -> Option<(Timestamp, &RunId)> {
+        self.after.as_ref().map(|(created, run)| (*created, run))
+    }
+
     /// The statuses that a run may have; empty when it may have any.
     pub fn get_statuses(&self) -> &[RunStatus] {
         &self.statuses
@@ -72,6 +113,9 @@ impl RunFilter {
     pub fn admits(&self, run: &RunRecord) -> bool {
         (self.statuses.is_empty() || self.statuses.contains(&run.status))
             && self.name.as_ref().is_none_or(|name| *name == run.name)
+            && self.since.is_none_or(|since| run.created >= since)
+            && self.until.is_none_or(|until| run.created < until)
+            && self.after.as_ref().is_none_or(|(created, id)| (run.created, &run.run_id) < (*created, id))
     }
 
     /// The selected runs in the order of a list: the newest first, and of the same time the one with the greater id.

@@ -155,6 +155,11 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().receive(run, epoch).await
     }
 
+    /// See [`Store::delete`].
+    async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
+        self.inner().delete(run).await
+    }
+
     /// See [`Store::inbox`].
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         self.inner().inbox().await
@@ -201,6 +206,10 @@ impl<L: StoreLayer> Store for L {
 
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
         StoreLayer::close(self, run, epoch).await
+    }
+
+    async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
+        StoreLayer::delete(self, run).await
     }
 
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

@@ -141,6 +141,16 @@ impl Store for MemoryStore {
         Ok(self.runs().runs.get(run).map(|entry| entry.record.clone()))
     }
 
+    async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
+        let mut runs = self.runs();
+        let status = runs.entry(run)?.record.status;
+        if !status.has_ended() {
+            return Err(StoreError::unfinished(run, status));
+        }
+        runs.runs.remove(run);
+        Ok(())
+    }
+
     async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
         self.runs().writable(run, epoch)?.snapshot = Some(snapshot);
         Ok(())

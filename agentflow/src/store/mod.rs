@@ -89,6 +89,7 @@ use crate::event::{Event, RunId};
 /// | method | default | cost |
 /// | --- | --- | --- |
 /// | [`close`](Self::close) | does nothing | none, unless `open` fails as `busy` |
+/// | [`delete`](Self::delete) | fails as `unsupported` | runs cannot be deleted or purged |
 /// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is left out silently |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
@@ -165,6 +166,17 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
         let _ = (run, epoch);
         Ok(())
+    }
+
+    /// Removes a run that has ended, with its events, its snapshot and its messages, in one transaction. Definitions stay:
+    /// other runs may have them.
+    ///
+    /// # Errors
+    /// `not_found`; `unfinished` when it has not ended; `busy` when another living process has it open; `unsupported`
+    /// where nothing is ever removed.
+    async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
+        let _ = run;
+        Err(StoreError::keeps_everything())
     }
 
     /// The record of a run; `None` when there is no such run.

@@ -27,6 +27,8 @@ pub enum StoreErrorKind {
     NotFound,
     /// The run has ended.
     Ended,
+    /// The run has not ended.
+    Unfinished,
     /// A living process has the run open.
     Busy,
     /// Another writer has opened the run since.
@@ -56,6 +58,7 @@ impl StoreErrorKind {
             Self::Exists => "exists",
             Self::NotFound => "not_found",
             Self::Ended => "ended",
+            Self::Unfinished => "unfinished",
             Self::Busy => "busy",
             Self::Fenced => "fenced",
             Self::Damaged => "damaged",
@@ -82,6 +85,14 @@ impl StoreError {
         Self { kind, message: message.into(), source: None }
     }
 
+    /// A runtime without a store is asked for a run by its id.
+    pub(crate) fn no_store() -> Self {
+        Self::new(
+            StoreErrorKind::NotFound,
+            "this runtime has no store, so runs cannot be found by their id; give it one with `Runtime::builder().store(..)`",
+        )
+    }
+
     /// Keeps the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -102,6 +113,11 @@ impl StoreError {
     /// The run has ended.
     pub fn ended(run: &RunId, status: RunStatus) -> Self {
         Self::new(StoreErrorKind::Ended, format!("the run `{run}` is over ({status})"))
+    }
+
+    /// The run has not ended.
+    pub fn unfinished(run: &RunId, status: RunStatus) -> Self {
+        Self::new(StoreErrorKind::Unfinished, format!("the run `{run}` has not ended ({status}); cancel it first"))
     }
 
     /// A run cannot be created from events that do not begin with `run.started`.
@@ -148,6 +164,12 @@ impl StoreError {
             format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
         )
     }
+
+    /// The store removes nothing.
+    pub(super) fn keeps_everything() -> Self {
+        Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
+    }
+
     /// The store takes no messages.
     pub(super) fn takes_no_messages() -> Self {
         Self::new(

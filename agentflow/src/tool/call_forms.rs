@@ -9,9 +9,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
+use super::ToolError;
+use super::parameters::unknown_argument;
 use crate::error::{Error, Failure};
+use crate::message::ToolCall;
 use crate::resource::Inject;
+use crate::strict;
 use crate::value::Encoded;
 
 /// An argument of a call.
@@ -78,6 +83,96 @@ impl<T> OnceArgument<T> for &GivenArgument<'_, T> {
     }
 }
 
+/// How the arguments of a call are given once more, and how they are given as middleware has changed them.
+pub struct Ways<A> {
+    pub(super) again: fn(&A) -> Option<A>,
+    pub(super) changed: fn(A, &mut ChangedArguments) -> A,
+}
+
+impl<A> Ways<A> {
+    pub fn new(again: fn(&A) -> Option<A>, changed: fn(A, &mut ChangedArguments) -> A) -> Self {
+        Self { again, changed }
+    }
+}
+
+/// The arguments that middleware gives a call.
+pub struct ChangedArguments {
+    given: Map<String, Value>,
+    now: Map<String, Value>,
+    problems: Vec<String>,
+}
+
+impl ChangedArguments {
+    /// The typed arguments, with those replaced that middleware has changed.
+    pub(super) fn read<A>(
+        given: &Value,
+        call: &ToolCall,
+        arguments: A,
+        changed: fn(A, &mut Self) -> A,
+    ) -> Result<A, ToolError> {
+        let given = given.as_object().cloned().unwrap_or_default();
+        let now = strict::check(&call.arguments).map_err(|error| error.to_string());
+        let now = now.and_then(|()| serde_json::from_str(&call.arguments).map_err(|error| error.to_string()));
+        let (now, problems) = now.map_or_else(|problem| (given.clone(), vec![problem]), |now| (now, Vec::new()));
+        let mut all = Self { given, now, problems };
+        for name in all.now.keys().filter(|name| !all.given.contains_key(*name)) {
+            all.problems.push(unknown_argument(name, all.given.keys().map(String::as_str)));
+        }
+        let arguments = changed(arguments, &mut all);
+        if all.problems.is_empty() {
+            return Ok(arguments);
+        }
+        let problems = all.problems.join("\n");
+        let message =
+            format!("middleware changed the arguments of `{}` to others than it takes: {problems}", call.name);
+        Err(ToolError::invalid_arguments(message))
+    }
+
+    /// The new value of an argument, when it has one.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let now = self.now.remove(name);
+        (now.as_ref() != self.given.get(name)).then(|| now.unwrap_or_default())
+    }
+}
+
+impl<T: ?Sized> GivenArgument<'_, Inject<T>> {
+    /// The program's own stays.
+    pub fn agentflow_changed(&self, _: &mut ChangedArguments, _: &str) -> Option<Inject<T>> {
+        None
+    }
+}
+
+/// An argument that can be read from JSON.
+pub trait ReadableArgument<T> {
+    fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T>;
+}
+
+impl<T: DeserializeOwned> ReadableArgument<T> for GivenArgument<'_, T> {
+    fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T> {
+        match serde_path_to_error::deserialize(changed.take(name)?) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                changed.problems.push(format!("`{name}`: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// One that cannot.
+pub trait UnreadableArgument<T> {
+    fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T>;
+}
+
+impl<T> UnreadableArgument<T> for &GivenArgument<'_, T> {
+    fn agentflow_changed(&self, changed: &mut ChangedArguments, name: &str) -> Option<T> {
+        if changed.take(name).is_some() {
+            changed.problems.push(format!("`{name}`: it cannot be read from JSON"));
+        }
+        None
+    }
+}
+
 /// The return type of a tool's function.
 pub struct ReturnForm<O>(PhantomData<fn() -> O>);
 
@@ -88,6 +183,11 @@ impl<O> ReturnForm<O> {
         F: Fn(crate::context::Context, A) -> T,
         T: Future<Output = (O, super::ToolAnswer)>,
     {
+        Self(PhantomData)
+    }
+
+    /// A type by its name.
+    pub const fn of_type() -> Self {
         Self(PhantomData)
     }
 
@@ -135,8 +235,8 @@ impl<O> OpaqueAnswer<O> for ReturnForm<O> {
 
 /// How an error is recorded and read back.
 pub struct ErrorForm<O> {
-    pub(super) record: fn(&O) -> Option<Encoded>,
-    pub(super) read: fn(Option<&Encoded>, Failure) -> Option<O>,
+    pub(crate) record: fn(&O) -> Option<Encoded>,
+    pub(crate) read: fn(Option<&Encoded>, Failure) -> Option<O>,
 }
 
 /// A `Result` whose error is JSON.

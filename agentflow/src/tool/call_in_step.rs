@@ -1,70 +1,68 @@
 //! A call of a `#[tool]` function in a step of a workflow, however it is written there: its policy is applied, it is
-//! recorded below the step, and what is recorded of it already is not done again.
+//! recorded below the step, the hooks of middleware stand around it, and what is recorded of it already is not done
+//! again.
 //!
-//! `invoke.rs` does the same for a model's calls. The function itself begins with a look at its place: where there is
+//! `invoke.rs` makes a model's calls with the same limits and the same hooks. A step that consists of one call needs
+//! this only for hooks: the rest of the policy is its node's. The function itself begins with a look at its place: where there is
 //! none it is a plain call, and nothing here runs.
 
-use std::any::TypeId;
-use std::panic::AssertUnwindSafe;
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
-use super::call_forms::{ArgumentForm, ErrorForm, ReadAnswer};
-use super::history::{Known, RecordedCall, arguments_of};
-use super::invoke::within_size;
+use super::call_decision::Decided;
+use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
+use super::call_record::{Forms, OpenCall, Outcome, failure_of, lost, read, unreadable_answer};
+use super::history::{Known, RecordedOutcome, arguments_of};
+use super::invoke::{Overrun, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::{ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::error::Error;
-use crate::event::{ApprovalRequest, EventKind, PauseReason};
+use crate::event::EventKind;
 use crate::failure::{Failure, FailureClass, FailureKind};
-use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::message::{ToolCall, ToolStatus};
+use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Approval, Around, RunShared};
-use crate::text::{head, panic_text};
-use crate::time::Timestamp;
+use crate::run::Around;
+use crate::store::StoreError;
+use crate::text::panic_text;
 use crate::tool_definition::Effects;
-use crate::value::{Encoded, NodeValue};
+use crate::value::Encoded;
 
 /// A function's value as a tool's answer.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
 /// The pause before a failed call is retried: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
-/// How much of the arguments a question shows.
-const SHOWN: usize = 300;
-
 /// A call at its place.
 pub struct CallInStep {
     place: Arc<StepPlace>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
+    /// The step consists of it.
+    direct: bool,
+    hooks: Option<ToolHooks>,
 }
 
 /// The same with its arguments, and with what is recorded of it.
 pub struct KnownCall {
-    place: Arc<StepPlace>,
+    pub(super) place: Arc<StepPlace>,
     function: TypeId,
-    definition: Arc<ToolDefinition>,
-    arguments: Value,
-    known: Known,
-}
-
-/// What becomes of a call.
-enum Decided {
-    /// Its outcome is recorded.
-    Over(Arc<ToolResult>, Option<Encoded>),
-    /// It is made.
-    Made { path: StepPath, key: String, asked: bool, answer: Option<Approval>, fresh: bool },
-    /// The step ends.
-    Ends(Failure),
+    pub(super) definition: Arc<ToolDefinition>,
+    /// `null` when they have no JSON form.
+    pub(super) arguments: Value,
+    pub(super) known: Known,
+    pub(super) direct: bool,
+    hooks: Option<ToolHooks>,
 }
 
 impl CallInStep {
-    /// The call of a function, when a step polls the caller and does not consist of this call.
+    /// The call of a function, when a step polls the caller. The call that the step consists of is a plain one, unless
+    /// middleware stands around it.
     pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
         let Some(place) = StepPlace::current() else {
             if ValuePlace::is_here() {
@@ -74,12 +72,18 @@ impl CallInStep {
         };
         let definition = definition();
         refuse_without_scopes(&place, &definition);
-        (!place.takes_direct(function)).then_some(Self { place, function, definition })
+        let direct = place.takes_direct(function);
+        // The call of a tool finds the tool's own function below it.
+        if direct && place.is_call() {
+            return None;
+        }
+        let hooks = ToolHooks::of_host(place.cx.host());
+        (!direct || hooks.is_some()).then_some(Self { place, function, definition, direct, hooks })
     }
 
     /// Finds what is recorded of the call.
     pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
-        let Self { place, function, definition } = self;
+        let Self { place, function, definition, direct, hooks } = self;
         let mut object = Map::new();
         let mut known = true;
         for (name, form) in arguments {
@@ -93,9 +97,13 @@ impl CallInStep {
         }
         let arguments = if known { Value::Object(object) } else { Value::Null };
         let recorded = as_recorded(&place, &definition, &arguments);
-        let known =
+        let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
-        KnownCall { place, function, definition, arguments, known }
+        if direct {
+            // Of earlier attempts, the node has judged.
+            known.earlier = None;
+        }
+        KnownCall { place, function, definition, arguments, known, direct, hooks }
     }
 }
 
@@ -136,7 +144,7 @@ fn is_once(policy: &ToolPolicy) -> bool {
 fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
     let call = Arc::new(ToolCall::new("", &*definition.name, arguments.to_string()));
-    match redactor.event(EventKind::ToolStarted { call, effects: Effects::None, idempotent: true }) {
+    match redactor.event(EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given: None }) {
         EventKind::ToolStarted { call, .. } => arguments_of(&call),
         _ => Value::Null,
     }
@@ -147,89 +155,15 @@ impl KnownCall {
         &self.definition.policy
     }
 
-    /// The outcome that counts, or the path of the call that is made.
-    fn decide(&mut self, readable: impl Fn(&ToolResult, Option<&Encoded>) -> bool) -> Decided {
-        let (here, earlier) = (self.known.here.take(), self.known.earlier.take());
-        let own_key = |path: &StepPath| match earlier.as_ref().and_then(|call| call.begun.as_ref()) {
-            Some(begun) => begun.key.clone(),
-            None => path.to_string(),
-        };
-        let granted_before = earlier.as_ref().and_then(|call| call.answer.clone()).filter(Approval::is_granted);
-        let made = |call: &mut Self, key: String| Decided::Made {
-            path: call.place.with_calls(|calls| calls.history.next_path(&calls.base, &call.definition.name)),
-            key,
-            asked: false,
-            answer: granted_before.clone(),
-            fresh: true,
-        };
-        if let Some(here) = here {
-            return match (&here.begun, &here.outcome) {
-                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => self.interrupted(&here),
-                // It was dropped: it has its end, so it is made as another one.
-                (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
-                (Some(begun), Some((result, error))) => match readable(result, error.as_ref()) {
-                    true => Decided::Over(Arc::clone(result), error.clone()),
-                    false if begun.repeatable => made(self, begun.key.clone()),
-                    false => self.unreadable(&here),
-                },
-                (begun, _) => Decided::Made {
-                    key: begun.as_ref().map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
-                    path: here.path,
-                    asked: here.asked,
-                    answer: here.answer.or(granted_before),
-                    fresh: false,
-                },
-            };
-        }
-        if let Some(earlier) = &earlier
-            && let Some(begun) = &earlier.begun
-            && begun.effects == Effects::Write
-        {
-            match &earlier.outcome {
-                _ if earlier.is_unfinished() && !begun.repeatable && !earlier.decided => {
-                    return self.interrupted(earlier);
-                }
-                // It had its effect, so the next attempt keeps it.
-                Some((result, error)) if result.status.is_success() => match readable(result, error.as_ref()) {
-                    true => return Decided::Over(Arc::clone(result), error.clone()),
-                    false if begun.repeatable || earlier.decided => {}
-                    false => return self.unreadable(earlier),
-                },
-                _ => {}
-            }
-        }
-        let key = own_key(&self.known.path);
-        Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
-    }
-
-    fn interrupted(&self, call: &RecordedCall) -> Decided {
-        let message = format!(
-            "the program or the step was stopped in the middle of `{}`; whether it had its effect is unknown: find out, \
-             then retry the node or cancel the run",
-            call.path
-        );
-        Decided::Ends(Failure::new(FailureKind::Interrupted, message))
-    }
-
-    fn unreadable(&self, call: &RecordedCall) -> Decided {
-        let message = format!(
-            "`{}` was called before the program or the step was stopped, and its outcome is recorded but cannot be read \
-             back as what the function returns; it writes, so it is not called again: retry the node to call it again, \
-             or cancel the run. Derive `serde::Serialize` and `serde::Deserialize` for what `{}` returns",
-            call.path, self.definition.name
-        );
-        Decided::Ends(Failure::new(FailureKind::Interrupted, message))
-    }
-
     /// What stands before the call of a sync tool that cannot wait for it.
-    fn sync_obstacle(&self, granted: bool) -> Option<Failure> {
+    fn sync_obstacle(&self, granted: bool) -> Result<(), Failure> {
         let (name, policy) = (&self.definition.name, self.policy());
         let refused = |why: &str| {
             let message = format!(
                 "`{name}` {why}, and it is not `async`, so it cannot wait within an expression; call it directly in a \
                  `let` of the workflow, or make it `async`"
             );
-            Some(Failure::new(FailureKind::Build, message))
+            Err(Failure::new(FailureKind::Build, message))
         };
         let covered = self.place.covered;
         if policy.approve && !granted && !covered.approved {
@@ -238,99 +172,210 @@ impl KnownCall {
         if is_once(policy) && !covered.once && self.place.cx.run().log.is_durable() {
             return refused("writes and may not be repeated, so its start must be kept before it begins");
         }
-        None
+        Ok(())
     }
 
     /// Calls an async tool: its policy is applied around each attempt.
     pub async fn run<A, O, F, T>(
-        mut self,
+        self,
         resources: Option<Context>,
         arguments: A,
-        again: fn(&A) -> Option<A>,
+        ways: Ways<A>,
         body: F,
-        forms: (Option<ReadAnswer<O>>, ErrorForm<O>),
+        forms: Forms<O>,
     ) -> O
     where
         F: Fn(Context, A) -> T,
         T: Future<Output = (O, ToolAnswer)>,
     {
-        let (path, key, asked, answer, fresh) = match self.decide(|result, error| read(&forms, result, error).is_some())
-        {
-            Decided::Over(result, error) => match read(&forms, &result, error.as_ref()) {
-                Some(Outcome::Value(value)) => return value,
-                Some(Outcome::Ends(failure)) => return self.ends(failure).await,
-                None => return self.ends(Failure::new(FailureKind::Value, "a recorded outcome changed")).await,
-            },
-            Decided::Ends(failure) => return self.ends(failure).await,
+        let place = Arc::clone(&self.place);
+        match self.call(resources, (arguments, ways), body, forms, true).await {
+            Ok(value) => value,
+            // Whoever polls the step drops this.
+            Err(Stop::Ends(failure)) => {
+                place.end_step(failure);
+                std::future::pending().await
+            }
+            Err(Stop::Panics(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Calls a sync tool. What it would have to wait for ends the step.
+    pub fn run_now<A, O>(
+        self,
+        resources: Option<Context>,
+        arguments: A,
+        changed: fn(A, &mut ChangedArguments) -> A,
+        body: impl FnOnce(Context, A) -> (O, ToolAnswer),
+        forms: Forms<O>,
+    ) -> O {
+        let definition = Arc::clone(&self.definition);
+        let mut body = Some(body);
+        // It is called once.
+        let body = |cx: Context, arguments: A| {
+            let body = body.take();
+            async move {
+                match body {
+                    Some(body) => body(cx, arguments),
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        let ways = Ways { again: |_| None, changed };
+        match at_once(self.call(resources, (arguments, ways), body, forms, false)) {
+            Some(Ok(value)) => value,
+            Some(Err(Stop::Ends(failure))) => EndsStep::unwind(failure),
+            Some(Err(Stop::Panics(panic))) => std::panic::resume_unwind(panic),
+            None => {
+                let message = format!(
+                    "middleware waits around the call of `{0}`, and `{0}` is not `async`, so it cannot wait within an \
+                     expression; make it `async`",
+                    definition.name
+                );
+                EndsStep::unwind(Failure::new(FailureKind::Build, message))
+            }
+        }
+    }
+
+    /// The one way of a call in a step: what is recorded of it, a person's consent, the hooks before it, its start, its
+    /// attempts, the hooks after it, its end. `waits` says whether it may wait.
+    async fn call<A, O, F, T>(
+        mut self,
+        resources: Option<Context>,
+        (arguments, ways): (A, Ways<A>),
+        body: F,
+        forms: Forms<O>,
+        waits: bool,
+    ) -> Result<O, Stop>
+    where
+        F: FnMut(Context, A) -> T,
+        T: Future<Output = (O, ToolAnswer)>,
+    {
+        let (path, key, asked, answer, fresh) = match self.decide(|outcome| read(&forms, outcome).is_some()) {
+            Decided::Over(outcome) => {
+                return match read(&forms, &outcome) {
+                    Some(Outcome::Value(value)) => Ok(value),
+                    Some(Outcome::Ends(failure)) => Err(failure.into()),
+                    None => Err(lost("a recorded outcome changed").into()),
+                };
+            }
+            Decided::Ends(failure) => return Err(failure.into()),
             Decided::Made { path, key, asked, answer, fresh } => (path, key, asked, answer, fresh),
         };
-        if self.policy().approve
-            && let Err(failure) = self.approved(&path, asked, answer).await
-        {
-            return self.ends(failure).await;
+        // The node that consists of the call has seen to both.
+        if !self.direct {
+            match waits {
+                true if self.policy().approve => self.approved(&path, asked, answer).await?,
+                true => {}
+                false => self.sync_obstacle(answer.is_some_and(|answer| answer.is_granted()))?,
+            }
         }
         let cx = self.context(&path, &key, resources.as_ref());
-        let mut open = OpenCall::begin(&cx, &self.definition, &self.arguments, key);
-        if let Err(error) = cx.run().log.commit().await {
+        let call = Arc::new(ToolCall::new(key, &*self.definition.name, self.arguments.to_string()));
+        let mut hooked = match self.hooks.take() {
+            Some(hooks) => Some(self.enter(hooks, &cx, &call).await?),
+            None => None,
+        };
+        let (call, given) = hooked.as_ref().map_or((call, None), |hooked| (hooked.call(), hooked.given()));
+        let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
+        let arguments = match (&answered, &given) {
+            (None, Some(_)) => ChangedArguments::read(&self.arguments, &call, arguments, ways.changed),
+            _ => Ok(arguments),
+        };
+        let mut open = OpenCall::begin(&cx, &self.definition, call, given, answered.is_some());
+        if let Err(error) = self.keep_start(&cx, waits).await {
             open.settle();
-            return self.ends(Failure::from(&Error::Store(error))).await;
+            return Err(Failure::from(&Error::Store(error)).into());
         }
-        let (retries, timeout) = (self.policy().retry, self.policy().timeout);
+        let made = match (answered, arguments) {
+            (Some(answered), _) => Ended::Answered(answered),
+            (None, Err(problem)) => Ended::Made(Made::nothing(problem)),
+            (None, Ok(arguments)) => Ended::Made(self.attempts(&cx, arguments, ways.again, body, fresh).await),
+        };
+        self.finish(open, hooked, made, &forms).await
+    }
+
+    /// The hooks before the call.
+    async fn enter(&self, hooks: ToolHooks, cx: &Context, call: &Arc<ToolCall>) -> Result<HookedCall, Stop> {
+        if self.arguments.is_null() {
+            let message = format!(
+                "middleware sees the calls of tools, and an argument of `{}` has no JSON form; derive `serde::Serialize` \
+                 for it, or say in the middleware that it does not stand around tools (`Middleware::sees_tools`)",
+                self.definition.name
+            );
+            return Err(Failure::new(FailureKind::Build, message).into());
+        }
+        let step = ToolStep::new(Arc::clone(call), Some(Arc::clone(&self.definition)), None, cx.clone());
+        Ok(hooks.before(step).await.map_err(|error| Failure::from(&error))?)
+    }
+
+    /// Sees to it that the start of the call is kept before it begins. One that cannot wait has no more than the start of
+    /// its node, but a store that refuses it at once is heard.
+    async fn keep_start(&self, cx: &Context, waits: bool) -> Result<(), StoreError> {
+        let log = &cx.run().log;
+        match waits {
+            true => log.commit().await,
+            false if self.policy().effects != Effects::Write => Ok(()),
+            false => at_once(log.commit()).unwrap_or(Ok(())),
+        }
+    }
+
+    /// Calls the function until it has an answer, as often as its policy says; of a node that consists of the call, the
+    /// node's does.
+    async fn attempts<A, O, F, T>(
+        &self,
+        cx: &Context,
+        arguments: A,
+        again: fn(&A) -> Option<A>,
+        mut body: F,
+        fresh: bool,
+    ) -> Made<O>
+    where
+        F: FnMut(Context, A) -> T,
+        T: Future<Output = (O, ToolAnswer)>,
+    {
+        // The hooks after a call see its time-out, also that of a node that consists of it.
+        let ToolPolicy { retry, timeout, .. } = *self.policy();
+        let retries = if self.direct { 0 } else { retry };
         let mut arguments = arguments;
-        for attempt in 1.. {
-            let last = attempt > retries;
-            let next = if last { None } else { again(&arguments) };
-            let cx = cx.clone().with_attempt(attempt, attempt);
-            cx.forget_claims();
-            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, is_once(self.policy()));
-            let called = Around::at(place).within(async { body(cx, arguments).await });
-            let caught = AssertUnwindSafe(called).catch_unwind();
-            let outcome = match timeout {
-                None => Ok(caught.await),
-                Some(limit) => tokio::time::timeout(limit, caught).await.map_err(|_| limit),
+        let mut attempt = 1;
+        loop {
+            let next = if attempt > retries { None } else { again(&arguments) };
+            let cx = match self.direct {
+                true => cx.clone().with_attempt(self.place.cx.attempt(), 1),
+                false => cx.clone().with_attempt(attempt, attempt),
             };
-            let failure = match outcome {
-                Ok(Ok((value, answer))) => match answer.and_then(|answer| within_size(answer, self.policy())) {
-                    Ok(answer) => {
-                        open.completed(answer);
-                        return value;
-                    }
-                    Err(error) if error.status() == ToolStatus::OutputTooLarge => {
-                        open.failed(&error, None);
-                        drop(value);
-                        return self.ends(failure_of(&error)).await;
-                    }
-                    Err(error) => {
-                        let failure = StepPlace::final_failure_in(&error).unwrap_or_else(|| failure_of(&error));
-                        if next.is_none() || !is_worth_another(&failure) {
-                            open.failed(&error, (forms.1.record)(&value));
-                            return value;
-                        }
-                        failure
-                    }
+            cx.forget_claims();
+            let once = is_once(self.policy());
+            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
+            // The body of a sync tool runs as it is called, so that must happen inside of the place.
+            let called = Around::at(place).within(async { body(cx.clone(), arguments).await });
+            let made = match within_limit(&cx, called, timeout).await {
+                Ok((value, answer)) => match answer.and_then(|answer| within_size(answer, self.policy())) {
+                    Err(error) if error.status() == ToolStatus::OutputTooLarge => return Made::nothing(error),
+                    answer => Made { value: Some(value), answer, panic: None },
                 },
-                Ok(Err(panic)) => {
+                Err(Overrun::Panic(panic)) => {
                     let problem = format!("the tool panicked: {}", panic_text(&*panic));
-                    let error = ToolError::with_status(ToolStatus::Panicked, problem);
-                    if next.is_none() || EndsStep::of(&*panic).is_some() {
-                        open.failed(&error, None);
-                        std::panic::resume_unwind(panic);
-                    }
-                    failure_of(&error)
+                    let answer = Err(ToolError::with_status(ToolStatus::Panicked, problem));
+                    Made { value: None, answer, panic: Some(panic) }
                 }
-                Err(limit) => {
+                Err(Overrun::Time(limit)) => {
                     let problem = format!(
                         "`{}` did not answer within {limit:?}; whether it had its effect is unknown",
                         self.definition.name
                     );
-                    let error = ToolError::with_status(ToolStatus::Timeout, problem);
-                    if next.is_none() {
-                        open.failed(&error, None);
-                        return self.ends(failure_of(&error)).await;
-                    }
-                    failure_of(&error)
+                    Made::nothing(ToolError::with_status(ToolStatus::Timeout, problem))
                 }
             };
+            let (Err(error), Some(next)) = (&made.answer, next) else { return made };
+            let failure = StepPlace::final_failure_in(error).unwrap_or_else(|| failure_of(error));
+            let is_ours = made.panic.as_ref().is_some_and(|panic| EndsStep::of(&**panic).is_some());
+            let is_own = made.value.is_some();
+            if is_ours || is_own && !is_worth_another(&failure) {
+                return made;
+            }
+            drop(made);
             tracing::debug!(
                 tool = &*self.definition.name,
                 attempt,
@@ -338,54 +383,68 @@ impl KnownCall {
                 "a tool call is retried"
             );
             tokio::time::sleep(PAUSE.0.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE.1)).await;
-            match next {
-                Some(next) => arguments = next,
-                None => break,
-            }
+            arguments = next;
+            attempt += 1;
         }
-        self.ends(Failure::new(FailureKind::Error, "a tool call had no last attempt")).await
     }
 
-    /// Calls a sync tool. What it would have to wait for ends the step.
-    pub fn run_now<A, O>(
-        mut self,
-        resources: Option<Context>,
-        arguments: A,
-        body: impl FnOnce(Context, A) -> (O, ToolAnswer),
-        forms: (Option<ReadAnswer<O>>, ErrorForm<O>),
-    ) -> O {
-        let (path, key, answer, fresh) = match self.decide(|result, error| read(&forms, result, error).is_some()) {
-            Decided::Over(result, error) => match read(&forms, &result, error.as_ref()) {
-                Some(Outcome::Value(value)) => return value,
-                Some(Outcome::Ends(failure)) => EndsStep::unwind(failure),
-                None => EndsStep::unwind(Failure::new(FailureKind::Value, "a recorded outcome changed")),
-            },
-            Decided::Ends(failure) => EndsStep::unwind(failure),
-            Decided::Made { path, key, answer, fresh, .. } => (path, key, answer, fresh),
+    /// The hooks after the call, and its end. What they give in the place of the function's value is read as one.
+    async fn finish<O>(
+        &self,
+        mut open: OpenCall,
+        hooked: Option<HookedCall>,
+        made: Ended<O>,
+        forms: &Forms<O>,
+    ) -> Result<O, Stop> {
+        let Some(hooked) = hooked else {
+            let Ended::Made(made) = made else { return Err(lost("a call was answered by nobody").into()) };
+            let error = made.error(forms);
+            let (answer, value) = made.split();
+            open.end_as(answer, error);
+            return value;
         };
-        if let Some(failure) = self.sync_obstacle(answer.is_some_and(|answer| answer.is_granted())) {
-            EndsStep::unwind(failure);
-        }
-        let cx = self.context(&path, &key, resources.as_ref());
-        let mut open = OpenCall::begin(&cx, &self.definition, &self.arguments, key);
-        let around = Around::at(self.place.of_call(cx.clone(), self.function, fresh, is_once(self.policy())));
-        let called = std::panic::catch_unwind(AssertUnwindSafe(|| around.sync_scope(|| body(cx, arguments))));
-        match called {
-            Ok((value, answer)) => {
-                match answer.and_then(|answer| within_size(answer, self.policy())) {
-                    Ok(answer) => open.completed(answer),
-                    Err(error) if error.status() == ToolStatus::OutputTooLarge => {
-                        open.failed(&error, None);
-                        EndsStep::unwind(failure_of(&error));
-                    }
-                    Err(error) => open.failed(&error, (forms.1.record)(&value)),
-                }
-                value
+        let (mut answer, made) = match made {
+            Ended::Answered(answer) => (answer, None),
+            Ended::Made(made) => {
+                let error = made.error(forms);
+                let (answer, value) = made.split();
+                (HookedAnswer::of_tool(open.result(answer)), Some((value, error)))
             }
-            Err(panic) => {
-                let problem = format!("the tool panicked: {}", panic_text(&*panic));
-                open.failed(&ToolError::with_status(ToolStatus::Panicked, problem), None);
-                std::panic::resume_unwind(panic)
+        };
+        let of_tool = Arc::clone(&answer.result);
+        let passed = hooked.after(&mut answer).await;
+        let mut outcome = RecordedOutcome { result: answer.result, error: None, answered_by: answer.answered_by };
+        if let Err(error) = passed {
+            let problem = ToolError::new(error.to_string());
+            outcome.result = Arc::new(open.result(Err(problem)));
+            open.end(outcome);
+            return Err(Failure::from(&error).into());
+        }
+        // Untouched, it is the function's own value.
+        if let Some((value, error)) = made
+            && outcome.answered_by.is_none()
+            && outcome.result == of_tool
+        {
+            outcome.error = error;
+            open.end(outcome);
+            return value;
+        }
+        match read(forms, &outcome) {
+            Some(Outcome::Value(value)) => {
+                open.end(outcome);
+                Ok(value)
+            }
+            Some(Outcome::Ends(failure)) => {
+                open.end(outcome);
+                Err(failure.into())
+            }
+            None => {
+                let problem = unreadable_answer(&self.definition.name);
+                let failure = failure_of(&problem);
+                outcome.result = Arc::new(open.result(Err(problem)));
+                outcome.answered_by.get_or_insert_with(|| "middleware".into());
+                open.end(outcome);
+                Err(failure.into())
             }
         }
     }
@@ -395,158 +454,66 @@ impl KnownCall {
         let resources = given.unwrap_or(&self.place.cx).resources();
         self.place.cx.of_call(path.clone(), key, resources)
     }
-
-    /// Ends the step; whoever polls it drops this.
-    async fn ends<O>(self, failure: Failure) -> O {
-        self.place.end_step(failure);
-        std::future::pending().await
-    }
-
-    /// Waits until a person has agreed to the call.
-    async fn approved(&self, path: &StepPath, asked: bool, answer: Option<Approval>) -> Result<(), Failure> {
-        let shared = self.place.cx.run();
-        let answer = match answer {
-            Some(answer) => answer,
-            None => {
-                let question = if asked { Asking { shared, path } } else { self.ask(path)? };
-                let stored = |error| Failure::from(&Error::Store(error));
-                shared.log.commit().await.map_err(stored)?;
-                let answer = shared.answer_at(path).await;
-                std::mem::forget(question);
-                answer
-            }
-        };
-        match answer {
-            Approval::Granted { .. } => Ok(()),
-            Approval::Denied { comment } => {
-                let message = match comment.as_deref() {
-                    None | Some("") => format!("approval of `{path}` denied"),
-                    Some(comment) => format!("approval of `{path}` denied: {comment}"),
-                };
-                Err(Failure::new(FailureKind::Denied, message))
-            }
-        }
-    }
-
-    /// Records the question.
-    fn ask<'s>(&'s self, path: &'s StepPath) -> Result<Asking<'s>, Failure> {
-        let shared = self.place.cx.run();
-        let arguments = match &self.arguments {
-            Value::Object(arguments) => {
-                let shown: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-                shown.join(", ")
-            }
-            _ => "..".to_owned(),
-        };
-        let message = format!("call `{}({})`?", self.definition.name, head(&arguments, SHOWN));
-        let value = |error: serde_json::Error| Failure::new(FailureKind::Value, error.to_string());
-        let answer = Encoded::new(&Approval::schema()).map_err(value)?;
-        let payload = Encoded::from_json(self.arguments.to_string()).map_err(value)?;
-        let request = ApprovalRequest::new(message, payload, answer, None);
-        shared.record(path.clone(), EventKind::ApprovalRequested(Arc::new(request)));
-        shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });
-        Ok(Asking { shared, path })
-    }
 }
 
-/// A question that is open. Dropped, nobody waits for its answer any more.
-struct Asking<'s> {
-    shared: &'s RunShared,
-    path: &'s StepPath,
-}
-
-impl Drop for Asking<'_> {
-    fn drop(&mut self) {
-        self.shared.record(self.path.clone(), EventKind::resumed());
-    }
-}
-
-/// What a recorded outcome means for the step.
-enum Outcome<O> {
-    Value(O),
+/// How a call ends without a value.
+enum Stop {
+    /// It ends the step.
     Ends(Failure),
+    Panics(Box<dyn Any + Send>),
 }
 
-/// Reads an outcome back; `None` when its type does not allow that.
-fn read<O>(
-    (answer, error_form): &(Option<ReadAnswer<O>>, ErrorForm<O>),
-    result: &ToolResult,
-    error: Option<&Encoded>,
-) -> Option<Outcome<O>> {
-    match result.status {
-        ToolStatus::Success => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
-        ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge => {
-            Some(Outcome::Ends(Failure::new(result.status.as_str(), &*result.output)))
-        }
-        status => (error_form.read)(error, Failure::new(status.as_str(), &*result.output)).map(Outcome::Value),
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Ends(failure)
     }
 }
 
-fn failure_of(error: &ToolError) -> Failure {
-    Failure::new(error.status().as_str(), error.message())
+/// How a call has ended, before the hooks after it.
+enum Ended<O> {
+    /// By a hook before it.
+    Answered(HookedAnswer),
+    Made(Made<O>),
+}
+
+/// What the attempts of a call have given.
+struct Made<O> {
+    /// The function's value; none when it has not ended, or is too large.
+    value: Option<O>,
+    answer: ToolAnswer,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl<O> Made<O> {
+    fn nothing(problem: ToolError) -> Self {
+        Self { value: None, answer: Err(problem), panic: None }
+    }
+
+    /// The error that the function returned, when it can be recorded.
+    fn error(&self, forms: &Forms<O>) -> Option<Encoded> {
+        self.value.as_ref().filter(|_| self.answer.is_err()).and_then(forms.1.record)
+    }
+
+    /// The tool's answer, and what it means for the step.
+    fn split(self) -> (ToolAnswer, Result<O, Stop>) {
+        let Self { value, answer, panic } = self;
+        let value = match (value, panic, &answer) {
+            (Some(value), ..) => Ok(value),
+            (None, Some(panic), _) => Err(Stop::Panics(panic)),
+            (None, None, Err(problem)) => Err(failure_of(problem).into()),
+            (None, None, Ok(_)) => Err(lost("an answer has no value").into()),
+        };
+        (answer, value)
+    }
+}
+
+/// What a future gives at once; `None` when it would have to wait.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::task::coop::unconstrained(future).now_or_never()
 }
 
 /// Whether a failed call is retried, as a node is that consists of it.
 fn is_worth_another(failure: &Failure) -> bool {
     let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
     failure.may_pass() && !never.contains(&failure.kind.class())
-}
-
-/// A call that has begun. Dropped before its end, it is recorded as cancelled.
-struct OpenCall {
-    shared: Arc<RunShared>,
-    path: StepPath,
-    call: Arc<ToolCall>,
-    began: Timestamp,
-    open: bool,
-}
-
-impl OpenCall {
-    fn begin(cx: &Context, definition: &ToolDefinition, arguments: &Value, key: String) -> Self {
-        let call = Arc::new(ToolCall::new(key, &*definition.name, arguments.to_string()));
-        let ToolPolicy { effects, idempotent, .. } = definition.policy;
-        let shared = Arc::clone(cx.run());
-        let path = cx.path().clone();
-        shared.record(path.clone(), EventKind::ToolStarted { call: Arc::clone(&call), effects, idempotent });
-        let began = shared.now();
-        Self { shared, path, call, began, open: true }
-    }
-
-    /// Nothing of it can be kept.
-    fn settle(&mut self) {
-        self.open = false;
-    }
-
-    fn end(&mut self, kind: EventKind) {
-        self.open = false;
-        self.shared.close_below(&self.path, "the tool has ended");
-        self.shared.record(self.path.clone(), kind);
-    }
-
-    fn duration_ms(&self) -> u64 {
-        u64::try_from(self.shared.now().since(self.began).as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn completed(&mut self, answer: ToolOutput) {
-        let result = Arc::new(ToolResult::new(&self.call, ToolStatus::Success, answer.into_json()));
-        self.end(EventKind::ToolCompleted { result, duration_ms: self.duration_ms(), answered_by: None });
-    }
-
-    fn failed(&mut self, error: &ToolError, value: Option<Encoded>) {
-        let result = Arc::new(ToolResult::new(&self.call, error.status(), error.message()));
-        self.end(EventKind::ToolFailed { result, duration_ms: self.duration_ms(), answered_by: None, error: value });
-    }
-}
-
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        if self.open {
-            let why = match self.shared.cancellation.is_cancelled() {
-                true => self.shared.cancel_reason(),
-                false => "the step dropped the call".into(),
-            };
-            let problem = format!("{why} while this tool was running; whether it had its effect is unknown");
-            self.failed(&ToolError::with_status(ToolStatus::Cancelled, problem), None);
-        }
-    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ToolPolicy;
-use crate::context::Context;
+use crate::context::{Context, attempt_of};
 use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::{PathSegment, StepPath};
@@ -41,10 +41,20 @@ pub(super) struct RecordedCall {
     pub(super) asked: bool,
     pub(super) answer: Option<Approval>,
     pub(super) begun: Option<Begun>,
-    pub(super) outcome: Option<(Arc<ToolResult>, Option<Encoded>)>,
+    pub(super) outcome: Option<RecordedOutcome>,
     /// An operator let the step run again after this call.
     pub(super) decided: bool,
     used: bool,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub(super) struct RecordedOutcome {
+    pub(super) result: Arc<ToolResult>,
+    /// The error that the function returned.
+    pub(super) error: Option<Encoded>,
+    /// The middleware that gave the result in the tool's place.
+    pub(super) answered_by: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,22 +95,31 @@ impl RecordedCall {
                 self.arguments = request.payload.decode().unwrap_or_default();
             }
             EventKind::ApprovalResolved { answer, .. } => self.answer = answer.decode().ok(),
-            EventKind::ToolStarted { call, effects, idempotent } => {
-                self.arguments = arguments_of(call);
+            EventKind::ToolStarted { call, effects, idempotent, given } => {
+                self.arguments = match given {
+                    Some(given) => serde_json::from_str(given).unwrap_or_default(),
+                    None => arguments_of(call),
+                };
                 let repeatable = *idempotent || *effects != Effects::Write;
                 self.begun = Some(Begun { key: call.id.clone(), effects: *effects, repeatable });
                 self.outcome = None;
             }
-            EventKind::ToolCompleted { result, .. } => self.outcome = Some((Arc::clone(result), None)),
-            EventKind::ToolFailed { result, error, .. } => self.outcome = Some((Arc::clone(result), error.clone())),
+            EventKind::ToolCompleted { result, answered_by, .. } => {
+                let (result, answered_by) = (Arc::clone(result), answered_by.clone());
+                self.outcome = Some(RecordedOutcome { result, error: None, answered_by });
+            }
+            EventKind::ToolFailed { result, error, answered_by, .. } => {
+                let (result, error, answered_by) = (Arc::clone(result), error.clone(), answered_by.clone());
+                self.outcome = Some(RecordedOutcome { result, error, answered_by });
+            }
             _ => {}
         }
     }
 
     /// Whether it began and nobody knows how it ended.
     pub(super) fn is_unfinished(&self) -> bool {
-        let known = |(result, _): &(Arc<ToolResult>, _)| {
-            !matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
+        let known = |outcome: &RecordedOutcome| {
+            !matches!(outcome.result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
         };
         self.begun.is_some() && !self.outcome.as_ref().is_some_and(known)
     }
@@ -206,24 +225,6 @@ impl History {
 /// The arguments of a recorded call; `null` when they have no JSON form.
 pub(super) fn arguments_of(call: &ToolCall) -> Value {
     serde_json::from_str(&call.arguments).unwrap_or_default()
-}
-
-/// The attempt at a step that has its calls below a path, from 1; `None` when none has.
-fn attempt_of(step: &StepPath, parent: &StepPath) -> Option<u32> {
-    let (step, parent) = (step.to_string(), parent.to_string());
-    let rest = parent.strip_prefix(&step)?;
-    let mut attempt = 1;
-    if rest.is_empty() {
-        return Some(attempt);
-    }
-    for part in rest.strip_prefix('/')?.split('/') {
-        match part.strip_prefix("attempt#") {
-            Some(number) => attempt = number.parse().ok()?,
-            None if part.starts_with("call#") => {}
-            None => return None,
-        }
-    }
-    Some(attempt)
 }
 
 fn number_of(path: &StepPath) -> u32 {

@@ -1,16 +1,24 @@
 //! One tool call with all its limits: checks scopes, enforces the time-out, catches panics and bounds the output's
-//! size.
+//! size. `call_in_step.rs` makes the calls of a workflow's step with the same parts.
 //!
 //! Every call gets a result; nothing here fails.
 
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::{Tool, ToolError, ToolOutput, ToolPolicy};
+use super::time_limit::TimeLimit;
+use super::{Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
+use crate::error::Error;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
+use crate::run::Around;
 use crate::text::{head, name_hint, panic_text};
 
 /// How much of an answer that is too large the model gets to see.
@@ -19,7 +27,7 @@ const HEAD: usize = 1024;
 /// Calls a tool. Dropping the future cancels the tool.
 pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
     let policy = &tool.definition().policy;
-    let outcome = match refusal(policy, &tool.definition().name, granted) {
+    let outcome = match refusal(tool.definition(), granted) {
         Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
         None => run(tool, cx, call, policy).await,
     };
@@ -30,12 +38,39 @@ pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, grant
     ToolResult::new(call, status, output)
 }
 
+/// The same with the hooks of the runtime's middleware around it, for a caller that records nothing.
+pub(super) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+    // In a step, the function of a tool is a call of the step, which has its hooks.
+    let has_its_own = || tool.announces_itself() && Around::has_place();
+    match ToolHooks::of_host(cx.host()) {
+        Some(hooks) if refusal(tool.definition(), granted).is_none() && !has_its_own() => {
+            let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(tool.definition())), None, cx.clone());
+            let called: Result<Arc<ToolResult>, Error> = async {
+                let mut hooked = hooks.before(step).await?;
+                let mut answer = match hooked.answer.take() {
+                    Some(answer) => answer,
+                    None => HookedAnswer::of_tool(invoke(tool, cx, &hooked.call(), granted).await),
+                };
+                hooked.after(&mut answer).await?;
+                Ok(answer.result)
+            }
+            .await;
+            match called {
+                Ok(result) => Arc::unwrap_or_clone(result),
+                Err(error) => ToolResult::new(call, ToolStatus::Error, error.to_string()),
+            }
+        }
+        _ => invoke(tool, cx, call, granted).await,
+    }
+}
+
 /// Why the run may not call the tool, if it may not.
-fn refusal(policy: &ToolPolicy, name: &str, granted: &[Arc<str>]) -> Option<String> {
+pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
+    let ToolDefinition { name, policy, .. } = definition;
     if let Some(scope) = policy.scopes.iter().find(|scope| !granted.contains(scope)) {
         return Some(format!("this run was not granted the scope `{scope}`; do without this tool"));
     }
-    let agreed = |scope: &Arc<str>| scope.strip_prefix("approve:").is_some_and(|approved| approved == name);
+    let agreed = |scope: &Arc<str>| scope.strip_prefix("approve:").is_some_and(|approved| approved == &**name);
     if policy.approve && !granted.iter().any(agreed) {
         return Some(
             "nobody has agreed to this tool's use in this run; do without it, or say what you need it for".into(),
@@ -46,40 +81,60 @@ fn refusal(policy: &ToolPolicy, name: &str, granted: &[Arc<str>]) -> Option<Stri
 
 async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
-    let caught = AssertUnwindSafe(async { tool.call(cx, &call.arguments).await }).catch_unwind();
-    let outcome = match policy.timeout {
-        None => caught.await,
-        Some(limit) => match tokio::time::timeout(limit, caught).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                return Err(ToolError::with_status(
-                    ToolStatus::Timeout,
-                    format!("the tool did not answer within {limit:?}; whether it had its effect is unknown"),
-                ));
-            }
-        },
-    };
-    outcome.unwrap_or_else(|panic| {
-        Err(ToolError::with_status(
+    match within_limit(cx, async { tool.call(cx, &call.arguments).await }, policy.timeout).await {
+        Ok(outcome) => outcome,
+        Err(Overrun::Time(limit)) => Err(ToolError::with_status(
+            ToolStatus::Timeout,
+            format!("the tool did not answer within {limit:?}; whether it had its effect is unknown"),
+        )),
+        Err(Overrun::Panic(panic)) => Err(ToolError::with_status(
             ToolStatus::Panicked,
             format!("the tool panicked: {}; other arguments may help", panic_text(&*panic)),
-        ))
+        )),
+    }
+}
+
+/// Why a body gave nothing.
+pub(super) enum Overrun {
+    /// It did not end within its time-out.
+    Time(Duration),
+    Panic(Box<dyn Any + Send>),
+}
+
+/// Runs a body at a step, within its time-out when it has one, and catches its panic. The time in which the step waits for
+/// a person is not counted.
+pub(super) async fn within_limit<T>(
+    cx: &Context,
+    body: impl Future<Output = T>,
+    limit: Option<Duration>,
+) -> Result<T, Overrun> {
+    let mut caught = pin!(AssertUnwindSafe(body).catch_unwind());
+    let Some(limit) = limit else { return caught.await.map_err(Overrun::Panic) };
+    let mut time = TimeLimit::new(limit);
+    std::future::poll_fn(|task| match caught.as_mut().poll(task) {
+        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Overrun::Panic)),
+        Poll::Pending => time.poll_over(task, cx).map(|()| Err(Overrun::Time(limit))),
     })
+    .await
 }
 
 pub(super) fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
-    let size = output.as_json().len();
-    if size <= policy.max_output {
-        return Ok(output);
-    }
-    Err(ToolError::with_status(
-        ToolStatus::OutputTooLarge,
-        format!(
-            "the tool ran, but its answer of {size} bytes is over the limit of {} bytes; ask for less. It begins: {}",
-            policy.max_output,
-            head(output.as_json(), HEAD.min(policy.max_output))
-        ),
-    ))
+    over_size(output.as_json(), policy.max_output).map_or(Ok(output), Err)
+}
+
+/// Why an answer is too large, if it is.
+pub(crate) fn over_size(json: &str, limit: usize) -> Option<ToolError> {
+    let size = json.len();
+    (size > limit).then(|| {
+        let begins = head(json, HEAD.min(limit));
+        ToolError::with_status(
+            ToolStatus::OutputTooLarge,
+            format!(
+                "the tool ran, but its answer of {size} bytes is over the limit of {limit} bytes; ask for less. It begins: \
+                 {begins}"
+            ),
+        )
+    })
 }
 
 /// What the model sees of a failure: no more than it may see of an answer.

@@ -3,10 +3,13 @@
 //!
 //! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
+mod call_approval;
+mod call_decision;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_forms;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_in_step;
+mod call_record;
 mod dynamic;
 mod history;
 mod invoke;
@@ -17,6 +20,7 @@ pub(crate) mod probe;
 mod registry;
 mod schema;
 mod step_place;
+mod time_limit;
 mod tool_output;
 
 use std::fmt;
@@ -26,12 +30,13 @@ use std::task::{Poll, ready};
 
 pub(crate) use self::call_in_step::ToolAnswer;
 pub use self::dynamic::FnTool;
-pub(crate) use self::invoke::{invoke, not_found};
+pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
 pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
+pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput};
 use crate::context::Context;
 use crate::resource::ResourceKey;
@@ -59,6 +64,12 @@ pub trait Tool: Send + Sync {
     /// The resources the body asks for, so that a missing one is found when the agent is built.
     fn resources(&self) -> Vec<ResourceKey> {
         Vec::new()
+    }
+
+    /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
+    #[doc(hidden)]
+    fn announces_itself(&self) -> bool {
+        false
     }
 }
 

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use super::{ToolManifest, ToolRef, invoke, not_found};
+use super::invoke::invoke_hooked;
+use super::{ToolManifest, ToolRef, not_found};
 use crate::context::Context;
 use crate::error::RegistryError;
 use crate::linked;
@@ -143,10 +144,11 @@ impl Registry {
     }
 
     /// Calls a tool by name, outside of any agent. Whatever happens is in the result: an unknown name, wrong arguments,
-    /// a panic, a time-out. No scope is granted but those in `scopes`.
+    /// a panic, a time-out, an error of a hook. No scope is granted but those in `scopes`. The middleware of the context's
+    /// runtime stands around the call.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.tools.get(&*call.name) {
-            Some(tool) => invoke(&**tool, cx, call, scopes).await,
+            Some(tool) => invoke_hooked(&**tool, cx, call, scopes).await,
             None => not_found(call, self.names()),
         }
     }

@@ -24,8 +24,8 @@ pub(crate) struct StepPlace {
     /// Whether nothing can be recorded below it yet.
     fresh: bool,
     pub(super) covered: Covered,
-    calls: Mutex<Option<Box<Calls>>>,
-    end: End,
+    /// There is one when something was called here, or said of the step.
+    said: OnceLock<Box<Said>>,
     /// The step, of a call in it.
     step: Option<Arc<Self>>,
 }
@@ -42,9 +42,10 @@ pub(crate) struct Covered {
 /// Where a value is computed: a call that has no effect is a plain call there, and any other is refused.
 pub(crate) struct ValuePlace;
 
-/// What calls say of the step as a whole, however deep in it they are.
+/// The calls at a place and, at that of a step, what calls say of the step as a whole, however deep in it they are.
 #[derive(Default)]
-struct End {
+struct Said {
+    calls: Mutex<Option<Calls>>,
     failure: Mutex<Option<Failure>>,
     /// The last failure of a call of ours, whose kind an error type of the program's own may hide.
     last: Mutex<Option<Failure>>,
@@ -73,8 +74,7 @@ impl StepPlace {
             direct_called: AtomicBool::new(false),
             fresh,
             covered,
-            calls: Mutex::default(),
-            end: End::default(),
+            said: OnceLock::new(),
             step: None,
         })
     }
@@ -87,15 +87,18 @@ impl StepPlace {
             direct_called: AtomicBool::new(false),
             fresh,
             covered: Covered { approved: false, once },
-            calls: Mutex::default(),
-            end: End::default(),
+            said: OnceLock::new(),
             step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
         })
     }
 
-    /// What calls have said of the step as a whole.
-    fn end(&self) -> &End {
-        self.step.as_ref().map_or(&self.end, |step| &step.end)
+    fn said(&self) -> &Said {
+        self.said.get_or_init(Box::default)
+    }
+
+    /// The place of the step as a whole.
+    fn of_whole(&self) -> &Self {
+        self.step.as_deref().unwrap_or(self)
     }
 
     /// The place of the caller.
@@ -108,6 +111,11 @@ impl StepPlace {
         Self::current().map(|place| place.cx.clone())
     }
 
+    /// Whether this is a call of a tool and not a step.
+    pub(super) fn is_call(&self) -> bool {
+        self.step.is_some()
+    }
+
     /// Whether this is the call that the step consists of. It is so once.
     pub(super) fn takes_direct(&self, function: TypeId) -> bool {
         self.direct == Some(function) && !self.direct_called.swap(true, Ordering::Relaxed)
@@ -115,18 +123,18 @@ impl StepPlace {
 
     /// Does something with the calls; what is recorded of them is read when there is the first one.
     pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
-        let mut calls = locked(&self.calls);
+        let mut calls = locked(&self.said().calls);
         act(calls.get_or_insert_with(|| {
             let history = if self.fresh { History::default() } else { History::read(&self.cx) };
             // An agent or a workflow that was begun here before has the path for itself.
             let claimed = self.cx.claim();
-            Box::new(Calls { base: history.base().unwrap_or(claimed), history })
+            Calls { base: history.base().unwrap_or(claimed), history }
         }))
     }
 
     /// The step ends with this, whatever becomes of the rest of it. The first failure counts.
     pub(super) fn end_step(&self, failure: Failure) {
-        locked(&self.end().failure).get_or_insert(failure);
+        locked(&self.of_whole().said().failure).get_or_insert(failure);
     }
 
     /// Why the output of a step that was run again cannot be trusted: it did not do again what it had done.
@@ -134,7 +142,7 @@ impl StepPlace {
         if self.fresh {
             return None;
         }
-        let calls = locked(&self.calls);
+        let calls = locked(&self.said.get()?.calls);
         let (name, arguments) = calls.as_ref()?.history.left_over()?;
         let message = format!(
             "the program stopped in the middle of this step, which had called `{name}` with {arguments}; run again, it \
@@ -147,7 +155,7 @@ impl StepPlace {
 
     /// What a call has ended the step with.
     pub(crate) fn ended(&self) -> Option<Failure> {
-        locked(&self.end().failure).take()
+        locked(&self.of_whole().said.get()?.failure).take()
     }
 
     /// A call of ours failed at the caller's place.
@@ -155,7 +163,7 @@ impl StepPlace {
         if Around::has_place()
             && let Some(place) = Self::current()
         {
-            *locked(&place.end().last) = Some(failure());
+            *locked(&place.of_whole().said().last) = Some(failure());
         }
     }
 
@@ -163,7 +171,9 @@ impl StepPlace {
     /// or the one with its causes where it shows them.
     pub(crate) fn final_failure_in(error: &impl fmt::Display) -> Option<Failure> {
         let place = if Around::has_place() { Self::current()? } else { return None };
-        let last = locked(&place.end().last).clone().filter(|last| last.kind.is_final() && !last.message.is_empty())?;
+        let last = locked(&place.of_whole().said.get()?.last)
+            .clone()
+            .filter(|last| last.kind.is_final() && !last.message.is_empty())?;
         let tells = |text: String| text.contains(&last.message);
         (tells(error.to_string()) || tells(format!("{error:#}"))).then_some(last)
     }

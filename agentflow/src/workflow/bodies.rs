@@ -103,7 +103,13 @@ fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture
     Box::pin(async move {
         let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::of::<Error>)?;
         let ended = around.scope(begin(&inner, inputs, &cx)).await;
-        ended.map_err(|failed| StepError { original: failed.original, ..StepError::of(failed.error) })
+        ended.map_err(|failed| {
+            let value = match &failed.error {
+                Error::Node { failure, .. } | Error::Recorded(failure) => failure.value.clone(),
+                _ => None,
+            };
+            StepError { original: failed.original, value, ..StepError::of(failed.error) }
+        })
     })
 }
 

@@ -13,7 +13,7 @@ use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
-use super::order::{Order, Role, stronger};
+use super::order::{Order, Role};
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
@@ -450,12 +450,12 @@ impl Builder {
         let (callee, tools): (_, Vec<_>) = match (node.direct, node.under_its_tools) {
             (true, _) => {
                 let callee = node.callees.first();
-                (callee.copied(), callee.and_then(tool_of).into_iter().collect())
+                // One that its own arguments call too is not told from those calls.
+                let is_one = node.callees.iter().filter(|other| callee == Some(other)).count() == 1;
+                (callee.copied().filter(|_| is_one), callee.and_then(tool_of).into_iter().collect())
             }
-            (false, true) => {
-                let tools: Vec<_> = node.callees.iter().filter_map(tool_of).collect();
-                (tools.first().map(|(tool, _)| *tool), tools)
-            }
+            // Each of its calls has a record of its own.
+            (false, true) => (None, node.callees.iter().filter_map(tool_of).collect()),
             (false, false) => (None, Vec::new()),
         };
         let call = if node.text.is_empty() { node.call } else { node.text };
@@ -476,26 +476,31 @@ impl Builder {
             type_name,
             schema,
             callee,
+            max_output: callee.and_then(|_| tools.first()).map(|(_, tool)| tool.max_output),
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
+            barrier: match kind {
+                NodeKind::Gate => Some(OrderReason::Gate),
+                _ => node.checks.then_some(OrderReason::Check),
+            },
             callees: node.callees,
             code: node.code,
             body,
             inner: node.inner,
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
-        if let Some(order) = &mut self.order {
-            let own = match kind {
-                NodeKind::Gate => Some(OrderReason::Gate),
-                _ => node.checks.then_some(OrderReason::Check),
-            };
+        if made.barrier.is_none() {
             let bodies = made.bodies().filter(|_| !node.unordered);
-            let barrier = bodies.map(|(_, inner)| inner.barrier).fold(own, stronger);
-            let role = match (kind, barrier) {
-                (NodeKind::Input | NodeKind::Join, _) => Role::Outside,
-                (_, Some(why)) => Role::Barrier { why, writes: made.writes },
-                _ if made.writes => Role::Write,
-                _ => Role::Read,
+            let of_bodies: Vec<_> = bodies.filter_map(|(_, inner)| inner.barrier()).collect();
+            made.barrier = match of_bodies.contains(&OrderReason::Gate) {
+                true => Some(OrderReason::Gate),
+                false => (!of_bodies.is_empty()).then_some(OrderReason::Check),
             };
+        }
+        if let Some(order) = &mut self.order
+            && !matches!(kind, NodeKind::Input | NodeKind::Join)
+        {
+            let writes = made.writes && kind != NodeKind::Gate;
+            let role = Role { writes, looks: node.at_its_place, barrier: made.barrier };
             let edges = order.place(&self.nodes, &made, role, node.unordered);
             made.after.extend(edges);
         }
@@ -517,7 +522,7 @@ impl Builder {
         match self.problems.is_empty() {
             true => {
                 let limits = (self.concurrency, self.stop);
-                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.as_ref()))
+                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
             }
             false => Err(self.problems.join("; ")),
         }

@@ -19,6 +19,7 @@ use super::{Workflow, own_error};
 use crate::context::Context;
 use crate::error::{Error, Failure};
 use crate::tool::StepPlace;
+use crate::tool::call_forms::ErrorForm;
 use crate::tuples::all_the_tuples;
 use crate::value::NodeValue;
 
@@ -143,11 +144,15 @@ macro_rules! workflow_fn {
 
             fn cell() -> &'static OnceLock<Workflow<($(Self::$T,)*), Output<Self::Return>>>;
 
+            /// How the workflow's error is recorded and read back.
+            fn error_form() -> ErrorForm<std::result::Result<(), Fails<Self::Return>>>;
+
             fn nodes(steps: &mut Steps<'_, Fails<Self::Return>>, inputs: ($(Handle<Self::$T>,)*)) -> Handle<Output<Self::Return>>;
 
             /// The workflow, built when it is first asked for.
             fn built() -> Result<Workflow<($(Self::$T,)*), Output<Self::Return>>, Unbuilt> {
-                built(Self::cell(), Self::NAME, Self::INPUTS, StepError::of::<Fails<Self::Return>>, Self::nodes)
+                let of = |error| StepError::of_workflow(error, &Self::error_form());
+                built(Self::cell(), Self::NAME, Self::INPUTS, of, Self::nodes)
             }
 
             /// The same where there is no place for an error.
@@ -162,7 +167,7 @@ macro_rules! workflow_fn {
                 cx: Option<&Context>,
                 inputs: ($(Self::$T,)*),
             ) -> impl Future<Output = Result<Output<Self::Return>, Fails<Self::Return>>> + Send {
-                run(Self::built().map_err(|unbuilt| unbuilt.error(Self::NAME)), cx, inputs)
+                run(Self::built().map_err(|unbuilt| unbuilt.error(Self::NAME)), cx, inputs, Self::error_form)
             }
 
             const GRAPH: GraphOf = GraphOf(|| Ok(Arc::clone(Self::built()?.spec())));
@@ -180,14 +185,29 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     workflow: Result<Workflow<In, Out>, Error>,
     cx: Option<&Context>,
     inputs: In,
+    form: fn() -> ErrorForm<Result<(), E>>,
 ) -> Result<Out, E> {
     let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
     let ended = workflow?.run_to_end(&cx, inputs).await;
     let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
     ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
-        None => E::from(failed.error),
+        None => recorded_error(failed.error, &form()),
     })
+}
+
+/// The own error of a workflow that failed in an earlier process.
+fn recorded_error<E: WorkflowError>(error: Error, form: &ErrorForm<Result<(), E>>) -> E {
+    let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else { return E::from(error) };
+    let Some(value) = &failure.value else { return E::from(error) };
+    let mut own = Failure { value: None, ..Failure::clone(failure) };
+    if let Ok(text) = value.decode::<String>() {
+        own.message = text;
+    }
+    match (form.read)(Some(value), own.clone()) {
+        Some(Err(error)) => error,
+        _ => E::from(Error::Recorded(Arc::new(own))),
+    }
 }
 
 /// Stands where the pattern of an arm does not match the router's value: a node of another arm does not run.

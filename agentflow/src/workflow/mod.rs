@@ -21,6 +21,7 @@ mod machine;
 mod names;
 mod node;
 pub(crate) mod node_handle;
+pub(crate) mod one_order;
 mod order;
 mod policy;
 pub(crate) mod same_type;
@@ -34,6 +35,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use self::builder::{Builder, Router};
+#[cfg(feature = "cli")]
+pub(crate) use self::draw::ListedNode;
 use self::driver::{Failed, WorkflowRun};
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, NodeSchema, OrderEdge};

@@ -35,6 +35,8 @@ pub struct Node {
     pub(super) code: u64,
     pub(super) writes: bool,
     pub(super) unordered: bool,
+    /// It begins when all above it has succeeded, and nothing waits for it.
+    pub(super) at_its_place: bool,
     /// Nothing below it begins before it has passed.
     pub(super) checks: bool,
     /// What its items or rounds consist of, when that is more than one step.
@@ -77,8 +79,16 @@ impl Node {
     }
 
     /// It holds back all that is written below it until it has passed.
-    pub(super) fn checking(mut self) -> Self {
+    #[doc(hidden)]
+    pub fn checking(mut self) -> Self {
         self.checks = true;
+        self
+    }
+
+    /// It looks at what can change while the workflow runs, such as a clock, so it begins when all above it has succeeded.
+    #[doc(hidden)]
+    pub fn at_its_place(mut self) -> Self {
+        self.at_its_place = true;
         self
     }
 

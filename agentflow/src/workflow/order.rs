@@ -12,17 +12,16 @@ use std::collections::{HashMap, HashSet};
 use super::policy::OnError;
 use super::spec::{After, NodeIndex, NodeSpec, OrderReason};
 
-/// What a node means for the order of others.
+/// What a node means for the order of others. An input or a join has no role: it neither waits nor is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// An input or a join: neither waits nor is waited for.
-    Outside,
-    /// It runs beside others that read, between the writes.
-    Read,
-    /// It changes something: all above it has succeeded, and all below it waits for it.
-    Write,
-    /// A gate or a check, or a node whose body has one: nothing below it begins before it has passed.
-    Barrier { why: OrderReason, writes: bool },
+pub(super) struct Role {
+    /// It changes something: all above it has succeeded, and all below it waits for it. What does not write runs beside
+    /// others, between the writes.
+    pub(super) writes: bool,
+    /// It looks at a clock or the like, so it begins when all above it has succeeded.
+    pub(super) looks: bool,
+    /// The gate or the check that it is, or that is within it: nothing below it begins before that has passed.
+    pub(super) barrier: Option<OrderReason>,
 }
 
 /// What is waited for at a place of the source.
@@ -40,8 +39,6 @@ pub(super) struct Frontier {
 #[derive(Debug, Default)]
 pub(super) struct Order {
     now: Frontier,
-    /// Whether there is a gate, or a check: what stands below the node that all of this is the body of waits for that.
-    barrier: Option<OrderReason>,
     /// What was waited for where a router stands; each of its arms begins with that.
     at_router: HashMap<NodeIndex, Frontier>,
 }
@@ -49,14 +46,11 @@ pub(super) struct Order {
 impl Order {
     /// The order edges of the node that is added next, which is not yet among `nodes`.
     pub(super) fn place(&mut self, nodes: &[NodeSpec], next: &NodeSpec, role: Role, unordered: bool) -> Vec<After> {
-        if role == Role::Outside {
-            return Vec::new();
-        }
-        let is_write = matches!(role, Role::Write | Role::Barrier { writes: true, .. }) && !unordered;
+        let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
-        let above = self.now.above.iter().filter(|_| is_write).map(edge(OrderReason::Above));
+        let above = self.now.above.iter().filter(|_| is_write || role.looks).map(edge(OrderReason::Above));
         let mut wanted: Vec<After> = self.now.barriers.iter().copied().chain(writes).chain(above).collect();
         // A later one often waits for the earlier ones.
         wanted.sort_by_key(|after| std::cmp::Reverse(after.node));
@@ -70,24 +64,21 @@ impl Order {
         let at = NodeIndex::try_from(nodes.len()).unwrap_or(NodeIndex::MAX);
         if is_write {
             self.now.above.clear();
-        } else if next.policy.on_error == OnError::Fail && !(role == Role::Write && unordered) {
+        } else if next.policy.on_error == OnError::Fail && !(role.writes && unordered) {
             self.now.above.push(at);
         }
-        match role {
-            Role::Barrier { why, .. } => {
+        match role.barrier {
+            Some(why) => {
                 self.now.barriers = vec![After { node: at, why }];
-                self.now.writes.clear();
-                self.barrier = stronger(self.barrier, Some(why));
+                // One that is out of the order of writes has not waited for those above it.
+                if sees_writes {
+                    self.now.writes.clear();
+                }
             }
-            Role::Write if !unordered => self.now.writes = vec![at],
-            _ => {}
+            None if is_write => self.now.writes = vec![at],
+            None => {}
         }
         edges
-    }
-
-    /// A gate if there is one, else a check if there is one.
-    pub(super) fn barrier(&self) -> Option<OrderReason> {
-        self.barrier
     }
 
     /// An arm of a router begins; gives what was waited for before it.
@@ -112,11 +103,6 @@ impl Order {
             }
         }
     }
-}
-
-/// Of two barriers the one that a reader looks for: a question to a person rather than a check.
-pub(super) fn stronger(one: Option<OrderReason>, other: Option<OrderReason>) -> Option<OrderReason> {
-    [one, other].into_iter().flatten().find(|why| *why == OrderReason::Gate).or(one).or(other)
 }
 
 /// Whether the node waits for another one already, by way of others. A gate or a check also holds back what is below

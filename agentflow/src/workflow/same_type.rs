@@ -1,5 +1,6 @@
-//! Checks that the arms of a router, or the branches of a race or a fallback, have one type, and that a step without `?`
-//! gives a value. It exists only for the compiler's messages; it converts nothing.
+//! Checks that the arms of a router, or the branches of a race or a fallback, have one type, that a step without `?`
+//! gives a value, and that a step's error becomes the workflow's. It exists only for the
+//! compiler's messages; it decides nothing.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
@@ -108,6 +109,7 @@ impl<T: NodeValue> MatchedOutput for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel between the nodes of a workflow",
     label = "if this is a `Result`, add `?` after `.await`",
+    note = "of a `Result` that is looked at below, give the error as text, with `.map_err(|error| error.to_string())`",
     note = "else derive `serde::Serialize`, `serde::Deserialize` and `schemars::JsonSchema` for `{Self}`; it must own \
             its data and be `Send`"
 )]
@@ -115,3 +117,47 @@ pub trait PlainOutput: NodeValue {}
 
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
+
+/// The error of a workflow, beside that of a step in it.
+#[diagnostic::on_unimplemented(
+    message = "the error of this step, `{Of}`, cannot become `{Self}`",
+    label = "`?` converts the step's error into the workflow's",
+    note = "a boxed error is `Box<dyn std::error::Error + Send + Sync>`, since a step's error is sent between threads; a \
+            workflow that returns `Result<_, Box<dyn std::error::Error + Send + Sync>>` takes almost any error",
+    note = "else convert it with `.map_err(..)`, or implement `From<{Of}>` for an error of your own"
+)]
+pub trait ErrorFrom<Of> {
+    fn error_from(of: Of) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Of>, Of> ErrorFrom<Of> for E {
+    fn error_from(of: Of) -> Self {
+        of.into()
+    }
+}
+
+/// What a `?` stands after.
+pub struct TriedStep<S>(pub S);
+
+impl<T, Of> TriedStep<Result<T, Of>> {
+    /// A step's result with the workflow's error.
+    pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
+        self.0.map_err(E::error_from)
+    }
+}
+
+/// Of anything but a `Result`, the compiler says itself what `?` needs.
+pub trait OtherTried: Sized {
+    type Step;
+
+    fn failing<E>(self) -> Self::Step;
+}
+
+impl<S> OtherTried for TriedStep<S> {
+    type Step = S;
+
+    fn failing<E>(self) -> S {
+        self.0
+    }
+}

@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::order::Order;
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -61,8 +60,6 @@ pub(crate) struct Spec {
     pub(crate) stop: StopPolicy,
     /// Whether the order of its nodes is the written order of a function.
     pub(crate) ordered: bool,
-    /// What it has that holds back all that is written below the node that it is the body of.
-    pub(super) barrier: Option<OrderReason>,
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
@@ -90,10 +87,15 @@ pub(crate) struct NodeSpec {
     /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
     /// recorded a second time.
     pub(crate) callee: Option<TypeId>,
+    /// The most bytes of output, of one that is the call of a tool.
+    pub(crate) max_output: Option<usize>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
     pub(crate) writes: bool,
+    /// The gate or the check that it is, or that is in its body or in a workflow that it calls: nothing below it begins
+    /// before that has passed.
+    pub(crate) barrier: Option<OrderReason>,
     /// The fingerprint of the source text of what it does; 0 when that is not known.
     pub(crate) code: u64,
     pub(crate) body: Body,
@@ -223,7 +225,7 @@ impl Spec {
         nodes: Vec<NodeSpec>,
         output: NodeIndex,
         (concurrency, stop): (usize, StopPolicy),
-        order: Option<&Order>,
+        ordered: bool,
     ) -> Self {
         let mut counts = vec![0_u32; nodes.len() + 1];
         for node in &nodes {
@@ -248,8 +250,7 @@ impl Spec {
             output,
             concurrency: concurrency.max(1),
             stop,
-            ordered: order.is_some(),
-            barrier: order.and_then(Order::barrier),
+            ordered,
             followers,
             followers_at: counts,
             hash: OnceLock::new(),
@@ -266,6 +267,12 @@ impl Spec {
     /// Whether it changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
         self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
+    }
+
+    /// The gate or the check in it, if there is one; a gate rather than a check.
+    pub(crate) fn barrier(&self) -> Option<OrderReason> {
+        let all = || self.nodes.iter().filter_map(|node| node.barrier);
+        all().find(|why| *why == OrderReason::Gate).or_else(|| all().next())
     }
 
     /// Whether values are of the inputs' types.

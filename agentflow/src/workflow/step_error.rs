@@ -5,24 +5,45 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 
 use crate::error::{Error, Failure, FailureKind};
+use crate::failure::Cause;
 use crate::model::ModelError;
 use crate::text::panic_text;
+use crate::tool::call_forms::ErrorForm;
 use crate::tool::{EndsStep, StepPlace, ToolError};
+use crate::value::Encoded;
 
 /// Why a step failed: the record of it, and the step's own error where it is still there.
 pub(crate) struct StepError {
     pub(crate) failure: Failure,
     pub(crate) original: Option<Box<dyn Any + Send>>,
+    /// The error as JSON, for a workflow that is called by another one.
+    pub(crate) value: Option<Encoded>,
 }
 
 impl StepError {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { failure: Failure::new(kind, message), original: None }
+        Self::recorded(Failure::new(kind, message))
+    }
+
+    /// One of which only the record is there.
+    pub(crate) fn recorded(failure: Failure) -> Self {
+        Self { failure, original: None, value: None }
+    }
+
+    /// The error of a workflow, whose type says how it is JSON.
+    pub(crate) fn of_workflow<E: StepFailure>(error: E, form: &ErrorForm<Result<(), E>>) -> Self {
+        let ended = Err(error);
+        let value = (form.record)(&ended);
+        let Err(error) = ended else { unreachable!("it is an error") };
+        let text = || Encoded::new(&error.to_string()).ok();
+        let value = value.or_else(text);
+        Self { value, ..Self::of(error) }
     }
 
     /// The error of a step's own type; one that is a `StepError` already stays as it is.
     pub(crate) fn of<E: StepFailure>(error: E) -> Self {
         let message = error.to_string();
+        let cause = Cause::of(&message, &error);
         let hidden = StepPlace::final_failure_in(&error);
         let error: Box<dyn Any + Send> = Box::new(error);
         let error = match error.downcast::<Self>() {
@@ -38,15 +59,15 @@ impl StepError {
         } else {
             let boxed = error.downcast_ref::<Box<dyn std::error::Error + Send + Sync>>();
             match boxed.and_then(|boxed| known(&**boxed)) {
-                Some(known) => Failure { message, ..known },
+                Some(known) => Failure { message, cause, value: None, ..known },
                 // An error type of the program's own may hide one of ours.
                 None => match hidden {
-                    Some(hidden) => Failure { message, ..hidden },
-                    None => Failure::new(FailureKind::Error, message),
+                    Some(hidden) => Failure { message, cause, value: None, ..hidden },
+                    None => Failure { cause, ..Failure::new(FailureKind::Error, message) },
                 },
             }
         };
-        Self { failure, original: Some(error) }
+        Self { failure: Failure { value: None, ..failure }, original: Some(error), value: None }
     }
 
     /// A node that reads an output which there is not yet: the plan would be wrong.
@@ -60,7 +81,7 @@ impl StepError {
     /// A step that panicked.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         if let Some(failure) = EndsStep::of(panic) {
-            return Self { failure: failure.clone(), original: None };
+            return Self::recorded(failure.clone());
         }
         Self::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
     }

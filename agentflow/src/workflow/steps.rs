@@ -169,6 +169,16 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.computed(NodeKind::Check, node.checking(), reads, body)
     }
 
+    /// The end of an arm that never has a value, such as `return Err(..)`: a check of what led there.
+    pub fn never<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
+    {
+        self.value(node.checking(), reads, body)
+    }
+
     fn computed<R, O, B, F>(&mut self, kind: NodeKind, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,

@@ -224,7 +224,7 @@ async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
     FAILS.set(3);
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let process = || test_runtime().clock(clock.clone()).store(store.clone()).build();
-    let mut handle = process().start(mailing::workflow(), 1).await?;
+    let handle = process().start(mailing::workflow(), 1).await?;
     let run = handle.run_id().clone();
     let error = handle.result().await.unwrap_err();
     assert!(
@@ -233,7 +233,7 @@ async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
     for _ in 0..2 {
         let runtime = process();
         runtime.retry(&run, "all", "ada").await?;
-        let mut handle = runtime.resume_as(&run, &mailing::workflow()).await?;
+        let handle = runtime.resume_as(&run, &mailing::workflow()).await?;
         drop(handle.result().await);
     }
     assert_eq!(SEEN.with(Seen::take), all);

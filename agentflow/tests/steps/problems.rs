@@ -91,7 +91,7 @@ expanded!(held, u64 => u64, |steps, n| {
 
 #[tokio::test]
 async fn nothing_begins_below_a_gate_that_failed() {
-    let mut handle = test_runtime().build().start(held::workflow(), 1).await.unwrap();
+    let handle = test_runtime().build().start(held::workflow(), 1).await.unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `ok` failed: the run's task ended without a result: no");
     let skipped = handle.recorded().iter().find(|event| event.path.to_string() == "below").cloned().unwrap();
@@ -119,7 +119,7 @@ async fn a_round_that_began_counts_whatever_until_says_later() {
     tokio::task::yield_now().await;
     // Two rounds are done and the third has begun. For the next process the first would have been enough.
     OVER.store(true, Ordering::SeqCst);
-    let mut handle = process().resume_as(&run, &flow).await.unwrap();
+    let handle = process().resume_as(&run, &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);
     check_events(&store.read(&run, 0, 100).await.unwrap()).unwrap();
 }

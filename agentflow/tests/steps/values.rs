@@ -60,7 +60,7 @@ async fn a_value_is_the_same_after_each_crash() {
 async fn a_value_is_one_event_of_a_run_that_is_kept() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let mut handle = runtime.start(ids::workflow(), 1).await.unwrap();
+    let handle = runtime.start(ids::workflow(), 1).await.unwrap();
     let run = handle.run_id().clone();
     handle.result().await.unwrap();
     let events = store.read(&run, 0, 100).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_value_is_one_event_of_a_run_that_is_kept() {
     assert!(!events.iter().any(|event| event.path.to_string() == "output"));
 
     let runtime: Runtime = test_runtime().build();
-    let mut handle = runtime.start(ids::workflow(), 1).await.unwrap();
+    let handle = runtime.start(ids::workflow(), 1).await.unwrap();
     let mut events = handle.events();
     handle.result().await.unwrap();
 

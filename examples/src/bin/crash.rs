@@ -107,7 +107,7 @@ async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
 
 /// What the child does, until it is killed.
 async fn begin(file: &Path) -> Done {
-    let mut run = runtime(file, true).await?.start(order::workflow(), "lamp".to_owned()).await?;
+    let run = runtime(file, true).await?.start(order::workflow(), "lamp".to_owned()).await?;
     println!("{}", run.run_id());
     run.result().await?;
     Ok(())
@@ -133,7 +133,7 @@ async fn crash_and_resume(file: PathBuf) -> Done {
         println!("  {}: {}", node.name, node.on_resume);
     }
     println!("process {} resumes it:", std::process::id());
-    let mut handle = runtime.resume_as(&run, &order::workflow()).await?;
+    let handle = runtime.resume_as(&run, &order::workflow()).await?;
     let (mut events, mut undecided) = (handle.events(), Vec::new());
     while let Some(event) = events.next().await {
         match &event.kind {

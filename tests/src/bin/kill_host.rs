@@ -127,7 +127,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let run = RunId::new("run-1");
     let runtime = Runtime::builder().store(store.clone()).build();
     let ended = |record: &RunRecord| record.status.has_ended();
-    let mut handle = match store.record(&run).await? {
+    let handle = match store.record(&run).await? {
         Some(record) if ended(&record) => {
             let events = store.read(&run, 0, usize::MAX).await?;
             let output = events.iter().rev().find_map(|event| match &event.kind {

@@ -84,7 +84,7 @@ async fn instructions_are_sent_once_however_often_a_conversation_continues() {
     let agent = Agent::new(model.clone()).instruct("Count.");
     let mut conversation = Conversation::from("go");
     for (agent, next) in [(agent.clone(), "on"), (agent.clone(), "back"), (agent.instruct("Count down."), "")] {
-        let mut run = agent.start(conversation).unwrap();
+        let run = agent.start(conversation).unwrap();
         let result = run.result().await.unwrap();
         assert!(result.conversation().messages().iter().all(|message| message.role() != Role::System));
         assert_eq!(run.conversation(), *result.conversation());
@@ -245,7 +245,7 @@ async fn a_model_that_fails_ends_the_run_with_its_error() {
         (Turn::text("half").then_cut(), ModelErrorKind::Truncated),
     ] {
         let model = ScriptedModel::new([turn]);
-        let mut run = Agent::new(model.clone()).start("go").unwrap();
+        let run = Agent::new(model.clone()).start("go").unwrap();
         let error = run.result().await.unwrap_err();
         assert!(matches!(error, Error::Model(ref error) if error.kind() == kind), "{error}");
         assert!(error.is_retryable());
@@ -429,7 +429,7 @@ async fn many_calls_that_never_wait_leave_room_for_a_cancellation() {
         if middleware {
             agent = agent.with(Nothing);
         }
-        let mut run = agent.start("go").unwrap();
+        let run = agent.start("go").unwrap();
         began.notified().await;
         run.cancel("enough").await.unwrap();
         assert!(matches!(run.result().await.unwrap_err(), Error::Cancelled { .. }));

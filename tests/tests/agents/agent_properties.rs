@@ -151,7 +151,7 @@ fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
             .tools([tool("act", policy()), tool("guarded", policy().scopes(["admin"]))])
             .limits(limits)
             .runtime(&test_runtime().build());
-        let mut handle = agent.start("Go on.").unwrap();
+        let handle = agent.start("Go on.").unwrap();
         let listener = case.streamed.then(|| handle.events());
         if let Some(after) = case.cancel_after {
             tokio::time::sleep(Duration::from_millis(after)).await;

@@ -89,7 +89,7 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
 }
 
 async fn run(builder: RuntimeBuilder, workflow: &Workflow<(String,), Vec<String>>) -> Vec<String> {
-    let mut handle: RunHandle<Vec<String>> = builder.build().start(workflow.clone(), "go".to_owned()).await.unwrap();
+    let handle: RunHandle<Vec<String>> = builder.build().start(workflow.clone(), "go".to_owned()).await.unwrap();
     let outcome = handle.result().await.unwrap();
     check_events(&handle.recorded()).unwrap();
     outcome
@@ -183,13 +183,13 @@ async fn a_call_that_waits_for_its_place_can_be_cancelled() {
         _ => agent(slow(), None),
     };
     let runtime = test_runtime().with(token_budget(400)).build();
-    let mut handle = runtime.start(crowd(3, make), "go".to_owned()).await.unwrap();
+    let handle = runtime.start(crowd(3, make), "go".to_owned()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
     check_events(&handle.recorded()).unwrap();
     // The next run of the same budget finds nothing of it.
-    let mut handle = runtime.start(crowd(1, |_| agent(slow(), None)), "go".to_owned()).await.unwrap();
+    let handle = runtime.start(crowd(1, |_| agent(slow(), None)), "go".to_owned()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), ["done"]);
 }
 
@@ -226,7 +226,7 @@ async fn every_attempt_has_a_place_of_its_own() {
     let failing = || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)).named("p", "other");
     let builder = test_runtime().with(fallback_models([slow()])).with(retry(1)).with(token_budget(400));
     let workflow = crowd(3, move |_| agent(failing(), None));
-    let mut handle = builder.build().start(workflow, "go".to_owned()).await.unwrap();
+    let handle = builder.build().start(workflow, "go".to_owned()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), ["done"; 3]);
     let retried =
         handle.recorded().iter().filter(|event| matches!(event.kind, EventKind::ModelRetrying { .. })).count();

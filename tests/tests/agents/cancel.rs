@@ -106,7 +106,7 @@ fn check_cancelled(events: &[Event]) {
 /// Cancels after so many milliseconds and returns the journal.
 async fn cancelled_after(millis: u64) -> Vec<Event> {
     let (connections, tools) = (Alive::default(), Alive::default());
-    let mut run = agent(&connections, &tools).start("go").unwrap();
+    let run = agent(&connections, &tools).start("go").unwrap();
     let live = run.events();
     tokio::time::sleep(Duration::from_millis(millis)).await;
     let asked = Instant::now();
@@ -165,7 +165,7 @@ async fn at_every_moment() {
 #[tokio::test(start_paused = true)]
 async fn before_the_first_poll() {
     let (connections, tools) = (Alive::default(), Alive::default());
-    let mut run = agent(&connections, &tools).start("go").unwrap();
+    let run = agent(&connections, &tools).start("go").unwrap();
     run.cancel("at once").await.unwrap();
     assert!(matches!(run.result().await, Err(Error::Cancelled { .. })));
     let names: Vec<_> = run.recorded().iter().map(Event::name).collect();
@@ -176,7 +176,7 @@ async fn before_the_first_poll() {
 #[tokio::test(start_paused = true)]
 async fn after_the_end_it_changes_nothing() {
     let (connections, tools) = (Alive::default(), Alive::default());
-    let mut run = agent(&connections, &tools).start(RunRequest::new("go").max_steps(1)).unwrap();
+    let run = agent(&connections, &tools).start(RunRequest::new("go").max_steps(1)).unwrap();
     let error = run.result().await.unwrap_err();
     assert!(matches!(error, Error::MaxStepsReached { steps: 1 }), "{error}");
     let refused = run.cancel("too late").await.unwrap_err();
@@ -217,7 +217,7 @@ async fn by_dropping_the_future_the_handle_or_the_stream() {
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_ends_a_run_as_failed() {
     let (connections, tools) = (Alive::default(), Alive::default());
-    let mut run = agent(&connections, &tools).start(RunRequest::new("go").timeout(Duration::from_millis(600))).unwrap();
+    let run = agent(&connections, &tools).start(RunRequest::new("go").timeout(Duration::from_millis(600))).unwrap();
     let error = run.result().await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert_eq!((connections.count(), tools.count()), (0, 0));

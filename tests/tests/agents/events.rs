@@ -72,7 +72,7 @@ async fn the_stored_form_is_the_golden_one() {
     let agent = Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
     let result = agent.run("Twice 4?").await.unwrap();
     agent.run("Again?").await.unwrap_err();
-    let mut stalled = agent.start("And again?").unwrap();
+    let stalled = agent.start("And again?").unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     stalled.cancel("nobody waits any more").await.unwrap();
     stalled.result().await.unwrap_err();
@@ -155,7 +155,7 @@ async fn a_stream_has_deltas_between_the_recorded_events() {
 async fn who_comes_late_or_never_reads_misses_nothing_recorded() {
     let pieces: Vec<String> = (0..5000).map(|n| format!("{n} ")).collect();
     let model = ScriptedModel::new([Turn::pieces(pieces)]);
-    let mut run = Agent::new(model).start("count").unwrap();
+    let run = Agent::new(model).start("count").unwrap();
     let never_read = run.events();
     run.result().await.unwrap();
     let late: Vec<Event> = run.events().collect().await;
@@ -191,7 +191,7 @@ async fn a_sink_that_wants_deltas_gets_them_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_recorded_with_its_class() {
     let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded)]);
-    let mut run = Agent::new(model).start("go").unwrap();
+    let run = Agent::new(model).start("go").unwrap();
     run.result().await.unwrap_err();
     let last = serde_json::to_value(run.recorded().last().unwrap()).unwrap();
     assert_eq!(last["name"], "run.failed");

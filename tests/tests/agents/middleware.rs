@@ -292,7 +292,7 @@ async fn an_error_of_a_hook_ends_the_run_and_leaves_nothing_open() {
         agent(turns().into()).after_tool(move |_, _| Err(stop())),
     ];
     for agent in agents {
-        let mut handle = agent.start("go").unwrap();
+        let handle = agent.start("go").unwrap();
         let error = handle.result().await.unwrap_err();
         assert_eq!(error.kind(), "middleware");
         check_events(&handle.recorded()).unwrap();
@@ -311,7 +311,7 @@ async fn a_run_may_be_cancelled_inside_of_a_hook() {
             std::future::pending().await
         }
     }
-    let mut handle = Agent::new(ScriptedModel::new([])).with(Waits).start("go").unwrap();
+    let handle = Agent::new(ScriptedModel::new([])).with(Waits).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
@@ -360,7 +360,7 @@ async fn holds_over_a_crash(
     };
     let expected = expected.map(str::to_owned).map_err(str::to_owned);
     let runtime = builder().store(MemoryStore::new()).build();
-    let mut handle = make(&runtime, &calls).start("go").unwrap();
+    let handle = make(&runtime, &calls).start("go").unwrap();
     assert_eq!(outcome(handle.result().await), expected);
     assert_eq!(calls.load(Ordering::SeqCst), most);
     let events = handle.recorded();
@@ -368,7 +368,7 @@ async fn holds_over_a_crash(
     for cut in 1..events.len() {
         let runtime = builder().store(store_with(&events[..cut]).await).build();
         let calls = Arc::new(AtomicU32::new(0));
-        let mut handle = make(&runtime, &calls).resume(&events[0].run_id).await.unwrap();
+        let handle = make(&runtime, &calls).resume(&events[0].run_id).await.unwrap();
         assert_eq!(outcome(handle.result().await), expected, "cut after {cut}");
         let all = handle.recorded();
         check_events(&all).unwrap();
@@ -449,14 +449,14 @@ async fn all_agents_of_a_run_count_together() {
         let workflow = three_agents(&calls);
         let store = MemoryStore::new();
         let runtime = builder.store(store).build();
-        let mut handle = runtime.start(workflow.clone(), "go".to_owned()).await.unwrap();
+        let handle = runtime.start(workflow.clone(), "go".to_owned()).await.unwrap();
         let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
         let events = handle.recorded();
         check_events(&events).unwrap();
         let Some(cut) = crash_after else { return (result, calls.load(Ordering::SeqCst), events) };
         calls.store(0, Ordering::SeqCst);
         let runtime = runtime.with_store(store_with(&events[..cut]).await);
-        let mut handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
+        let handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
         let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
         let before = events[..cut].iter().filter(|event| event.name() == "model.completed").count() as u32;
         (result, before + calls.load(Ordering::SeqCst), handle.recorded())
@@ -597,7 +597,7 @@ async fn retries_that_a_crash_interrupted_are_counted_and_limited() {
     let turns = |n| (0..n).map(|_| Turn::fails(ModelErrorKind::Server));
     let make = |n: usize| Agent::new(ScriptedModel::new(turns(n)));
     let runtime = |store| test_runtime().with(retry(3)).store(store).build();
-    let mut handle = make(4).runtime(&runtime(MemoryStore::new())).start("go").unwrap();
+    let handle = make(4).runtime(&runtime(MemoryStore::new())).start("go").unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "server");
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -606,7 +606,7 @@ async fn retries_that_a_crash_interrupted_are_counted_and_limited() {
         let failed = events[..cut].iter().filter(|event| event.name() == "model.retrying").count();
         let runtime = runtime(store_with(&events[..cut]).await);
         let model = ScriptedModel::new(turns(4 - failed));
-        let mut handle = Agent::new(model.clone()).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+        let handle = Agent::new(model.clone()).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), "server");
         model.finish();
         check_events(&handle.recorded()).unwrap();
@@ -621,7 +621,7 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
     let good = || ScriptedModel::new([Turn::text("done")]).named("c", "m");
     let runtime = |store| test_runtime().store(store).build();
     let agent = |a, b| Agent::new(a).with(fallback_models([b, good()])).with(retry(1));
-    let mut handle = agent(fails("a", 2), fails("b", 2)).runtime(&runtime(MemoryStore::new())).start("go").unwrap();
+    let handle = agent(fails("a", 2), fails("b", 2)).runtime(&runtime(MemoryStore::new())).start("go").unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -636,7 +636,7 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
     // Cut after the second attempt of `b` began.
     let cut = events.iter().enumerate().filter(|(_, event)| event.name() == "model.started").nth(3).unwrap().0 + 1;
     let runtime = runtime(store_with(&events[..cut]).await);
-    let mut handle = agent(fails("a", 0), fails("b", 1)).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+    let handle = agent(fails("a", 0), fails("b", 1)).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     assert_eq!(asked(&handle.recorded()), ["a", "a", "b", "b", "b", "c"]);
 
@@ -658,7 +658,7 @@ async fn a_rate_limit_waits_and_a_cancelled_run_waits_no_more() {
         assert_eq!(began.elapsed().as_secs(), expected);
     }
     agent.run("go").await.unwrap();
-    let mut handle = agent.start("go").unwrap();
+    let handle = agent.start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
@@ -763,7 +763,7 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
         });
         let agent = Agent::new(model).tools(tools![look_up]);
         let runtime = redacted().store(store.clone()).build();
-        let mut handle = agent.clone().runtime(&runtime).resume(&run).await.unwrap();
+        let handle = agent.clone().runtime(&runtime).resume(&run).await.unwrap();
         handle.result().await.unwrap();
         let events = handle.recorded();
         check_events(&events).unwrap();
@@ -799,10 +799,10 @@ async fn a_workflow_is_a_run_with_hooks_around_it() {
         }
     }
     let runtime = test_runtime().with(Refuses).build();
-    let mut handle = runtime.start(three_agents(&calls), "go".to_owned()).await.unwrap();
+    let handle = runtime.start(three_agents(&calls), "go".to_owned()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "middleware");
     check_events(&handle.recorded()).unwrap();
-    let mut handle = Agent::new(ScriptedModel::new([])).runtime(&runtime).start("go").unwrap();
+    let handle = Agent::new(ScriptedModel::new([])).runtime(&runtime).start("go").unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "middleware");
     check_events(&handle.recorded()).unwrap();
 }
@@ -834,7 +834,7 @@ async fn what_was_spent_survives_a_snapshot() {
     let builder = || test_runtime().max_llm_calls(301);
     let runtime = builder().store(store.clone()).build();
     let tasks: Vec<String> = (0..75).map(|n| n.to_string()).collect();
-    let mut handle = runtime.start(workflow.clone(), tasks).await.unwrap();
+    let handle = runtime.start(workflow.clone(), tasks).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "llm_call_limit");
     assert_eq!(calls.load(Ordering::SeqCst), 301);
     let run = handle.run_id().clone();
@@ -861,7 +861,7 @@ async fn what_was_spent_survives_a_snapshot() {
         let epoch = store.open(&run).await.unwrap();
         store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
         calls.store(0, Ordering::SeqCst);
-        let mut handle = builder.store(store).build().resume_as(&run, &workflow).await.unwrap();
+        let handle = builder.store(store).build().resume_as(&run, &workflow).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), kind);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
     }
@@ -877,7 +877,7 @@ async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
     })
     .unwrap();
     let runtime = test_runtime().with(redact().secret("swordfish").cards()).with(redact().emails()).build();
-    let mut handle = runtime.start(workflow, ("a swordfish of a@example.org".to_owned(), CARD)).await.unwrap();
+    let handle = runtime.start(workflow, ("a swordfish of a@example.org".to_owned(), CARD)).await.unwrap();
     let output = handle.result().await.unwrap();
     assert_eq!((&*output.0, output.3), ("a swordfish of a@example.org", CARD));
     let events = handle.recorded();

@@ -164,8 +164,8 @@ fn a_schema_the_provider_cannot_express_is_found_when_the_agent_is_built() {
 #[tokio::test]
 async fn a_handle_and_a_stream_give_the_value_too() {
     let agent = Agent::new(ScriptedModel::from_fn(|_| Turn::text(r#"{"level": 1}"#))).output::<Risk>();
-    let mut run = agent.start("Judge.").unwrap();
+    let run = agent.start("Judge.").unwrap();
     assert_eq!(run.result().await.unwrap().into_output(), Risk { level: 1 });
-    let mut run = agent.stream("Judge.").unwrap();
+    let run = agent.stream("Judge.").unwrap();
     assert_eq!(run.result().await.unwrap().into_output(), Risk { level: 1 });
 }

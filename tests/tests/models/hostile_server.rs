@@ -306,7 +306,7 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
         let spent = events[..cut].iter().any(|event| event.name() == "model.completed");
         let script = (!spent).then(|| Turn::text("again").usage(lie()));
         let agent = Agent::new(ScriptedModel::new(script)).tools(tools![look_up]).runtime(&runtime);
-        let mut handle = agent.clone().runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+        let handle = agent.clone().runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         let answer = handle.result().await.unwrap().into_output();
         let ended = events[..cut]
             .iter()

@@ -31,8 +31,8 @@ const ROOMS: [&str; 29] = [
     // What a run is, whatever is run in it.
     "run",
     "context",
-    "tool",
     "middleware",
+    "tool",
     "telemetry",
     // What is run.
     "agent",

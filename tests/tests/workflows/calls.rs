@@ -169,7 +169,7 @@ async fn an_operator_answers_a_call_after_a_restart() {
     let record = store.record(&run).await.unwrap().unwrap();
     assert_eq!(record.status.to_string(), "paused");
     runtime.approve(&run, "first/tool#1.refund", Approval::granted(), "ada").await.unwrap();
-    let mut handle = runtime.resume(&run).await.unwrap();
+    let handle = runtime.resume(&run).await.unwrap();
     asked(&handle, "all/tool#1.refund").await;
     runtime.approve(&run, "all/tool#1.refund", Approval::denied("too much"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err();
@@ -186,7 +186,7 @@ pub(crate) async fn run_of<Out: agentflow::value::NodeValue>(
 ) -> (Vec<String>, Result<Out>) {
     let store = MemoryStore::new();
     let runtime = describe(test_runtime()).store(store.clone()).build();
-    let mut handle = runtime.start(workflow.clone(), 7).await.unwrap();
+    let handle = runtime.start(workflow.clone(), 7).await.unwrap();
     let run = handle.run_id().clone();
     let ended = handle.result().await;
     let events = store.read(&run, 0, usize::MAX).await.unwrap();
@@ -317,7 +317,7 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
         while events.next().await.is_some() {}
     }
     let runtime = describe(2).store(store.clone()).build();
-    let mut handle = runtime.resume_as(&run, workflow).await.unwrap();
+    let handle = runtime.resume_as(&run, workflow).await.unwrap();
     let mut events = handle.events();
     let paused = async {
         while let Some(event) = events.next().await {

@@ -111,7 +111,7 @@ use ControlErrorKind::{NoResponse, WrongState};
 async fn cancel_returns_when_the_end_is_kept() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = process(store.clone(), &clock);
-    let mut handle = first.start(chain(), 1).await.unwrap();
+    let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
     first.cancel(&id(), "enough").await.unwrap();
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
@@ -138,7 +138,7 @@ async fn a_run_that_ends_by_itself_was_not_cancelled() {
         })
     })
     .unwrap();
-    let mut handle = process(store.clone(), &clock).start(flow, 1).await.unwrap();
+    let handle = process(store.clone(), &clock).start(flow, 1).await.unwrap();
     let second = process(store.process(2), &clock);
     refused(second.cancel(&id(), "late").await, WrongState, "the run cannot be cancelled: it is over (success)");
     assert_eq!(handle.result().await.unwrap(), 1);
@@ -185,7 +185,7 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
 async fn a_process_that_does_not_respond() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = process(store.clone(), &clock);
-    let mut handle = first.start(chain(), 1).await.unwrap();
+    let handle = first.start(chain(), 1).await.unwrap();
     store.fail_looks(u32::MAX);
     let second = process(store.process(2), &clock);
     refused(
@@ -218,7 +218,7 @@ async fn a_look_that_fails_is_not_the_last() {
 async fn an_ended_run_is_not_opened() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = process(store.clone(), &clock);
-    let mut handle = first.start(chain(), 1).await.unwrap();
+    let handle = first.start(chain(), 1).await.unwrap();
     handle.result().await.unwrap();
     let error = store.process(2).open(&id()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Ended);
@@ -259,15 +259,18 @@ async fn runs_of_agents_are_found_by_their_id() {
         pass(1).await;
         let other = process(store.process(2), &clock);
         for runtime in [&first, &other] {
-            refused(
-                runtime.pause(&id()).await,
-                WrongState,
-                "the run cannot be paused: it is the run of an agent; only workflows can be",
-            );
+            runtime.pause(&id()).await.unwrap();
+            refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
+            runtime.unpause(&id()).await.unwrap();
             refused(
                 runtime.retry(&id(), "x", "ada").await,
                 ControlErrorKind::UnknownNode,
                 "the run has no node `x` that has begun, asks or was skipped",
+            );
+            refused(
+                runtime.retry(&id(), "model#1", "ada").await,
+                WrongState,
+                "the run of an agent is retried when it has failed; it is running",
             );
         }
         pass(20).await;
@@ -285,7 +288,7 @@ async fn a_second_start_under_the_id_of_a_live_run_changes_nothing() {
     let runtime = process(store.clone(), &clock);
     let model = ScriptedModel::from_fn(|_| Turn::call("wait", json!({})));
     let agent = agent(&model, &runtime);
-    let mut first = agent.start("go").unwrap();
+    let first = agent.start("go").unwrap();
     pass(1).await;
     let second = agent.run(RunRequest::new("go").run_id(id())).await.unwrap_err();
     assert!(matches!(&second, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{second}");
@@ -300,13 +303,9 @@ async fn a_second_start_under_the_id_of_a_live_run_changes_nothing() {
 async fn two_runtimes_over_one_store_see_each_others_runs() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let (first, second) = (process(store.clone(), &clock), process(store.clone(), &clock));
-    let mut handle = first.start(chain(), 1).await.unwrap();
+    let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
-    refused(
-        second.resume(&id()).await.map(drop),
-        WrongState,
-        "the run cannot be resumed: it is running in this process",
-    );
+    assert_eq!(second.resume(&id()).await.unwrap().run_id(), &id(), "it is running in this process");
     assert!(second.recover().await.unwrap().resumed.is_empty());
     second.pause(&id()).await.unwrap();
     pass(100).await;
@@ -396,7 +395,9 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     let recovered = third.recover().await.unwrap();
     assert!(recovered.resumed.is_empty());
     let left: Vec<String> = recovered.left.iter().map(|(run, error)| format!("{run}: {error}")).collect();
-    assert_eq!(left, ["run-1: the run `run-1` is one of the agent `waiter`; resume it with `Agent::resume`"]);
+    let problem = "run-1: the run `run-1` is one of the agent `waiter`, which is not known here; give it to the runtime \
+         with `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`";
+    assert_eq!(left, [problem]);
     assert_eq!(recovered.elsewhere, [RunId::new("kept"), RunId::new("kept-agent")]);
     drop((kept, kept_agent));
 }
@@ -438,7 +439,7 @@ async fn an_answer_for_a_workflow_that_has_not_begun_again_blocks_nothing() {
         handle.pause().await.unwrap();
         end(handle, &store).await;
         let second = process(store.process(2), &clock);
-        let mut handle = second.resume_as(&id(), &two_gates()).await.unwrap();
+        let handle = second.resume_as(&id(), &two_gates()).await.unwrap();
         let operator = if from_elsewhere { process(store.process(3), &clock) } else { second };
         operator.approve(&id(), "left/ok", Approval::granted(), "ada").await.unwrap();
         refused(
@@ -479,7 +480,7 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
     })
     .unwrap();
     let runtime = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&outer).build();
-    let mut handle = runtime.start(outer, 1).await.unwrap();
+    let handle = runtime.start(outer, 1).await.unwrap();
     handle.result().await.unwrap_err();
     refused(
         runtime.retry(&id(), "nested/bad", "ada").await,
@@ -493,7 +494,9 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
         WrongState,
         "the node `nested/bad` cannot be retried: the workflow that it belongs to has ended",
     );
-    assert_eq!(status(&store).await, (RunStatus::Queued, None));
+    let again = runtime.attach(&id()).await.unwrap();
+    assert!(again.result().await.unwrap_err().to_string().contains("too small"));
+    assert_eq!(count(&events(&store).await, "workflow.failed"), 2);
 }
 
 /// Two nodes that fail, the first of which the run fails of, and one that is stopped because of it.
@@ -522,11 +525,10 @@ async fn a_run_keeps_the_cause_of_its_failure_when_another_node_is_retried() {
     let (store, clock, tries) = (MemoryStore::new(), TestClock::new(), Arc::default());
     let flow = failing(StopPolicy::BestEffort, &tries);
     let runtime = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
-    let mut handle = runtime.start(flow.clone(), ()).await.unwrap();
+    let handle = runtime.start(flow.clone(), ()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `first` failed: first failed");
     runtime.retry(&id(), "second", "ada").await.unwrap();
-    assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
-    let mut handle = runtime.resume_as(&id(), &flow).await.unwrap();
+    let handle = runtime.attach(&id()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `first` failed: first failed");
     assert_eq!(tries.load(Ordering::SeqCst), 2, "what was retried ran again");
     events(&store).await;
@@ -627,7 +629,7 @@ async fn a_pause_holds_what_begins_later() {
     })
     .unwrap();
     let runtime = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
-    let mut handle = runtime.start(flow, 1).await.unwrap();
+    let handle = runtime.start(flow, 1).await.unwrap();
     pass(1).await;
     handle.pause().await.unwrap();
     pass(100).await;
@@ -669,7 +671,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     pass(15).await;
     handle.abandon();
     let second = runtime();
-    let mut handle = guarded(&second).runtime(&second).resume(&id()).await.unwrap();
+    let handle = guarded(&second).runtime(&second).resume(&id()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "max_steps_reached");
     let all = events(&store).await;
     assert_eq!(count(&all, "tool.completed"), 3, "{all:?}");
@@ -684,7 +686,7 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
     pass(3600).await;
     let second = runtime();
     let resumed = tokio::time::Instant::now();
-    let mut handle = guarded(&second).runtime(&second).resume(&run).await.unwrap();
+    let handle = guarded(&second).runtime(&second).resume(&run).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "timeout");
     // The last record of the first process is of its 20th second.
     assert_eq!(resumed.elapsed(), Duration::from_secs(15));
@@ -738,39 +740,34 @@ async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
     for at in 0..50 {
         let id = RunId::new(format!("run-{at}"));
         let ask = || RunRequest::from("Go on.").run_id(id.clone());
-        let (mut one, mut other) = (agent.start(ask()).unwrap(), agent.start(ask()).unwrap());
+        let (one, other) = (agent.start(ask()).unwrap(), agent.start(ask()).unwrap());
         assert_eq!(other.result().await.unwrap_err().kind(), "exists");
         while store.record(&id).await.unwrap().is_none() {
             tokio::task::yield_now().await;
         }
-        refused(
-            agent.clone().runtime(&runtime).resume(&id).await.map(drop),
-            WrongState,
-            "the run cannot be resumed: it is running in this process",
-        );
+        assert_eq!(agent.clone().runtime(&runtime).resume(&id).await.unwrap().run_id(), &id);
         runtime.cancel(&id, "enough").await.unwrap();
         assert_eq!(one.result().await.unwrap_err().kind(), "cancelled");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_request_that_an_agent_refuses_is_never_granted_by_what_it_records_meanwhile() {
+async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhile() {
     let store = MemoryStore::new();
     let runtime = Runtime::builder().store(store.clone()).build();
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
     let limits = Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
     let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).limits(limits);
-    let mut run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
+    let run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
     while store.record(&id()).await.unwrap().is_none() {
         tokio::task::yield_now().await;
     }
-    for _ in 0..300 {
-        refused(
-            runtime.pause(&id()).await,
-            WrongState,
-            "the run cannot be paused: it is the run of an agent; only workflows can be",
-        );
+    for _ in 0..100 {
+        runtime.pause(&id()).await.unwrap();
+        refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
+        runtime.unpause(&id()).await.unwrap();
+        refused(runtime.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
     }
     runtime.cancel(&id(), "enough").await.unwrap();
     run.result().await.unwrap_err();

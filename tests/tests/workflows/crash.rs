@@ -333,6 +333,40 @@ async fn workflows_in_workflows() {
     assert!(report.step("nested/call#2/pay").unwrap().interrupted() > 0, "{report}");
 }
 
+/// An answer in one of them lets that one continue; the others still wait.
+#[tokio::test(start_paused = true)]
+async fn workflows_beside_each_other_wait_each_for_its_own() {
+    let effects = EffectLog::new();
+    let asks = Workflow::<(u32,), u32>::build("asks", ["n"], |b, (n,)| {
+        let x = step(b, &effects, "x", 2, n);
+        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
+        b.value("end", (x, approval), |(n, _)| Step::Ok(n))
+    })
+    .unwrap();
+    let pays = Workflow::<(u32,), u32>::build("pays", ["n"], |b, (n,)| {
+        step(b, &effects, Node::new("pay").policy(once()), 50, n)
+    })
+    .unwrap();
+    let flow = Workflow::<(u32,), u32>::build("whole", ["n"], |b, (n,)| {
+        let mut nested = |name: &str, part: &Workflow<(u32,), u32>| {
+            let part = part.clone();
+            b.node(name, (n,), move |cx, (n,)| {
+                let part = part.clone();
+                async move { part.run_in(&cx, n).await }
+            })
+        };
+        let all = (nested("left", &asks), nested("middle", &asks), nested("other", &asks), nested("right", &pays));
+        b.value("sum", all, |(x, y, z, pay)| Step::Ok(x + y + z + pay))
+    })
+    .unwrap();
+    let test = CrashTest::new(&flow, || 1).effects(&effects);
+    let gates = ["left/ok", "middle/ok", "other/ok"];
+    let report = gates.into_iter().fold(test, |test, gate| test.answer(gate, Approval::granted())).run().await;
+    let pay = report.step("right/pay").unwrap();
+    assert!(pay.interrupted() > 0, "{report}");
+    assert_eq!(pay.again(Again::Operator), pay.interrupted(), "{report}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn steps_below_a_step_that_is_not_resumed_have_an_end() {
     let effects = EffectLog::new();

@@ -92,7 +92,7 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
     handle.abandon();
     tokio::task::yield_now().await;
     let third = process(&store, &clock);
-    let mut handle = third.resume_as(&run, &flow).await.unwrap();
+    let handle = third.resume_as(&run, &flow).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     third.answer(&run, "ok", &true, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), output);
@@ -116,7 +116,7 @@ async fn an_unchanged_workflow_is_resumed() {
     })
     .unwrap();
     let runtime = process(&store, &clock);
-    let mut handle = runtime.resume_as(&run, &flow).await.unwrap();
+    let handle = runtime.resume_as(&run, &flow).await.unwrap();
     runtime.answer(&run, "ok", &true, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 5);
     assert_eq!(ran.take(), "end 1");
@@ -223,7 +223,7 @@ async fn a_node_that_was_open_is_gone() {
     })
     .unwrap();
     let second = process(&store, &clock);
-    let mut handle = second.resume_changed(&run, &flow).await.unwrap();
+    let handle = second.resume_changed(&run, &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(ran.take(), "a 1, new 1");
 }
@@ -234,7 +234,7 @@ async fn a_journal_of_a_newer_release_is_left_alone() {
         b.node("step", (n,), |_, (n,)| async move { Ok::<_, String>(n) })
     })
     .unwrap();
-    let mut run = test_runtime().store(MemoryStore::new()).build().start(flow.clone(), 1).await.unwrap();
+    let run = test_runtime().store(MemoryStore::new()).build().start(flow.clone(), 1).await.unwrap();
     run.result().await.unwrap();
     let mut first = serde_json::to_value(&run.recorded()[0]).unwrap();
     first["payload"]["version"] = 99.into();

@@ -130,7 +130,7 @@ async fn every_prefix_of_a_journal_resumes_to_the_same_result() {
     let ran = Ran::default();
     let workflow = everything(&ran);
     let store = MemoryStore::new();
-    let mut handle = runtime(&store).start(workflow.clone(), vec![1, 2, 3]).await.unwrap();
+    let handle = runtime(&store).start(workflow.clone(), vec![1, 2, 3]).await.unwrap();
     let expected = handle.result().await.unwrap();
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -184,7 +184,7 @@ fn long(ran: &Ran) -> Workflow<(u32,), u32> {
 #[tokio::test(start_paused = true)]
 async fn a_long_run_is_resumed_from_its_snapshot() {
     let store = MemoryStore::new();
-    let mut handle = runtime(&store).start(long(&Ran::default()), 0).await.unwrap();
+    let handle = runtime(&store).start(long(&Ran::default()), 0).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2001);
     let events = handle.recorded();
     let run = events[0].run_id.clone();
@@ -199,7 +199,7 @@ async fn a_long_run_is_resumed_from_its_snapshot() {
         store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
         let ran = Ran::default();
         let workflow = long(&ran);
-        let mut handle = runtime(&store).resume_as(&run, &workflow).await.unwrap();
+        let handle = runtime(&store).resume_as(&run, &workflow).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 2001);
         let done = events[..cut].iter().filter(|event| matches!(event.kind, EventKind::NodeCompleted { .. })).count();
         assert_eq!(ran.counts().len(), 2000 - done, "{more} after the snapshot");

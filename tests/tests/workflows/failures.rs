@@ -34,7 +34,7 @@ async fn attempts_with<E: StepFailure>(
         })
     })
     .unwrap();
-    let mut handle = builder.build().start(flow, ()).await.unwrap();
+    let handle = builder.build().start(flow, ()).await.unwrap();
     let error = handle.result().await.unwrap_err();
     check_events(&handle.recorded()).unwrap();
     (made.load(Ordering::SeqCst), error.kind())
@@ -126,7 +126,7 @@ fn of_agent(agent: Agent) -> Workflow<(), String> {
 }
 
 async fn agents_of(builder: RuntimeBuilder, agent: Agent) -> (usize, FailureKind) {
-    let mut handle = builder.build().start(of_agent(agent), ()).await.unwrap();
+    let handle = builder.build().start(of_agent(agent), ()).await.unwrap();
     let error = handle.result().await.unwrap_err();
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -158,7 +158,7 @@ async fn who_has_denied_is_not_asked_again() {
     })
     .unwrap();
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let mut handle = runtime.start(flow, ()).await.unwrap();
+    let handle = runtime.start(flow, ()).await.unwrap();
     let run = handle.run_id().clone();
     while !handle.recorded().iter().any(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,7 +1,10 @@
 //! Workflows and their runs: every form, crashes, control requests.
 
 mod as_a_function;
+mod at_its_place;
 mod attacked;
+mod by_id;
+mod callers;
 mod calls;
 mod control_requests;
 mod crash;
@@ -9,7 +12,10 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod misbehaving;
+mod natural;
+mod nested_order;
 mod recorded_errors;
+mod retried_calls;
 mod run_control;
 mod sync_calls;
 mod workflow;

@@ -54,12 +54,12 @@ fn flow() -> Workflow<(), u32> {
 async fn a_step_that_panics_as_it_is_dropped_takes_nothing_with_it() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let mut timed_out = runtime.start(flow(), ()).await.unwrap();
+    let timed_out = runtime.start(flow(), ()).await.unwrap();
     let error = timed_out.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `mined` failed: the step took longer than its time limit of 20s");
     check_events(&timed_out.recorded()).unwrap();
 
-    let mut cancelled = runtime.start(flow(), ()).await.unwrap();
+    let cancelled = runtime.start(flow(), ()).await.unwrap();
     pass(1).await;
     cancelled.cancel("enough").await.unwrap();
     assert_eq!(cancelled.result().await.unwrap_err().to_string(), "the run was cancelled: enough");
@@ -83,11 +83,11 @@ fn mined_agent(runtime: &Runtime) -> Agent {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_panics_as_it_is_dropped_takes_nothing_with_it() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let mut timed_out = mined_agent(&runtime).start("go").unwrap();
+    let timed_out = mined_agent(&runtime).start("go").unwrap();
     assert_eq!(timed_out.result().await.unwrap().output(), "done");
     check_events(&timed_out.recorded()).unwrap();
 
-    let mut cancelled = mined_agent(&runtime).start("go").unwrap();
+    let cancelled = mined_agent(&runtime).start("go").unwrap();
     pass(1).await;
     cancelled.cancel("enough").await.unwrap();
     assert_eq!(cancelled.result().await.unwrap_err().to_string(), "the run was cancelled: enough");
@@ -132,7 +132,7 @@ async fn a_sink_may_panic_and_may_read_the_run() {
     let handle = Arc::new(Mutex::new(Some(handle)));
     run.set(Arc::clone(&handle)).unwrap();
     pass(10).await;
-    let mut handle = handle.lock().unwrap().take().unwrap();
+    let handle = handle.lock().unwrap().take().unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(*seen.lock().unwrap(), (1..=handle.recorded().len() as u64).collect::<Vec<_>>());
     assert!(read.load(Ordering::SeqCst) > 0);
@@ -203,7 +203,7 @@ async fn a_clock_that_is_set_back_makes_no_pause_longer() {
     handle.abandon();
     clock.back.store(24 * 3600 * 1000, Ordering::SeqCst);
     let began = tokio::time::Instant::now();
-    let mut handle = runtime().resume_as(&RunId::new("run-1"), &flow).await.unwrap();
+    let handle = runtime().resume_as(&RunId::new("run-1"), &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
 }
@@ -220,7 +220,7 @@ async fn a_snapshot_that_is_refused_stops_nothing() {
         b.value("count", (mapped,), |(all,)| Step::Ok(all.len()))
     })
     .unwrap();
-    let mut handle = test_runtime().store(store.clone()).build().start(flow, ()).await.unwrap();
+    let handle = test_runtime().store(store.clone()).build().start(flow, ()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2000);
     assert!(store.refused_snapshots() > 0, "a snapshot was due");
     assert_eq!(store.record(handle.run_id()).await.unwrap().unwrap().status, RunStatus::Success);
@@ -249,7 +249,7 @@ fn spinning() -> Workflow<(u64,), u64> {
 #[tokio::test]
 async fn a_run_that_is_always_ready_can_be_stopped() {
     let runtime = Runtime::default();
-    let mut handle = runtime.start(spinning(), 0).await.unwrap();
+    let handle = runtime.start(spinning(), 0).await.unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     handle.pause().await.unwrap();
     handle.unpause().await.unwrap();

@@ -3,6 +3,9 @@
 use agentflow::error::FailureKind;
 use agentflow::model::ModelErrorKind;
 use agentflow::prelude::*;
+use agentflow::schemars::JsonSchema;
+use agentflow::serde::{Deserialize, Serialize};
+use agentflow::store::MemoryStore;
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 
 /// Answer.
@@ -43,4 +46,150 @@ async fn an_error_given_to_others_is_the_same_after_each_crash() {
         .runtime(move |runtime| runtime.model(failing()))
         .run()
         .await;
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+enum BillError {
+    Declined { cents: u64 },
+    Closed,
+    Flow(agentflow::Error),
+}
+
+impl std::fmt::Display for BillError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Declined { cents } => write!(f, "{cents} declined"),
+            Self::Closed => f.write_str("closed"),
+            Self::Flow(error) => write!(f, "flow: {error}"),
+        }
+    }
+}
+
+impl From<agentflow::Error> for BillError {
+    fn from(error: agentflow::Error) -> Self {
+        Self::Flow(error)
+    }
+}
+
+/// Charge.
+#[tool]
+async fn charge(customer: u64) -> Result<u64, BillError> {
+    match customer {
+        0 => Err(BillError::Closed),
+        1..100 => Ok(customer * 100),
+        _ => Err(BillError::Declined { cents: customer * 100 }),
+    }
+}
+
+#[workflow]
+async fn bill(customer: u64) -> Result<u64, BillError> {
+    let cents = charge(customer).await?;
+    Ok(cents)
+}
+
+/// An error without a JSON form.
+struct Refused(String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<BillError> for Refused {
+    fn from(error: BillError) -> Self {
+        Self(format!("no: {error}"))
+    }
+}
+
+impl From<agentflow::Error> for Refused {
+    fn from(error: agentflow::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[workflow]
+async fn bill_politely(customer: u64) -> Result<u64, Refused> {
+    let cents = charge(customer).await?;
+    Ok(cents)
+}
+
+async fn outcome(customer: u64) -> Result<String, BillError> {
+    let politely = match bill_politely(customer).await {
+        Ok(cents) => cents.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Ok(match bill(customer).await {
+        Ok(cents) => format!("{cents}, {politely}"),
+        Err(BillError::Declined { cents }) => format!("not {cents}, {politely}"),
+        Err(other) => format!("{other}, {politely}"),
+    })
+}
+
+/// Note.
+#[tool]
+async fn note(line: String) {
+    drop(line);
+}
+
+#[workflow]
+async fn bill_each(customers: Vec<u64>) -> Result<Vec<String>, BillError> {
+    let lines = map!(customers, |customer| outcome(customer)).await?;
+    for customer in customers {
+        let declined = matches!(bill(customer).await, Err(BillError::Declined { .. }));
+        note(format!("{customer}: {declined}")).await;
+    }
+    Ok(lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_nested_workflow_is_the_same_after_each_crash() {
+    let expected = ["700, 700", "not 20000, no: 20000 declined", "closed, no: closed"].map(str::to_owned);
+    assert_eq!(bill_each(vec![7, 200, 0]).await.unwrap(), expected);
+    CrashTest::new(&bill_each::workflow(), || vec![7, 200, 0]).run().await;
+}
+
+/// Shown in its alternate form, it says what was behind it, as an `anyhow::Error` does.
+struct Chained;
+
+impl std::fmt::Display for Chained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if f.alternate() { "could not fetch the page: 404: not found" } else { "could not fetch the page" })
+    }
+}
+
+impl From<agentflow::Error> for Chained {
+    fn from(_: agentflow::Error) -> Self {
+        Self
+    }
+}
+
+async fn fetch(url: &str) -> Result<String, Chained> {
+    if url.is_empty() { Err(Chained) } else { Ok(url.to_owned()) }
+}
+
+#[workflow]
+async fn fetch_page(url: String) -> Result<String, Chained> {
+    let page = fetch(&url).await?;
+    Ok(page)
+}
+
+#[tokio::test]
+async fn what_was_behind_an_error_is_kept() {
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let run = runtime.start(fetch_page::workflow(), String::new()).await.unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(error.to_string(), "the step `page` failed: could not fetch the page: 404: not found");
+    let record = runtime.run_record(run.run_id()).await.unwrap();
+    assert_eq!(record.error.as_deref(), Some("the step `page` failed: could not fetch the page: 404: not found"));
+    let report = runtime.inspect(run.run_id()).await.unwrap();
+    let page = report.nodes.iter().find(|node| node.name == "page").unwrap();
+    assert_eq!(page.error.as_deref(), Some("could not fetch the page: 404: not found"));
+    let agentflow::Error::Node { failure, .. } = error else { panic!("{error}") };
+    assert_eq!(failure.cause(), Some("404: not found"));
+    let recorded = agentflow::Error::Recorded(failure);
+    assert_eq!(recorded.to_string(), "could not fetch the page");
+    assert_eq!(std::error::Error::source(&recorded).unwrap().to_string(), "404: not found");
 }

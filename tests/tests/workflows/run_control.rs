@@ -7,7 +7,7 @@ use std::time::Duration;
 use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::store::{MemoryStore, RunStatus, Store, StoreErrorKind};
-use agentflow::workflow::{Handle, Node, NodePolicy, OnError, StopPolicy};
+use agentflow::workflow::{Branch, Handle, Node, NodePolicy, OnError, StopPolicy};
 use agentflow::{Approval, Error, Event, RunHandle, RunId, Runtime, Workflow};
 use agentflow_testing::{TestClock, check_events, test_runtime};
 
@@ -87,7 +87,7 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
     for by_id in [false, true] {
         let store = MemoryStore::new();
         let runtime = runtime(&store);
-        let mut handle = runtime.start(chain(), 1).await.unwrap();
+        let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
             true => runtime.pause(&id()).await.unwrap(),
@@ -131,11 +131,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     assert_eq!(recovered.resumed.len(), 1);
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    refused(
-        second.resume(&id()).await.map(drop),
-        WrongState,
-        "the run cannot be resumed: it is running in this process",
-    );
+    assert_eq!(second.resume(&id()).await.unwrap().run_id(), &id(), "it is running in this process");
     restart(recovered.resumed.remove(0)).await;
 
     // Unpaused while nobody executes it, it continues when it is resumed.
@@ -145,7 +141,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     refused(third.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
-    let mut handle = third.resume(&id()).await.unwrap();
+    let handle = third.resume(&id()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "3");
     check_events(&events(&store).await).unwrap();
 }
@@ -175,7 +171,7 @@ async fn a_running_run_is_cancelled() {
     for by_id in [false, true] {
         let store = MemoryStore::new();
         let runtime = runtime(&store);
-        let mut handle = runtime.start(chain(), 1).await.unwrap();
+        let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
             true => runtime.cancel(&id(), "enough").await.unwrap(),
@@ -197,7 +193,7 @@ async fn what_there_is_not() {
     let without = test_runtime().build();
     let Err(Error::Store(error)) = without.pause(&id()).await else { panic!("there is no store") };
     assert!(error.to_string().starts_with("this runtime has no store"), "{error}");
-    let mut handle = without.start(chain(), 1).await.unwrap();
+    let handle = without.start(chain(), 1).await.unwrap();
     pass(1).await;
     // In memory, the handle is all there is.
     handle.pause().await.unwrap();
@@ -209,7 +205,7 @@ async fn what_there_is_not() {
 async fn answers_through_the_handle_and_by_id() {
     let store = MemoryStore::new();
     let runtime = runtime(&store);
-    let mut handle = runtime.start(asking(), 1).await.unwrap();
+    let handle = runtime.start(asking(), 1).await.unwrap();
     refused(
         handle.approve("merge", Approval::granted(), "ada").await,
         WrongState,
@@ -290,7 +286,7 @@ async fn answers_survive_restarts() {
          `\"many\"` was given",
     );
     second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let mut handle = second.resume_as(&id(), &asking()).await.unwrap();
+    let handle = second.resume_as(&id(), &asking()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None } 7");
     check_events(&events(&store).await).unwrap();
 }
@@ -307,7 +303,7 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     restart(handle).await;
     let second = process(&store, &clock);
     second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let mut handle = second.resume_as(&id(), &asking()).await.unwrap();
+    let handle = second.resume_as(&id(), &asking()).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await.0, RunStatus::Paused);
     second.unpause(&id()).await.unwrap();
@@ -328,7 +324,7 @@ async fn a_gate_whose_time_is_over() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).workflow(&patient()).build();
     let began = tokio::time::Instant::now();
-    let mut handle = runtime.start(patient(), ()).await.unwrap();
+    let handle = runtime.start(patient(), ()).await.unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `ok` failed: nobody answered within 604800s");
     assert_eq!(began.elapsed(), 7 * DAY);
@@ -336,7 +332,7 @@ async fn a_gate_whose_time_is_over() {
 
     // Asked again, and in time.
     runtime.retry(&id(), "ok", "ada").await.unwrap();
-    let mut handle = runtime.resume_as(&id(), &patient()).await.unwrap();
+    let handle = runtime.resume_as(&id(), &patient()).await.unwrap();
     pass(1).await;
     runtime.answer(&id(), "ok", &5_u32, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 5);
@@ -353,7 +349,7 @@ async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     restart(handle).await;
     tokio::time::sleep(2 * DAY).await;
     let began = tokio::time::Instant::now();
-    let mut handle = runtime().resume_as(&id(), &patient()).await.unwrap();
+    let handle = runtime().resume_as(&id(), &patient()).await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!(began.elapsed(), 2 * DAY);
 }
@@ -414,7 +410,7 @@ async fn a_failed_run_is_retried() {
             let (store, clock) = (MemoryStore::new(), TestClock::new());
             let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
             let first = runtime();
-            let mut handle = first.start(flow.clone(), ()).await.unwrap();
+            let handle = first.start(flow.clone(), ()).await.unwrap();
             let error = handle.result().await.unwrap_err();
             assert_eq!(error.to_string(), "the step `bad` failed: broken");
             assert_eq!(status(&store).await.0, RunStatus::Failed);
@@ -437,8 +433,6 @@ async fn a_failed_run_is_retried() {
             assert!(first.recover().await.unwrap().resumed.is_empty());
             works.store(true, Ordering::SeqCst);
             first.retry(&id(), "bad", "ada").await.unwrap();
-            assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
-            drop(first);
             let second = runtime();
             let mut handle = second.resume_as(&id(), &flow).await.unwrap();
             if in_between {
@@ -480,7 +474,7 @@ async fn a_node_is_retried_while_its_run_continues() {
     .unwrap();
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let mut handle = runtime.start(flow, ()).await.unwrap();
+    let handle = runtime.start(flow, ()).await.unwrap();
     pass(1).await;
     refused(
         handle.retry("slow", "ada").await,
@@ -506,12 +500,12 @@ async fn a_denied_node_is_asked_about_again() {
     .unwrap();
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).workflow(&flow).build();
-    let mut handle = runtime.start(flow.clone(), ()).await.unwrap();
+    let handle = runtime.start(flow.clone(), ()).await.unwrap();
     pass(1).await;
     handle.approve("send", Approval::denied("no"), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `send` failed: approval denied: no");
     runtime.retry(&id(), "send", "ada").await.unwrap();
-    let mut handle = runtime.resume_as(&id(), &flow).await.unwrap();
+    let handle = runtime.resume_as(&id(), &flow).await.unwrap();
     pass(1).await;
     runtime.approve(&id(), "send", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
@@ -549,7 +543,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
          run",
     );
     third.retry(&id(), "pay", "ada").await.unwrap();
-    let mut handle = third.resume_as(&id(), &flow).await.unwrap();
+    let handle = third.resume_as(&id(), &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
@@ -574,7 +568,7 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
         })
     })
     .unwrap();
-    let mut run = test_runtime().build().start(whole, 1).await.unwrap();
+    let run = test_runtime().build().start(whole, 1).await.unwrap();
     tokio::time::sleep(Duration::from_millis(5)).await;
     run.pause().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -582,4 +576,75 @@ async fn a_pause_reaches_the_workflows_that_are_steps() {
     assert!(began("nested/first") && !began("nested/second"));
     run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap(), 3);
+}
+
+/// Fails as often as the program says.
+async fn open_shop(cx: &agentflow::Context) -> agentflow::Result<u32> {
+    pass(10).await;
+    let failures = cx.inject::<AtomicU32>()?;
+    match failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+        Ok(_) => Err(Error::Lost { reason: "it is closed".to_owned() }),
+        Err(_) => Ok(1),
+    }
+}
+
+/// Sends the goods.
+#[agentflow::tool]
+async fn ship(n: u32) -> u32 {
+    n
+}
+
+#[agentflow::workflow]
+async fn shipment(cx: &agentflow::Context, n: u32) -> agentflow::Result<u32> {
+    #[node(write)]
+    let opened = open_shop(cx).await?;
+    let shipped = ship(n).await;
+    Ok(opened + shipped)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_below_a_step_that_is_retried_waits_for_it() {
+    let (store, clock) = (MemoryStore::new(), TestClock::new());
+    let process =
+        |failures| test_runtime().clock(clock.clone()).store(store.clone()).resource(AtomicU32::new(failures)).build();
+    let mut handle = process(1).start_as(id(), shipment::workflow(), 1).await.unwrap();
+    handle.result().await.unwrap_err();
+    for failures in [1, 0] {
+        let runtime = process(failures);
+        runtime.retry(&id(), "opened", "ada").await.unwrap();
+        let mut handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
+        assert_eq!(handle.result().await.is_err(), failures > 0);
+        let events = store.read(&id(), 0, usize::MAX).await.unwrap();
+        check_events(&events).unwrap();
+        let begun = |event: &Event| event.path.to_string() == "shipped";
+        assert_eq!(events.iter().any(begun), failures == 0, "what is below a failed step has not begun");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
+    let (store, clock, tried) = (MemoryStore::new(), TestClock::new(), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&tried);
+    let flow = Workflow::<(u32,), u32>::build("falls", ["n"], |b, (n,)| {
+        let first = Branch::new("first", (n,), move |_, (_,): (u32,)| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async {
+                pass(10).await;
+                Err("it is closed".to_owned())
+            }
+        });
+        let second = Branch::new("second", (n,), |_, (n,)| slow(n));
+        b.fallback(Node::new("fallen").policy(NodePolicy::default().repeatable(false)), [first, second])
+    })
+    .unwrap();
+    let handle = process(&store, &clock).start_as(id(), flow.clone(), 1).await.unwrap();
+    pass(15).await;
+    restart(handle).await;
+    let second = process(&store, &clock);
+    let mut handle = second.resume_as(&id(), &flow).await.unwrap();
+    pass(1).await;
+    second.retry(&id(), "fallen", "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 2);
+    assert_eq!(tried.load(Ordering::Relaxed), 1);
+    check_events(&store.read(&id(), 0, usize::MAX).await.unwrap()).unwrap();
 }

@@ -59,7 +59,7 @@ async fn computed(n: u32) -> Result<u32> {
 #[tokio::test]
 async fn a_value_has_no_effects_that_nobody_sees() {
     let runtime = test_runtime().build();
-    let mut handle = runtime.start(shredded::workflow(), 8).await.unwrap();
+    let handle = runtime.start(shredded::workflow(), 8).await.unwrap();
     let error: Error = handle.result().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -67,7 +67,7 @@ async fn a_value_has_no_effects_that_nobody_sees() {
          in the `let`, or make that function `async` and await it. A tool that changes nothing says so with `effects = \
          \"none\"` or `effects = \"read\"`"
     );
-    let mut handle = runtime.start(computed::workflow(), 2).await.unwrap();
+    let handle = runtime.start(computed::workflow(), 2).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 8);
 }
 

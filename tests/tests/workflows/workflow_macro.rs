@@ -597,7 +597,7 @@ async fn small_ones() {
 async fn a_person_decides() {
     for (approval, outcome) in [(Approval::granted(), "merged diff"), (Approval::denied("no"), "diff: no")] {
         let runtime = test_runtime().store(MemoryStore::new()).build();
-        let mut handle = runtime.start(review::workflow(), pr()).await.unwrap();
+        let handle = runtime.start(review::workflow(), pr()).await.unwrap();
         let run = handle.run_id().clone();
         // Every step before it is done at once.
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -635,7 +635,7 @@ async fn order(n: u32) -> Result<u32> {
 #[tokio::test(start_paused = true)]
 async fn a_tool_with_effects_is_never_run_again_by_itself() {
     let first = test_runtime().store(MemoryStore::new()).build();
-    let mut handle = first.start(order::workflow(), 5).await.unwrap();
+    let handle = first.start(order::workflow(), 5).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 6);
     let events = handle.recorded();
     let begun = |event: &Event| {
@@ -646,7 +646,7 @@ async fn a_tool_with_effects_is_never_run_again_by_itself() {
     store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
     // The workflow is found by its name, since it is linked into the program.
     let second = test_runtime().store(store).build();
-    let mut handle = second.resume(&events[0].run_id).await.unwrap();
+    let handle = second.resume(&events[0].run_id).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(PAID.load(Ordering::SeqCst), 1);
     second.retry(&events[0].run_id, "paid", "test").await.unwrap();
@@ -679,7 +679,7 @@ async fn refunds(order: u32, orders: Vec<u32>) -> Result<u64> {
 #[tokio::test(start_paused = true)]
 async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let mut handle = runtime.start(refunds::workflow(), (7, vec![1, 2])).await.unwrap();
+    let handle = runtime.start(refunds::workflow(), (7, vec![1, 2])).await.unwrap();
     let run = handle.run_id().clone();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let asked: Vec<_> = handle

@@ -239,14 +239,14 @@ proptest! {
         let expected = evaluate(&whole, input);
         paused(async {
             let store = MemoryStore::new();
-            let mut handle = runtime(&store).start(flow.clone(), input).await.unwrap();
+            let handle = runtime(&store).start(flow.clone(), input).await.unwrap();
             assert_eq!(outcome(handle.result().await), expected);
             let run = handle.run_id().clone();
             let events = handle.recorded();
             for cut in 1..events.len() {
                 let store = MemoryStore::new();
                 store.create(&run, events[..cut].to_vec()).await.unwrap();
-                let mut handle = runtime(&store).resume_as(&run, &flow).await.unwrap();
+                let handle = runtime(&store).resume_as(&run, &flow).await.unwrap();
                 let output = outcome(handle.result().await);
                 let all = handle.recorded();
                 assert_eq!(output, expected, "cut after {cut}: {:#?}", trace(&all));
@@ -267,7 +267,7 @@ proptest! {
             let store = MemoryStore::new();
             let seen = Seen::default();
             let runtime = test_runtime().store(store.clone()).sink(seen.clone()).build();
-            let mut handle = runtime.start(flow, input).await.unwrap();
+            let handle = runtime.start(flow, input).await.unwrap();
             let run = handle.run_id().clone();
             tokio::time::sleep(Duration::from_millis(pause_at)).await;
             if handle.pause().await.is_ok() {
@@ -292,7 +292,7 @@ proptest! {
         let expected = evaluate(&whole, input);
         paused(async {
             let store = MemoryStore::new();
-            let mut first = runtime(&store).start(flow.clone(), input).await.unwrap();
+            let first = runtime(&store).start(flow.clone(), input).await.unwrap();
             let run = first.run_id().clone();
             tokio::time::sleep(Duration::from_millis(moment)).await;
             if store.record(&run).await.unwrap().unwrap().status.has_ended() {
@@ -303,7 +303,7 @@ proptest! {
                 // It ended while it was opened.
                 return;
             }
-            let mut second = second.unwrap();
+            let second = second.unwrap();
             let (one, two) = (first.result().await, second.result().await);
             match one {
                 Err(Error::Store(error)) => {

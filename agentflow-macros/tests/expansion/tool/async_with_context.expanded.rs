@@ -85,9 +85,16 @@ const _: () = {
             call.run(
                     __private::Some(<Context as __private::ContextParam>::given(given)),
                     (p0,),
-                    |(p0,)| __private::Some((
-                        (&__private::GivenArgument(p0)).agentflow_again()?,
-                    )),
+                    __private::Ways::new(
+                        |(p0,)| __private::Some((
+                            (&__private::GivenArgument(p0)).agentflow_again()?,
+                        )),
+                        |(p0,), now| (
+                            (&__private::GivenArgument(&p0))
+                                .agentflow_changed(now, "number")
+                                .unwrap_or(p0),
+                        ),
+                    ),
                     made,
                     ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
                 )

@@ -98,6 +98,11 @@ const _: () = {
                     <Context as my_agentflow::__private::ContextParam>::given(given),
                 ),
                 (p0,),
+                |(p0,), now| (
+                    (&my_agentflow::__private::GivenArgument(&p0))
+                        .agentflow_changed(now, "path")
+                        .unwrap_or(p0),
+                ),
                 made,
                 ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
             )

@@ -77,6 +77,11 @@ const _: () = {
             call.run_now(
                 __private::None,
                 (p0,),
+                |(p0,), now| (
+                    (&__private::GivenArgument(&p0))
+                        .agentflow_changed(now, "text")
+                        .unwrap_or(p0),
+                ),
                 made,
                 ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
             )

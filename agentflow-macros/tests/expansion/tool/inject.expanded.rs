@@ -88,10 +88,20 @@ const _: () = {
             call.run(
                     __private::None,
                     (p0, p1),
-                    |(p0, p1)| __private::Some((
-                        (&__private::GivenArgument(p0)).agentflow_again()?,
-                        (&__private::GivenArgument(p1)).agentflow_again()?,
-                    )),
+                    __private::Ways::new(
+                        |(p0, p1)| __private::Some((
+                            (&__private::GivenArgument(p0)).agentflow_again()?,
+                            (&__private::GivenArgument(p1)).agentflow_again()?,
+                        )),
+                        |(p0, p1), now| (
+                            (&__private::GivenArgument(&p0))
+                                .agentflow_changed(now, "store")
+                                .unwrap_or(p0),
+                            (&__private::GivenArgument(&p1))
+                                .agentflow_changed(now, "number")
+                                .unwrap_or(p1),
+                        ),
+                    ),
                     made,
                     ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
                 )

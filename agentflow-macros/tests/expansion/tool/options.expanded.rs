@@ -115,11 +115,24 @@ const _: () = {
             call.run(
                     __private::None,
                     (p0, p1, p2),
-                    |(p0, p1, p2)| __private::Some((
-                        (&__private::GivenArgument(p0)).agentflow_again()?,
-                        (&__private::GivenArgument(p1)).agentflow_again()?,
-                        (&__private::GivenArgument(p2)).agentflow_again()?,
-                    )),
+                    __private::Ways::new(
+                        |(p0, p1, p2)| __private::Some((
+                            (&__private::GivenArgument(p0)).agentflow_again()?,
+                            (&__private::GivenArgument(p1)).agentflow_again()?,
+                            (&__private::GivenArgument(p2)).agentflow_again()?,
+                        )),
+                        |(p0, p1, p2), now| (
+                            (&__private::GivenArgument(&p0))
+                                .agentflow_changed(now, "number")
+                                .unwrap_or(p0),
+                            (&__private::GivenArgument(&p1))
+                                .agentflow_changed(now, "amount")
+                                .unwrap_or(p1),
+                            (&__private::GivenArgument(&p2))
+                                .agentflow_changed(now, "reason")
+                                .unwrap_or(p2),
+                        ),
+                    ),
                     made,
                     ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
                 )

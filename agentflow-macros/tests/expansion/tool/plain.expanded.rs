@@ -81,6 +81,14 @@ const _: () = {
             call.run_now(
                 __private::None,
                 (p0, p1),
+                |(p0, p1), now| (
+                    (&__private::GivenArgument(&p0))
+                        .agentflow_changed(now, "a")
+                        .unwrap_or(p0),
+                    (&__private::GivenArgument(&p1))
+                        .agentflow_changed(now, "b")
+                        .unwrap_or(p1),
+                ),
                 made,
                 ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
             )

@@ -51,6 +51,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <look_at as __private::WorkflowTypes>::Error>,
             (url,): (__private::Handle<String>,),
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
             let page = steps
@@ -68,7 +70,10 @@ const _: () = {
                         let (cx, (url,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(url).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(url).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let words = steps
@@ -99,7 +104,10 @@ const _: () = {
                         let (cx, (words,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(words.collect()).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(words.collect()).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             steps

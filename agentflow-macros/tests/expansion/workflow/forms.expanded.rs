@@ -51,6 +51,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <forms as __private::WorkflowTypes>::Error>,
             (draft,): (__private::Handle<String>,),
         ) -> __private::Handle<<forms as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <forms as __private::WorkflowTypes>::Error;
             steps.describe("The other forms.");
             let first = {
@@ -69,7 +71,10 @@ const _: () = {
                             let (cx, (draft,)) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(draft).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(draft).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
@@ -87,7 +92,10 @@ const _: () = {
                             let (cx, (draft,)) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(draft).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(draft).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
@@ -115,7 +123,10 @@ const _: () = {
                             let (cx, (first,)) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(first).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(first).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
@@ -133,7 +144,10 @@ const _: () = {
                             let (cx, (first,)) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(first).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(first).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     );
                 let branches = __private::Branches::branch(branches, branch);
@@ -168,9 +182,11 @@ const _: () = {
                             let (cx, (item, ())) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            #[allow(unused_variables)]
                             let text = item;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(text).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(text).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     )
             };
@@ -190,7 +206,10 @@ const _: () = {
                         let (cx, (third,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(third).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(third).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             steps

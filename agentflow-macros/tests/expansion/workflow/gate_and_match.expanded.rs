@@ -51,6 +51,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <merge as __private::WorkflowTypes>::Error>,
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<merge as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <merge as __private::WorkflowTypes>::Error;
             steps.describe("Asks a person, and follows the answer.");
             let approval = steps
@@ -120,7 +122,10 @@ const _: () = {
                                         let (cx, (change,)) = args
                                             .calling([__private::function_id(&agentflow_call_0)])
                                             .await;
-                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(change).await?)
+                                        __private::Ok::<_, __AgentflowError>(
+                                            __private::TriedStep(agentflow_call_0(change).await)
+                                                .failing::<__AgentflowError>()?,
+                                        )
                                     },
                                 )
                         },
@@ -163,7 +168,12 @@ const _: () = {
                                             Approval::Denied { comment } => (comment,),
                                             _ => __private::not_this_arm(),
                                         };
-                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(change, comment).await?)
+                                        __private::Ok::<_, __AgentflowError>(
+                                            __private::TriedStep(
+                                                    agentflow_call_0(change, comment).await,
+                                                )
+                                                .failing::<__AgentflowError>()?,
+                                        )
                                     },
                                 )
                         },

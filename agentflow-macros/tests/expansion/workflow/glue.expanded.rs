@@ -53,6 +53,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <glue as __private::WorkflowTypes>::Error>,
             (a, b): (__private::Handle<String>, __private::Handle<u32>),
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -98,7 +100,10 @@ const _: () = {
                         let (cx, (a,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(a).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let text = steps
@@ -130,7 +135,10 @@ const _: () = {
                         let (cx, (text,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(text).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(text).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let last = steps
@@ -148,7 +156,20 @@ const _: () = {
                         let (cx, (length, a)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a, length).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(a, length).await)
+                                .failing::<__AgentflowError>()?,
+                        )
+                    },
+                );
+            steps
+                .unread(
+                    (output_4,),
+                    move |values| {
+                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
+                        let (output_4,) = values;
+                        let (x, y) = output_4;
+                        let _ = &y;
                     },
                 );
             steps

@@ -53,6 +53,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <lints as __private::WorkflowTypes>::Error>,
             (a,): (__private::Handle<u32>,),
         ) -> __private::Handle<<lints as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <lints as __private::WorkflowTypes>::Error;
             #[allow(unused)]
             let a = a;
@@ -76,7 +78,10 @@ const _: () = {
                         let (cx, (a,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(a).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(a).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let z = {
@@ -141,7 +146,10 @@ const _: () = {
                                         #[allow(unused_variables, unused_mut)]
                                         #[expect(deprecated)]
                                         let (x, y) = output_1;
-                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(y).await?)
+                                        __private::Ok::<_, __AgentflowError>(
+                                            __private::TriedStep(agentflow_call_0(y).await)
+                                                .failing::<__AgentflowError>()?,
+                                        )
                                     },
                                 )
                         },

@@ -55,6 +55,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <local as __private::WorkflowTypes>::Error>,
             (a,): (__private::Handle<Client>,),
         ) -> __private::Handle<<local as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <local as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -72,7 +74,10 @@ const _: () = {
                         let (cx, (a,)) = args.calling([]).await;
                         #[allow(unused_variables)]
                         let cx = &cx;
-                        __private::Ok::<_, __AgentflowError>(a.fetch(cx).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(a.fetch(cx).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let loud = steps
@@ -89,7 +94,10 @@ const _: () = {
                         let shout = |text: String| async move {
                             Ok(text.to_uppercase())
                         };
-                        __private::Ok::<_, __AgentflowError>(shout(page).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(shout(page).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             steps

@@ -52,6 +52,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <notes as __private::WorkflowTypes>::Error>,
             (files, rules): (__private::Handle<Vec<String>>, __private::Handle<Rules>),
         ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");
             let notes = {
@@ -83,9 +85,11 @@ const _: () = {
                             let (cx, (item, (rules,))) = args
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
-                            #[allow(unused_variables)]
                             let file = item;
-                            __private::Ok::<_, __AgentflowError>(agentflow_call_0(file, rules).await?)
+                            __private::Ok::<_, __AgentflowError>(
+                                __private::TriedStep(agentflow_call_0(file, rules).await)
+                                    .failing::<__AgentflowError>()?,
+                            )
                         },
                     )
             };

@@ -51,6 +51,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <answer as __private::WorkflowTypes>::Error>,
             (question,): (__private::Handle<Question>,),
         ) -> __private::Handle<<answer as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");
             let kind = steps
@@ -68,7 +70,10 @@ const _: () = {
                         let (cx, (question,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(question).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(question).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             {
@@ -138,7 +143,10 @@ const _: () = {
                                             Kind::Order(number) => (number,),
                                             _ => __private::not_this_arm(),
                                         };
-                                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(number).await?)
+                                        __private::Ok::<_, __AgentflowError>(
+                                            __private::TriedStep(agentflow_call_0(number).await)
+                                                .failing::<__AgentflowError>()?,
+                                        )
                                     },
                                 );
                             {

@@ -55,6 +55,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <review as __private::WorkflowTypes>::Error>,
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <review as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -79,7 +81,10 @@ const _: () = {
                             .await;
                         #[allow(unused_variables)]
                         let cx = &cx;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(cx, change).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(cx, change).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let lint = steps
@@ -99,7 +104,10 @@ const _: () = {
                         let (cx, (diff,)) = args
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(diff).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(diff).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             let output_4 = steps
@@ -119,7 +127,10 @@ const _: () = {
                             .await;
                         #[allow(unused_variables)]
                         let cx = &cx;
-                        __private::Ok::<_, __AgentflowError>(agentflow_call_0(cx, diff).await?)
+                        __private::Ok::<_, __AgentflowError>(
+                            __private::TriedStep(agentflow_call_0(cx, diff).await)
+                                .failing::<__AgentflowError>()?,
+                        )
                     },
                 );
             steps

@@ -51,6 +51,8 @@ const _: () = {
             steps: &mut __private::Steps<'_, <crawl as __private::WorkflowTypes>::Error>,
             (urls,): (__private::Handle<Vec<String>>,),
         ) -> __private::Handle<<crawl as __private::WorkflowTypes>::Ok> {
+            #[allow(unused_imports)]
+            use __private::OtherTried as _;
             type __AgentflowError = <crawl as __private::WorkflowTypes>::Error;
             steps.describe("Not a workflow, since a loop has no fixed graph.");
             let _ = {
@@ -90,7 +92,8 @@ const _: () = {
                                             .calling([__private::function_id(&agentflow_call_0)])
                                             .await;
                                         __private::Ok::<_, __AgentflowError>({
-                                            agentflow_call_0(url).await?;
+                                            __private::TriedStep(agentflow_call_0(url).await)
+                                                .failing::<__AgentflowError>()?;
                                         })
                                     },
                                 );

@@ -265,6 +265,11 @@ impl Store for SqliteStore {
         self.write(run, move |tables| tables.amend(&id, after, &events, &rows)).await
     }
 
+    async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
+        let id = run.clone();
+        self.write(run, move |tables| tables.delete(&id)).await
+    }
+
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         let run = run.clone();
         self.read_with(move |connection, errors| reader::events(connection, errors, &run, after, limit)).await

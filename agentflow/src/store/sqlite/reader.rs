@@ -9,6 +9,7 @@ use crate::event::{Event, RunId};
 use crate::store::{
     MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
 };
+use crate::time::Timestamp;
 
 pub(super) fn events(
     connection: &Connection,
@@ -96,6 +97,19 @@ pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFi
     if let Some(name) = filter.get_name() {
         sql.push_str(" AND runs.name = ?");
         values.push(Value::Text(name.to_owned()));
+    }
+    let millis = |time: Timestamp| Value::Integer(row::number(time.as_millis()));
+    if let Some(since) = filter.get_since() {
+        sql.push_str(" AND runs.created >= ?");
+        values.push(millis(since));
+    }
+    if let Some(until) = filter.get_until() {
+        sql.push_str(" AND runs.created < ?");
+        values.push(millis(until));
+    }
+    if let Some((created, run)) = filter.get_after() {
+        sql.push_str(" AND (runs.created, runs.run_id) < (?, ?)");
+        values.extend([millis(created), Value::Text(run.to_string())]);
     }
     sql.push_str(" ORDER BY runs.created DESC, runs.run_id DESC LIMIT ?");
     values.push(Value::Integer(filter.get_limit().map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));

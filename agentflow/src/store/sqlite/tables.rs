@@ -143,6 +143,24 @@ impl Tables {
         Ok(())
     }
 
+    pub(super) fn delete(&mut self, run: &RunId) -> Result<(), Failed> {
+        let AtRest { key, status, .. } = self.at_rest(run)?;
+        if !status.has_ended() {
+            return Err(StoreError::unfinished(run, status).into());
+        }
+        self.known.remove(run);
+        let events = [row::event_id(key, 0), row::event_id(key + 1, 0)];
+        self.connection.prepare_cached("DELETE FROM events WHERE id >= ?1 AND id < ?2")?.execute(events)?;
+        for sql in [
+            "DELETE FROM snapshots WHERE run = ?1",
+            "DELETE FROM messages WHERE run = ?1",
+            "DELETE FROM runs WHERE key = ?1",
+        ] {
+            self.connection.prepare_cached(sql)?.execute([key])?;
+        }
+        Ok(())
+    }
+
     /// A run that no living process but this one executes.
     fn at_rest(&mut self, run: &RunId) -> Result<AtRest, Failed> {
         let row = self
@@ -329,8 +347,12 @@ impl Tables {
     fn writable(&mut self, run: &RunId, epoch: Epoch) -> Result<&mut Known, Failed> {
         let valid = match self.known.get(run) {
             Some(known) => {
-                let mut select = self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
-                select.query_row([known.key], |row| row.get::<_, i64>(0))? == known.epoch
+                // A run that was deleted may have left its key to another one.
+                let mut select =
+                    self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1 AND run_id = ?2")?;
+                let epoch =
+                    select.query_row(params![known.key, run.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+                epoch == Some(known.epoch)
             }
             None => false,
         };

@@ -62,9 +62,15 @@ impl InSegment for WorkflowRun {
         // What is below a step records its end before the step does.
         self.tasks.iter_mut().for_each(Task::drop_work);
         self.tasks.clear();
+        let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
         for unit in self.machine.open_units() {
             let attempt = self.machine.attempts(unit);
-            let error = Arc::new(Failure::new(FailureKind::Cancelled, format!("the run was cancelled: {reason}")));
+            // A further attempt at the step decides anew on what only the step has stopped.
+            let message = match all_of_it {
+                true => format!("the run was cancelled: {reason}"),
+                false => stopped(reason, self.has_begun_once(unit)),
+            };
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
             self.segment.shared.close_below(&self.path(unit), &error.message);
             self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }

@@ -5,6 +5,7 @@
 //! then. The machine decides the next command.
 
 mod closing;
+mod continued;
 mod keeping;
 mod replay;
 mod requested;
@@ -22,8 +23,9 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use self::continued::{Continued, continued};
 use self::keeping::Commit;
-use self::replay::{failed_before, is_changed};
+use self::replay::{failed_before, is_changed, is_decided};
 use self::task::{Ended, Step, Task};
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
@@ -119,11 +121,32 @@ impl WorkflowRun {
         Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), None)
     }
 
-    /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
+    /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
+    /// the step that failed.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+        if let Some(Continued { base, recorded, failures }) = continued(spec, &inputs, cx) {
+            let segment = Segment::new(Arc::clone(cx.run()), base);
+            return Self::again(spec, inputs, segment, recorded, (failures, cx));
+        }
         let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
         let recorded = segment.recorded();
         Self::as_step(spec, inputs, segment, recorded, cx)
+    }
+
+    /// A workflow of which something is recorded already, which so many failed attempts at its step include.
+    fn again(
+        spec: &Arc<Spec>,
+        inputs: Vec<Encoded>,
+        segment: Segment<OfWorkflow>,
+        recorded: Vec<(Timestamp, StepPath, EventKind)>,
+        (failures, cx): (u32, &Context),
+    ) -> Self {
+        let again = failed_before(&segment.base, &recorded, failures);
+        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
+        if again && run.refused.is_none() {
+            run.begin_again(is_decided(cx));
+        }
+        run
     }
 
     /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
@@ -134,12 +157,8 @@ impl WorkflowRun {
             0 => segment.recorded(),
             _ => segment.shared.log.records_below(&segment.base),
         };
-        let again = failed_before(&segment.base, &recorded, cx.failed_attempts());
-        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
+        let mut run = Self::again(spec, inputs, segment, recorded, (cx.failed_attempts(), cx));
         run.is_body = true;
-        if again && run.refused.is_none() {
-            run.begin_again();
-        }
         run
     }
 
@@ -248,7 +267,12 @@ impl WorkflowRun {
     }
 
     fn record(&mut self, unit: Unit, kind: EventKind) {
-        let path = self.path(unit);
+        let (path, now) = (self.path(unit), self.segment.shared.now());
+        self.record_at(unit, path, now, kind);
+    }
+
+    /// The same with the path of the unit and the time.
+    fn record_at(&mut self, unit: Unit, path: StepPath, now: Timestamp, kind: EventKind) {
         let ends = matches!(
             kind,
             EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
@@ -257,7 +281,6 @@ impl WorkflowRun {
         if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
             self.segment.shared.close_below(&path, "the step has ended");
         }
-        let now = self.segment.shared.now();
         self.machine.apply(unit, &kind, now);
         self.segment.shared.log.record(now, path, kind);
     }
@@ -433,16 +456,17 @@ impl WorkflowRun {
     }
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
-        let spec = Arc::clone(self.machine.spec());
-        let node = spec.node(unit.node);
+        let node = self.machine.spec().node(unit.node);
         let of_branch = match (&node.body, unit.child) {
             (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
             _ => None,
         };
         let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
-        self.record(unit, EventKind::NodeStarted { attempt, repeatable });
-        let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone())
-            .with_attempt(attempt, scope);
+        let (path, began) = (self.path(unit), self.segment.shared.now());
+        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
+        let node = self.machine.spec().node(unit.node);
+        let cx =
+            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).with_attempt(attempt, scope);
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
         let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
@@ -460,7 +484,7 @@ impl WorkflowRun {
         });
         let step = step.with_limit(node.policy.timeout_of());
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
-        self.tasks.push(Task::step(unit, self.segment.shared.now(), step, durable));
+        self.tasks.push(Task::step(unit, began, step, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {
@@ -501,13 +525,16 @@ impl WorkflowRun {
     /// A step has ended, or a wait is over.
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
-            Ended::Step { unit, began, result } => match result.and_then(|output| self.within_size(output)) {
-                Ok(output) => {
-                    let duration_ms = millis(self.segment.shared.now().since(began));
-                    self.record(unit, EventKind::NodeCompleted { output, duration_ms });
+            Ended::Step { unit, path, began, result } => {
+                match result.and_then(|output| self.within_limits(unit.node, output)) {
+                    Ok(output) => {
+                        let now = self.segment.shared.now();
+                        let duration_ms = millis(now.since(began));
+                        self.record_at(unit, path, now, EventKind::NodeCompleted { output, duration_ms });
+                    }
+                    Err(error) => self.fail(unit, error),
                 }
-                Err(error) => self.fail(unit, error),
-            },
+            }
             Ended::Uncommitted(error) => return Err(error),
             Ended::Timer { unit } => match self.machine.phase(unit) {
                 Phase::Backoff { .. } => self.machine.wake(unit),
@@ -524,8 +551,11 @@ impl WorkflowRun {
     }
 
     /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { failure, original }: StepError) {
+    fn fail(&mut self, unit: Unit, StepError { mut failure, original, value }: StepError) {
         let attempt = self.machine.attempts(unit);
+        if !self.segment.is_run() {
+            failure.value = value;
+        }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
         match retry.delay(self.machine.failures(unit) + 1, &error) {

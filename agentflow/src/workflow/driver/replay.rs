@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
+use crate::context::Context;
 use crate::event::{EventKind, Subject};
 use crate::path::StepPath;
 use crate::time::Timestamp;
@@ -39,20 +40,40 @@ impl WorkflowRun {
 }
 
 impl WorkflowRun {
-    /// Continues a body that failed: what failed in it, or was asked, has its turn again.
-    pub(super) fn begin_again(&mut self) {
+    /// Continues a body, or a workflow in a step, that failed: what failed in it, or was asked, has its turn again. What was
+    /// stopped in the middle and must not be repeated has it when an operator let the step run again.
+    pub(super) fn begin_again(&mut self, decided: bool) {
         self.ended = None;
         let names = self.machine.spec().input_names();
         let inputs = self.machine.inputs();
         let inputs = crate::workflow::input_object::to_object(&names, &inputs);
         self.record_started(inputs);
         for node in self.machine.stopped_at() {
-            self.record(Unit::node(node), EventKind::NodeReset { by: "a further attempt".into() });
+            self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
+        }
+        let undecided = if decided { self.machine.undecided() } else { Vec::new() };
+        for node in undecided {
+            self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
         }
         let (sender, control) = tokio::sync::mpsc::unbounded_channel();
         self.control = control;
         self.listen(sender);
     }
+}
+
+/// Who resets a node when nobody does.
+const FURTHER_ATTEMPT: &str = "a further attempt";
+
+/// Whether an operator let a step run again that now has a further attempt, and not its retry policy.
+pub(super) fn is_decided(cx: &Context) -> bool {
+    let recorded = cx.run().log.all_below(&StepPath::root());
+    let last =
+        recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path)).find_map(|(_, _, kind)| match kind {
+            EventKind::NodeReset { by } => (**by != *FURTHER_ATTEMPT).then_some(true),
+            EventKind::NodeRetrying { .. } => Some(false),
+            _ => None,
+        });
+    last.unwrap_or(false)
 }
 
 /// Whether a body has ended with a failure that the attempts which have failed include, so that the next one continues

@@ -11,11 +11,12 @@ use std::time::Duration;
 use tokio::time::Sleep;
 
 use crate::error::FailureKind;
-use crate::run::{Around, RunShared};
+use crate::path::StepPath;
+use crate::run::{Around, AroundSlot, RunShared};
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::StepPlace;
+use crate::tool::{StepPlace, TimeLimit};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
@@ -38,7 +39,7 @@ enum Work {
 pub(super) struct Step {
     future: StepFuture,
     place: Arc<StepPlace>,
-    around: Around,
+    around: AroundSlot,
 }
 
 type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -47,6 +48,7 @@ type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 pub(super) enum Ended {
     Step {
         unit: Unit,
+        path: StepPath,
         began: Timestamp,
         result: Result<Encoded, StepError>,
     },
@@ -60,7 +62,7 @@ pub(super) enum Ended {
 impl Step {
     /// A step that is made and polled at a place.
     pub(super) fn new(place: Arc<StepPlace>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
-        let around = Around::at(Arc::clone(&place));
+        let around = Around::at(Arc::clone(&place)).into_slot();
         // None of its code runs before it is polled.
         let made = caught(make);
         let future = made.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))));
@@ -69,23 +71,23 @@ impl Step {
 
     pub(super) fn with_limit(mut self, limit: Option<Duration>) -> Self {
         if let Some(limit) = limit {
-            self.future = Box::pin(WithLimit::new(limit, self.future));
+            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), self.future));
         }
         self
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Encoded, StepError>> {
-        let future = &mut self.future;
-        let poll = || self.around.clone().sync_scope(|| future.as_mut().poll(cx));
+        let Self { future, around, .. } = self;
+        let poll = || around.run(|| future.as_mut().poll(cx));
         let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
         if let Some(failure) = self.place.ended() {
-            return Poll::Ready(Err(StepError { failure, original: None }));
+            return Poll::Ready(Err(StepError::recorded(failure)));
         }
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked(&*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
         {
-            return Poll::Ready(Err(StepError { failure, original: None }));
+            return Poll::Ready(Err(StepError::recorded(failure)));
         }
         polled
     }
@@ -137,9 +139,9 @@ impl Future for Task {
             match &mut this.work {
                 Work::Step { began, step } => {
                     let result = std::task::ready!(step.poll(cx));
-                    let began = *began;
+                    let (path, began) = (step.place.cx.path().clone(), *began);
                     this.drop_work();
-                    return Poll::Ready(Ended::Step { unit, began, result });
+                    return Poll::Ready(Ended::Step { unit, path, began, result });
                 }
                 Work::Commit { began, commit, step } => match commit.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
@@ -169,13 +171,14 @@ impl Future for Task {
 /// A step with a time limit.
 struct WithLimit {
     limit: Duration,
-    sleep: Option<Pin<Box<Sleep>>>,
+    time: TimeLimit,
+    cx: crate::context::Context,
     future: StepFuture,
 }
 
 impl WithLimit {
-    fn new(limit: Duration, future: StepFuture) -> Self {
-        Self { limit, sleep: None, future }
+    fn new(limit: Duration, cx: crate::context::Context, future: StepFuture) -> Self {
+        Self { limit, time: TimeLimit::new(limit), cx, future }
     }
 }
 
@@ -188,9 +191,8 @@ impl Future for WithLimit {
             return Poll::Ready(result);
         }
         // The time begins when the step does, which may be after its start was committed.
+        std::task::ready!(this.time.poll_over(cx, &this.cx));
         let limit = this.limit;
-        let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
-        std::task::ready!(sleep.as_mut().poll(cx));
         Poll::Ready(Err(StepError::new(
             FailureKind::Timeout,
             format!("the step took longer than its time limit of {limit:?}"),

@@ -6,7 +6,7 @@ use super::WorkflowRun;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::ValuePlace;
+use crate::tool::{ValuePlace, over_size};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex};
@@ -40,8 +40,17 @@ impl WorkflowRun {
     fn is_recorded(&self, node: NodeIndex) -> bool {
         let spec = self.machine.spec();
         let is_output = node == spec.output && spec.followers(node).is_empty();
-        // A further attempt at a body has the values of the one before.
-        !is_output && (self.is_body || self.segment.shared.log.is_durable())
+        // A further attempt at the step has the values of the one before.
+        !is_output && (!self.segment.is_run() || self.segment.shared.log.is_durable())
+    }
+
+    /// The output of a step, within the limit of the tool that the step is the call of, and within that of all steps.
+    pub(super) fn within_limits(&self, node: NodeIndex, output: Encoded) -> Result<Encoded, StepError> {
+        let of_tool = self.machine.spec().node(node).max_output;
+        match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
+            Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
+            None => self.within_size(output),
+        }
     }
 
     pub(super) fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {

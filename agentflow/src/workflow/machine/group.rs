@@ -35,10 +35,13 @@ impl Group {
         self.outputs.resize(units, None);
     }
 
-    /// Everything that has not succeeded may begin again.
-    pub(super) fn forget_failures(&mut self) {
-        self.causes.clear();
-        for unit in self.units.iter_mut().filter(|unit| unit.phase != Phase::Done) {
+    /// Everything that has not succeeded may begin again. A fallback that was stopped before all of its branches had
+    /// failed continues with the one in which it was: what those before it did is done.
+    pub(super) fn forget_failures(&mut self, in_turn: bool) {
+        let failed = self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
+        let from = if in_turn && failed < self.units.len() { failed } else { 0 };
+        self.causes.truncate(from);
+        for unit in self.units.iter_mut().skip(from).filter(|unit| unit.phase != Phase::Done) {
             unit.phase = Phase::Waiting;
         }
     }
@@ -47,6 +50,9 @@ impl Group {
 impl Machine {
     /// Makes the items or branches of a node that has begun; false when it is a node without.
     pub(super) fn open_group(&mut self, node: NodeIndex) -> bool {
+        if let Body::Step(_) = self.spec.node(node).body {
+            return false;
+        }
         let spec = Arc::clone(&self.spec);
         let definition = spec.node(node);
         let (items, count, begin) = match &definition.body {

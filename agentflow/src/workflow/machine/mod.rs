@@ -329,8 +329,8 @@ impl Machine {
 
     /// A node whose predecessors have all ended: does it run, is it skipped, is it nothing but a value?
     fn decide(&mut self, node: NodeIndex) {
-        let spec = Arc::clone(&self.spec);
-        let definition = spec.node(node);
+        let definition = self.spec.node(node);
+        let is_pure = definition.body.is_pure();
         if let Body::Join = definition.body {
             // The end of an arm may be a node outside of it: then its join has the arm's guard.
             let taken = match self.guarded(definition) {
@@ -345,7 +345,7 @@ impl Machine {
         }
         if self.obstacle(node).is_none() {
             self.make_ready(Unit::node(node));
-        } else if definition.body.is_pure() {
+        } else if is_pure {
             self.skip(node);
         } else {
             // The reason is given when its turn comes.
@@ -503,12 +503,12 @@ impl Machine {
             return;
         }
         self.set_phase(Unit::node(node), phase);
-        let spec = Arc::clone(&self.spec);
-        for follower in spec.followers(node) {
-            let state = &mut self.nodes[*follower as usize];
+        for at in 0..self.spec.followers(node).len() {
+            let follower = self.spec.followers(node)[at];
+            let state = &mut self.nodes[follower as usize];
             state.open = state.open.saturating_sub(1);
             if state.open == 0 && state.unit.phase == Phase::Waiting {
-                self.decide(*follower);
+                self.decide(follower);
             }
         }
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::{Command, Machine, Phase, Unit, index};
 use crate::error::{Failure, FailureKind};
 use crate::workflow::policy::StopPolicy;
-use crate::workflow::spec::NodeIndex;
+use crate::workflow::spec::{Body, NodeIndex};
 
 impl Machine {
     /// A failed or interrupted node runs again. What was stopped because of it runs again too, and what depends on
     /// either is decided on anew. Items that are done stay done. A run that failed of another node, too, still fails of
-    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again is interrupted: nobody has decided on it.
+    /// that one, and what is written below that stays stopped. What was stopped in the middle and may not simply run again
+    /// is interrupted: nobody has decided on it.
     pub(super) fn reset(&mut self, node: NodeIndex) {
         self.failures.retain(|(failed, _)| *failed != node);
         self.run_again(Some(node));
@@ -26,7 +27,8 @@ impl Machine {
         for (at, state) in self.nodes.iter().enumerate() {
             again[at] = Some(index(at)) == node
                 || (state.cancelled && !self.is_stopped(index(at)))
-                || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting)
+                // Also one that could begin, and that the failure kept from it: it waits for the retry.
+                || (matches!(state.unit.phase, Phase::Skipped | Phase::Waiting | Phase::Ready)
                     && spec.nodes[at].predecessors().any(|before| again[before as usize]));
         }
         for at in (0..self.nodes.len()).filter(|at| again[*at]) {
@@ -40,7 +42,7 @@ impl Machine {
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {
-                group.forget_failures();
+                group.forget_failures(matches!(spec.nodes[at].body, Body::Fallback(_)));
             }
         }
         for (at, again) in again.into_iter().enumerate() {
@@ -73,6 +75,15 @@ impl Machine {
     pub(crate) fn stopped_at(&self) -> Vec<NodeIndex> {
         let asks = (0..self.nodes.len()).map(index).filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
         self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
+    }
+
+    /// The nodes of a workflow that is continued which were stopped in the middle and may not simply run again.
+    pub(crate) fn undecided(&self) -> Vec<NodeIndex> {
+        let of = |command: &Command| match command {
+            Command::Fail { unit, .. } => Some(unit.node),
+            _ => None,
+        };
+        self.due.iter().filter_map(of).collect()
     }
 
     /// Decides on the steps that ran when the process ended: those that may run again are made ready, the rest are

@@ -135,7 +135,7 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
         Some(_) => runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next(),
         None => None,
     };
-    let (mut run, seen) = match &earlier {
+    let (run, seen) = match &earlier {
         Some(earlier) => {
             eprintln!("continuing with the review {}; what is done stays done", earlier.run_id);
             (runtime.resume_as(&earlier.run_id, &workflow).await?, earlier.events)

@@ -126,14 +126,14 @@ impl Host {
             let form = FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
             match self.flows.get(form) {
                 Some(flow) => match self.runtime.start_as(id.clone(), flow.clone(), 1).await {
-                    Ok(mut run) => self.watch(&id, async move { run.result().await.map(drop) }),
+                    Ok(run) => self.watch(&id, async move { run.result().await.map(drop) }),
                     Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
                     Err(error) => self.complain(&format!("start: {error}")),
                 },
                 None => {
                     // It is in the store a little later, so it may be started again; that is refused.
                     let request = RunRequest::from(format!("{id} 1")).run_id(id.clone());
-                    let mut run = self.solo.start(request)?;
+                    let run = self.solo.start(request)?;
                     self.watch(&id, async move { run.result().await.map(drop) });
                 }
             }
@@ -144,7 +144,7 @@ impl Host {
     /// Resumes whatever nobody executes.
     async fn recover(&self) -> Result<()> {
         let recovered = self.runtime.recover().await?;
-        for mut run in recovered.resumed {
+        for run in recovered.resumed {
             let id = run.run_id().clone();
             self.watch(&id, async move { run.result().await.map(drop) });
         }
@@ -153,7 +153,7 @@ impl Host {
         }
         for run in self.runtime.runs(RunFilter::unfinished().name("solo")).await? {
             match self.solo.clone().runtime(&self.runtime).resume(&run.run_id).await {
-                Ok(mut handle) => self.watch(&run.run_id, async move { handle.result().await.map(drop) }),
+                Ok(handle) => self.watch(&run.run_id, async move { handle.result().await.map(drop) }),
                 Err(error) => self.left(&run.run_id, &error),
             }
         }

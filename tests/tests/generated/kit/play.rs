@@ -200,7 +200,7 @@ impl Play<'_> {
         }
     }
 
-    async fn end(&mut self, mut handle: RunHandle<Encoded>, allowance: Allowance, how: &str) {
+    async fn end(&mut self, handle: RunHandle<Encoded>, allowance: Allowance, how: &str) {
         match tokio::time::timeout(PATIENCE, handle.result()).await {
             Ok(result) => {
                 let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
@@ -282,7 +282,7 @@ impl Play<'_> {
                 Some(_) => runtime.resume(id).await,
             }
         };
-        let mut handle = tokio::select! {
+        let handle = tokio::select! {
             biased;
             () = store.died() => return Ok(LifeEnd::Crashed),
             begun = begun => begun.map_err(|error| format!("it cannot be started or resumed: {error}"))?,

@@ -1,5 +1,4 @@
-//! Two versions of one workflow: what makes them another definition, and what does not. They have one name, so they are
-//! in a program of their own.
+//! What makes a workflow a different definition, and what does not.
 
 use agentflow::prelude::*;
 

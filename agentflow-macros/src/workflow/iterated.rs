@@ -1,0 +1,100 @@
+//! Finds the collections that several nodes go through, such as `counts.keys()` in one and `counts.values()` in another.
+//! Each node reads a value of its own, and a `HashMap` that is read back has another order, so the compiler is asked
+//! whether the collection keeps one. It knows no types.
+
+use quote::ToTokens;
+use syn::visit::{self, Visit};
+use syn::{Expr, ExprMethodCall};
+
+use super::model::{LambdaBody, Node, Statement, Work};
+use super::syntax::plain;
+
+/// Methods by which a collection is gone through.
+const THROUGH: [&str; 8] = ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
+
+/// The parts of values, such as `counts` or `order.prices`, that more than one of these nodes goes through: as they are
+/// written the second time.
+pub(super) fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
+    let nodes = statements.iter().filter_map(|statement| match statement {
+        Statement::Node(node) => Some(node),
+        Statement::View(_) => None,
+    });
+    let (mut once, mut several): (Vec<String>, Vec<(String, Expr)>) = (Vec::new(), Vec::new());
+    for node in nodes.chain([tail]) {
+        let mut found = Found(Vec::new());
+        found.visit_node(node);
+        let mut own: Vec<String> = Vec::new();
+        for part in found.0 {
+            let text = part.to_token_stream().to_string();
+            if own.contains(&text) {
+                continue;
+            }
+            if once.contains(&text) && !several.iter().any(|(known, _)| *known == text) {
+                several.push((text.clone(), part));
+            }
+            own.push(text);
+        }
+        once.extend(own);
+    }
+    several.into_iter().map(|(_, part)| part).collect()
+}
+
+/// The parts of values that an expression goes through.
+struct Found(Vec<Expr>);
+
+impl Found {
+    fn visit_node(&mut self, node: &Node) {
+        match &node.work {
+            Work::Step(expr) | Work::Value(expr) | Work::Check(expr) | Work::Future(expr) => self.visit_expr(expr),
+            Work::Map { items, step } => {
+                self.whole(&items.expr);
+                self.visit_expr(&items.expr);
+                if let LambdaBody::Future(expr) = &step.step {
+                    self.visit_expr(expr);
+                }
+            }
+            Work::For { items, .. } => {
+                self.whole(&items.expr);
+                self.visit_expr(&items.expr);
+            }
+            _ => {}
+        }
+    }
+
+    /// A list is gone through as it stands.
+    fn whole(&mut self, expr: &Expr) {
+        self.0.extend(part(expr).cloned());
+    }
+}
+
+impl<'e> Visit<'e> for Found {
+    fn visit_expr_method_call(&mut self, call: &'e ExprMethodCall) {
+        if THROUGH.iter().any(|method| call.method == method) {
+            self.0.extend(part(&call.receiver).cloned());
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_for_loop(&mut self, all: &'e syn::ExprForLoop) {
+        self.whole(&all.expr);
+        visit::visit_expr_for_loop(self, all);
+    }
+}
+
+/// The part of a value that an expression is, a reference to it, or a copy of it.
+fn part(expr: &Expr) -> Option<&Expr> {
+    match plain(expr) {
+        Expr::Reference(reference) => part(&reference.expr),
+        Expr::MethodCall(call) if call.method == "clone" => part(&call.receiver),
+        whole @ (Expr::Path(_) | Expr::Field(_)) => is_part(whole).then_some(whole),
+        _ => None,
+    }
+}
+
+fn is_part(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::Path(path) => path.path.get_ident().is_some(),
+        Expr::Field(field) => is_part(&field.base),
+        _ => false,
+    }
+}

@@ -1,0 +1,119 @@
+//! Says which expressions look at what can change while a workflow runs: a clock, chance, the environment, a static. They
+//! are computed at their place, after all that is written above them. It judges by spelling: a call of a path without
+//! arguments, which gets its value from somewhere else, and a few names.
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+
+/// Functions without arguments that make a value of nothing.
+const MAKING: [&str; 4] = ["default", "empty", "new", "once"];
+
+/// Methods that look at a clock or at what others change.
+const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
+
+/// Modules whose functions look outside, whatever they are given.
+const MODULES: [&str; 3] = ["env", "fs", "rand"];
+
+/// Whether an expression looks outside. A step that is awaited is no such look: `load().await`.
+pub(super) fn is_looked_at(expr: &impl ToTokens) -> bool {
+    looks(expr.to_token_stream())
+}
+
+fn looks(tokens: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
+    tokens.iter().enumerate().any(|(at, token)| match token {
+        TokenTree::Group(group) => looks(group.stream()),
+        TokenTree::Ident(name) => {
+            let follows_dot = at > 0 && is(at - 1, '.') && !(at > 1 && is(at - 2, '.'));
+            if MODULES.iter().any(|module| name == module) && is(at + 1, ':') && is(at + 2, ':') && !follows_dot {
+                return true;
+            }
+            let Some(arguments) = arguments(&tokens, at + 1) else { return false };
+            let is_awaited = is(arguments + 1, '.')
+                && matches!(tokens.get(arguments + 2), Some(TokenTree::Ident(next)) if next == "await");
+            match follows_dot {
+                true => LOOKING.iter().any(|method| name == method),
+                false => !is_awaited && is_empty(&tokens[arguments]) && gets(name) && !is_function(&tokens, at),
+            }
+        }
+        _ => false,
+    })
+}
+
+/// Where the arguments of a call stand, with or without `::<T>` before them.
+fn arguments(tokens: &[TokenTree], mut at: usize) -> Option<usize> {
+    let is = |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
+    if is(at, ':') && is(at + 1, ':') && is(at + 2, '<') {
+        let end = (at + 3..tokens.len())
+            .find(|end| is(*end, '>') && matches!(tokens.get(end + 1), Some(TokenTree::Group(_))))?;
+        at = end + 1;
+    }
+    match tokens.get(at) {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => Some(at),
+        _ => None,
+    }
+}
+
+fn is_empty(arguments: &TokenTree) -> bool {
+    matches!(arguments, TokenTree::Group(group) if group.stream().is_empty())
+}
+
+/// Whether a function of this name, called without arguments, gets its value from somewhere else.
+fn gets(name: &Ident) -> bool {
+    let name = name.unraw().to_string();
+    !MAKING.contains(&name.as_str()) && !name.chars().next().is_some_and(char::is_uppercase)
+}
+
+/// Whether a name is that of a function which is defined there.
+fn is_function(tokens: &[TokenTree], at: usize) -> bool {
+    at > 0 && matches!(&tokens[at - 1], TokenTree::Ident(word) if word == "fn" || word == "async")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_looked_at;
+
+    fn looks(text: &str) -> bool {
+        let expr: syn::Expr = syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        is_looked_at(&expr)
+    }
+
+    #[test]
+    fn clocks_and_the_like() {
+        for text in [
+            "SystemTime::now()",
+            "now_ms() - begin",
+            "began.elapsed()?",
+            "format!(\"{}\", new_id())",
+            "std::env::var(\"HOME\").unwrap_or_default()",
+            "fs::read_to_string(path)?",
+            "Moment { at: clock() }",
+            "COUNTER.load(Ordering::SeqCst)",
+            "random::<u64>()",
+            "step(now()).await?",
+        ] {
+            assert!(looks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_of_values() {
+        for text in [
+            "a + 1",
+            "format!(\"{a}\")",
+            "prepare(&order)",
+            "Vec::<u8>::new()",
+            "String::default()",
+            "None::<u8>",
+            "names.iter().map(|n| n.len()).sum::<usize>()",
+            "load().await?",
+            "lint::<u8>().await?",
+            "0..n",
+            "Unit()",
+        ] {
+            assert!(!looks(text), "{text}");
+        }
+    }
+}

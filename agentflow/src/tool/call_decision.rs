@@ -1,0 +1,101 @@
+//! What becomes of a call of a tool in a step, by what is recorded of it: its outcome is used, it is made, or the step
+//! ends.
+//!
+//! It makes no call and records nothing.
+
+use super::call_in_step::KnownCall;
+use super::history::{RecordedCall, RecordedOutcome};
+use crate::failure::{Failure, FailureKind};
+use crate::path::StepPath;
+use crate::run::Approval;
+use crate::tool_definition::Effects;
+
+/// What becomes of a call.
+pub(super) enum Decided {
+    /// Its outcome is recorded.
+    Over(RecordedOutcome),
+    /// It is made.
+    Made { path: StepPath, key: String, asked: bool, answer: Option<Approval>, fresh: bool },
+    /// The step ends.
+    Ends(Failure),
+}
+
+impl KnownCall {
+    /// The outcome that counts, or the path of the call that is made.
+    pub(super) fn decide(&mut self, readable: impl Fn(&RecordedOutcome) -> bool) -> Decided {
+        let (here, earlier) = (self.known.here.take(), self.known.earlier.take());
+        // To the services that it calls, the call that a step consists of is that step.
+        let of_step = self.direct.then(|| self.place.cx.call_key());
+        let own_key = |path: &StepPath| match earlier.as_ref().and_then(|call| call.begun.as_ref()) {
+            Some(begun) => begun.key.clone(),
+            None => of_step.clone().unwrap_or_else(|| path.to_string()),
+        };
+        let granted_before = earlier.as_ref().and_then(|call| call.answer.clone()).filter(Approval::is_granted);
+        let made = |call: &mut Self, key: String| Decided::Made {
+            path: call.place.with_calls(|calls| calls.history.next_path(&calls.base, &call.definition.name)),
+            key,
+            asked: false,
+            answer: granted_before.clone(),
+            fresh: true,
+        };
+        if let Some(here) = here {
+            return match (&here.begun, &here.outcome) {
+                // Whether the step may run again was decided before.
+                (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
+                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => self.interrupted(&here),
+                // It was dropped: it has its end, so it is made as another one.
+                (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
+                (Some(begun), Some(outcome)) => match readable(outcome) {
+                    true => Decided::Over(outcome.clone()),
+                    false if begun.repeatable || self.direct => made(self, begun.key.clone()),
+                    false => self.unreadable(&here),
+                },
+                (begun, _) => Decided::Made {
+                    key: begun.as_ref().map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
+                    path: here.path,
+                    asked: here.asked,
+                    answer: here.answer.or(granted_before),
+                    fresh: false,
+                },
+            };
+        }
+        if let Some(earlier) = &earlier
+            && let Some(begun) = &earlier.begun
+            && begun.effects == Effects::Write
+        {
+            match &earlier.outcome {
+                _ if earlier.is_unfinished() && !begun.repeatable && !earlier.decided => {
+                    return self.interrupted(earlier);
+                }
+                // It had its effect, so the next attempt keeps it.
+                Some(outcome) if outcome.result.status.is_success() => match readable(outcome) {
+                    true => return Decided::Over(outcome.clone()),
+                    false if begun.repeatable || earlier.decided => {}
+                    false => return self.unreadable(earlier),
+                },
+                _ => {}
+            }
+        }
+        let key = own_key(&self.known.path);
+        Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
+    }
+
+    fn interrupted(&self, call: &RecordedCall) -> Decided {
+        let message = format!(
+            "the program or the step was stopped in the middle of `{}`; whether it had its effect is unknown: find out, \
+             then retry the node or cancel the run",
+            call.path
+        );
+        Decided::Ends(Failure::new(FailureKind::Interrupted, message))
+    }
+
+    fn unreadable(&self, call: &RecordedCall) -> Decided {
+        let message = format!(
+            "`{}` was called before the program or the step was stopped, and its outcome is recorded but cannot be read \
+             back as what the function returns; it writes, so it is not called again: retry the node to call it again, \
+             or cancel the run. Derive `serde::Serialize` and `serde::Deserialize` for what `{}` returns",
+            call.path, self.definition.name
+        );
+        Decided::Ends(Failure::new(FailureKind::Interrupted, message))
+    }
+}

@@ -1,0 +1,127 @@
+//! The record of a call of a tool in a step: its beginning and its end, and what an outcome means for the step.
+
+use std::sync::Arc;
+
+use super::call_forms::{ErrorForm, ReadAnswer};
+use super::history::RecordedOutcome;
+use super::{ToolAnswer, ToolDefinition, ToolError, ToolPolicy};
+use crate::context::Context;
+use crate::event::EventKind;
+use crate::failure::{Failure, FailureKind};
+use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::path::StepPath;
+use crate::run::RunShared;
+use crate::time::Timestamp;
+use crate::tool_definition::Effects;
+use crate::value::Encoded;
+
+/// What an outcome means for the step.
+pub(super) enum Outcome<O> {
+    Value(O),
+    Ends(Failure),
+}
+
+/// How what a function returns is read back.
+pub(super) type Forms<O> = (Option<ReadAnswer<O>>, ErrorForm<O>);
+
+/// Reads an outcome back; `None` when its type does not allow that. A failure that middleware gave ends the step, since
+/// no error of the function's own type says it.
+pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome) -> Option<Outcome<O>> {
+    let RecordedOutcome { result, error, answered_by } = outcome;
+    let failure = || Failure::new(result.status.as_str(), &*result.output);
+    match (result.status, answered_by) {
+        (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
+        (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _) | (_, Some(_)) => {
+            Some(Outcome::Ends(failure()))
+        }
+        (_, None) => (error_form.read)(error.as_ref(), failure()).map(Outcome::Value),
+    }
+}
+
+/// The failure for what middleware gave in the place of a function's value.
+pub(super) fn unreadable_answer(name: &str) -> ToolError {
+    ToolError::new(format!(
+        "middleware answered the call of `{name}`, and its answer cannot be read as what the function returns; give the \
+         JSON that `{name}` would give, and derive `serde::Deserialize` for what it returns"
+    ))
+}
+
+pub(super) fn failure_of(error: &ToolError) -> Failure {
+    Failure::new(error.status().as_str(), error.message())
+}
+
+/// The same for a panic, whose sentence a step has from elsewhere.
+pub(super) fn lost(why: &str) -> Failure {
+    Failure::new(FailureKind::Value, why)
+}
+
+/// A call that has begun. Dropped before its end, it is recorded as cancelled.
+pub(super) struct OpenCall {
+    shared: Arc<RunShared>,
+    path: StepPath,
+    call: Arc<ToolCall>,
+    began: Timestamp,
+    open: bool,
+}
+
+impl OpenCall {
+    /// `given` is what the caller gave when middleware has changed it. What middleware answers has no effect.
+    pub(super) fn begin(
+        cx: &Context,
+        definition: &ToolDefinition,
+        call: Arc<ToolCall>,
+        given: Option<Arc<str>>,
+        answered: bool,
+    ) -> Self {
+        let ToolPolicy { effects, idempotent, .. } = definition.policy;
+        let (effects, idempotent) = if answered { (Effects::None, true) } else { (effects, idempotent) };
+        let shared = Arc::clone(cx.run());
+        let path = cx.path().clone();
+        shared.record(path.clone(), EventKind::ToolStarted { call: Arc::clone(&call), effects, idempotent, given });
+        let began = shared.now();
+        Self { shared, path, call, began, open: true }
+    }
+
+    /// Nothing of it can be kept.
+    pub(super) fn settle(&mut self) {
+        self.open = false;
+    }
+
+    /// What the tool gave, as a result.
+    pub(super) fn result(&self, answer: ToolAnswer) -> ToolResult {
+        match answer {
+            Ok(output) => ToolResult::new(&self.call, ToolStatus::Success, output.into_json()),
+            Err(error) => ToolResult::new(&self.call, error.status(), error.message()),
+        }
+    }
+
+    pub(super) fn end(&mut self, RecordedOutcome { result, error, answered_by }: RecordedOutcome) {
+        self.open = false;
+        self.shared.close_below(&self.path, "the tool has ended");
+        let duration_ms = u64::try_from(self.shared.now().since(self.began).as_millis()).unwrap_or(u64::MAX);
+        let kind = match result.status {
+            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
+            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error },
+        };
+        self.shared.record(self.path.clone(), kind);
+    }
+
+    /// It ended as the tool says.
+    pub(super) fn end_as(&mut self, answer: ToolAnswer, error: Option<Encoded>) {
+        let result = Arc::new(self.result(answer));
+        self.end(RecordedOutcome { result, error, answered_by: None });
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if self.open {
+            let why = match self.shared.cancellation.is_cancelled() {
+                true => self.shared.cancel_reason(),
+                false => "the step dropped the call".into(),
+            };
+            let problem = format!("{why} while this tool was running; whether it had its effect is unknown");
+            self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), None);
+        }
+    }
+}

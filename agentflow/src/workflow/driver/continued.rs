@@ -1,0 +1,63 @@
+//! Which workflow of an earlier attempt at a step the call of one in a further attempt continues: that of the same name
+//! with the same inputs.
+//!
+//! It reads a journal; the driver replays what is found.
+
+use std::sync::Arc;
+
+use crate::context::{Context, attempt_of};
+use crate::event::{EventKind, WorkflowStarted};
+use crate::path::StepPath;
+use crate::time::Timestamp;
+use crate::value::Encoded;
+use crate::workflow::input_object::to_object;
+use crate::workflow::spec::Spec;
+
+/// A workflow that an earlier attempt at the step began.
+pub(super) struct Continued {
+    /// Where it records.
+    pub(super) base: StepPath,
+    pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
+    /// How many attempts at the step have failed since it first began.
+    pub(super) failures: u32,
+}
+
+/// What the call of a workflow continues, if an earlier attempt at the step made it. One that has completed is kept when
+/// it writes or asks a person, and begins anew when it only reads: so it is with a call of a tool.
+pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option<Continued> {
+    let scope = cx.attempt_scope();
+    if cx.failed_attempts() == 0 {
+        return None;
+    }
+    let began = WorkflowStarted::new(Arc::clone(&spec.name), "".into(), to_object(&spec.input_names(), inputs));
+    let began = EventKind::WorkflowStarted(Arc::new(began));
+    // As a journal has it: a runtime may take secrets out of its events.
+    let began = cx.host().redactor.as_ref().map_or_else(|| began.clone(), |redactor| redactor.event(began.clone()));
+    let EventKind::WorkflowStarted(began) = began else { return None };
+    let is_it = |started: &WorkflowStarted| {
+        let same_plan = || started.definition.is_empty() || *started.definition == **spec.hash();
+        started.name == began.name && started.input == began.input && same_plan()
+    };
+    let all = cx.run().log.records_below(cx.path());
+    let mut found: Vec<(StepPath, u32)> = Vec::new();
+    for (_, path, kind) in &all {
+        if let EventKind::WorkflowStarted(started) = kind
+            && is_it(started)
+            && let Some(attempt) = attempt_of(cx.path(), path).filter(|attempt| *attempt < scope)
+            && !found.iter().any(|(of, _)| of == path)
+        {
+            found.push((path.clone(), attempt));
+        }
+    }
+    let is_kept = |base: &StepPath| {
+        let last = all.iter().rev().find_map(|(_, path, kind)| match kind {
+            EventKind::WorkflowFailed { .. } | EventKind::WorkflowStarted(_) if path == base => Some(true),
+            EventKind::WorkflowCompleted(_) if path == base => Some(spec.writes_or_asks()),
+            _ => None,
+        });
+        last.unwrap_or(false)
+    };
+    let (base, attempt) = found.into_iter().find(|(base, _)| is_kept(base) && cx.continues(base))?;
+    let recorded = all.into_iter().filter(|(_, path, _)| path.is_within(&base)).collect();
+    Some(Continued { base, recorded, failures: scope - attempt })
+}
