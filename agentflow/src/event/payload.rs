@@ -110,7 +110,7 @@ pub enum AnswerForm {
     Text,
     /// A JSON object: the value of the output type.
     Object,
-    /// A JSON object whose field `value` is the value of the output type, for types that are no objects.
+    /// A JSON object whose field `value` is the value of the output type, for types such as a list or a number.
     Value,
 }
 

@@ -137,7 +137,7 @@ impl<T> RunHandle<T> {
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
     }
 
-    /// The same run with its output as a value. An output that is none of this type makes
+    /// The same run with its output as a value. An output of another type makes
     /// [`result`](Self::result) fail.
     pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
         let name = self.run.id.to_string();

@@ -146,7 +146,7 @@ impl Runtime {
     /// A run that this process executes already is [attached](Self::attach) to.
     ///
     /// The workflow or the agent is found by its name among those that the runtime was given or that are linked into the
-    /// program. An agent goes on with the instructions that its run began with.
+    /// program. An agent continues with the instructions that its run began with.
     ///
     /// # Errors
     /// When there is no such run, workflow or agent, the run has ended, another process executes it, or the workflow's
