@@ -23,6 +23,7 @@ mod node;
 pub(crate) mod node_handle;
 pub(crate) mod one_order;
 mod order;
+pub(crate) mod owned_output;
 mod policy;
 pub(crate) mod same_type;
 pub(crate) mod spec;

@@ -3,6 +3,7 @@
 mod as_a_function;
 mod at_its_place;
 mod attacked;
+mod borrowed_views;
 mod by_id;
 mod callers;
 mod calls;
