@@ -10,7 +10,7 @@ use agentflow_testing::{ScriptedModel, TestClock, Turn, test_runtime};
 use agentflow_tests::ProcessStore;
 
 /// Pay somebody back.
-#[tool(scopes = ["refunds"], idempotent)]
+#[tool(scopes(refunds), idempotent)]
 async fn refund(cents: u64) -> String {
     format!("refunded {cents}")
 }
@@ -49,7 +49,7 @@ fn id() -> RunId {
 /// The model passes the complaint on, the desk refunds, and both repeat what the tool said.
 fn model() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        let last = request.conversation.last().map(|message| format!("{message:?}")).unwrap_or_default();
+        let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
         let passes_on = request.tools.definitions().iter().any(|tool| &*tool.name == "ask_desk");
         match passes_on {
             true if last.contains("it is refunded") => Turn::text("done"),

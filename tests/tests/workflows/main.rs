@@ -4,6 +4,7 @@ mod as_a_function;
 mod at_its_place;
 mod attacked;
 mod borrowed_views;
+mod branch_calls;
 mod by_id;
 mod callers;
 mod calls;

@@ -471,11 +471,7 @@ impl WorkflowRun {
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let node = self.machine.spec().node(unit.node);
-        let of_branch = match (&node.body, unit.child) {
-            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
-            _ => None,
-        };
-        let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
+        let repeatable = node.policy.repeatable.unwrap_or(true);
         let (path, began) = (self.path(unit), self.segment.shared.now());
         self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
         let node = self.machine.spec().node(unit.node);
