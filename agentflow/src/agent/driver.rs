@@ -346,7 +346,10 @@ impl Run {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
                     self.segment.shared.close_below(&path, reason);
-                    self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None });
+                    self.record(
+                        path,
+                        EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+                    );
                 }
             }
         }

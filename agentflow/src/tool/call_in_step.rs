@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
-use super::call_record::{Forms, OpenCall, Outcome, failure_of, lost, read, unreadable_answer};
+use super::call_record::{Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, unreadable_answer};
 use super::history::{Known, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
@@ -31,7 +31,6 @@ use crate::run::Around;
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::tool_definition::Effects;
-use crate::value::Encoded;
 
 /// A function's value as a tool's answer.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
@@ -413,7 +412,7 @@ impl KnownCall {
         };
         let of_tool = Arc::clone(&answer.result);
         let passed = hooked.after(&mut answer).await;
-        let mut outcome = RecordedOutcome { result: answer.result, error: None, answered_by: answer.answered_by };
+        let mut outcome = RecordedOutcome { answered_by: answer.answered_by, ..RecordedOutcome::new(answer.result) };
         if let Err(error) = passed {
             let problem = ToolError::new(error.to_string());
             outcome.result = Arc::new(open.result(Err(problem)));
@@ -425,8 +424,7 @@ impl KnownCall {
             && outcome.answered_by.is_none()
             && outcome.result == of_tool
         {
-            outcome.error = error;
-            open.end(outcome);
+            open.end(error.in_outcome(outcome.result));
             return value;
         }
         match read(forms, &outcome) {
@@ -489,9 +487,12 @@ impl<O> Made<O> {
         Self { value: None, answer: Err(problem), panic: None }
     }
 
-    /// The error that the function returned, when it can be recorded.
-    fn error(&self, forms: &Forms<O>) -> Option<Encoded> {
-        self.value.as_ref().filter(|_| self.answer.is_err()).and_then(forms.1.record)
+    /// The error that the function returned, as far as it can be recorded.
+    fn error(&self, (_, form): &Forms<O>) -> ReturnedError {
+        match self.value.as_ref().filter(|_| self.answer.is_err()) {
+            Some(value) => ReturnedError { error: (form.record)(value), cause: (form.cause)(value).map(Into::into) },
+            None => ReturnedError::default(),
+        }
     }
 
     /// The tool's answer, and what it means for the step.

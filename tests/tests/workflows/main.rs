@@ -11,6 +11,7 @@ mod crash;
 mod definition_changes;
 mod durable;
 mod failures;
+mod interrupted_calls;
 mod misbehaving;
 mod natural;
 mod nested_order;
