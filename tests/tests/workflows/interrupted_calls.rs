@@ -390,3 +390,104 @@ async fn slow_pays_both(cx: &Context, _names: Vec<String>) -> Result<u32, Behind
     let paid = slowly_both(cx).await?;
     Ok(paid)
 }
+
+// Agents and workflows that have ended in the step.
+
+/// Pay who has worked.
+#[agent(tools = [pay])]
+async fn paymaster(cx: &Context, who: String) -> Result<String>;
+
+/// Pays in a function, where a workflow's plan does not show it.
+async fn pay_hidden(cx: &Context, who: &str) -> Result<u32, Behind> {
+    Ok(pay(pays(cx)?, format!("inner {who}")).await?)
+}
+
+#[workflow(name = "inner-pays")]
+async fn inner_pays(cx: &Context, who: String) -> Result<u32, Behind> {
+    let paid = pay_hidden(cx, &who).await?;
+    Ok(paid)
+}
+
+async fn pay_through_agent(cx: &Context) -> Result<String, Behind> {
+    let first = paymaster(cx, "zoe".to_owned()).await?;
+    pay(pays(cx)?, "bob".to_owned()).await?;
+    let second = paymaster(cx, "zoe".to_owned()).await?;
+    Ok(format!("{first}, {second}"))
+}
+
+#[workflow(name = "pays-through-agent")]
+async fn pays_through_agent(cx: &Context, _names: Vec<String>) -> Result<String, Behind> {
+    let paid = pay_through_agent(cx).await?;
+    Ok(paid)
+}
+
+async fn pay_through_workflow(cx: &Context) -> Result<u32, Behind> {
+    let first = inner_pays(cx, "zoe".to_owned()).await.unwrap_or(0);
+    let bob = pay(pays(cx)?, "bob".to_owned()).await?;
+    let second = inner_pays(cx, "kim".to_owned()).await?;
+    Ok(first + bob + second)
+}
+
+#[workflow(name = "pays-through-workflow")]
+async fn pays_through_workflow(cx: &Context, _names: Vec<String>) -> Result<u32, Behind> {
+    let paid = pay_through_workflow(cx).await?;
+    Ok(paid)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_has_ended_is_kept_when_another_call_was_interrupted() {
+    let world = World::new("pay bob", &[]);
+    let pays = |who: &str| Turn::call("pay", json!({"who": who}));
+    let model = ScriptedModel::new([pays("zoe"), Turn::text("once"), pays("zoe again"), Turn::text("twice")]);
+    let (lines, ended) =
+        retried_with(&pays_through_agent::workflow(), &world, &[], |runtime| runtime.model(model.clone())).await;
+    assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
+    let expected = ["pay zoe", "pay bob", "retry", "pay bob", "pay zoe again"];
+    assert_eq!(around_retry(&world), expected, "{lines:#?}");
+    model.finish();
+}
+
+/// Adds the number of the process to each conversation that an agent begins with.
+struct Rewrites(World);
+
+#[async_trait]
+impl Middleware for Rewrites {
+    fn name(&self) -> &str {
+        "rewrites"
+    }
+
+    async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
+        let number = process(&self.0);
+        step.conversation.push(Message::user(format!("this is process {number}")));
+        Ok(Flow::Continue)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_is_known_by_what_its_caller_gave() {
+    let world = World::new("pay bob", &[]);
+    let model = ScriptedModel::new([
+        Turn::call("pay", json!({"who": "zoe"})),
+        Turn::text("once"),
+        Turn::call("pay", json!({"who": "zoe again"})),
+        Turn::text("twice"),
+    ]);
+    let hook = world.clone();
+    let (lines, ended) = retried_with(&pays_through_agent::workflow(), &world, &[], |runtime| {
+        runtime.model(model.clone()).with(Rewrites(hook.clone()))
+    })
+    .await;
+    assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
+    model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_has_ended_is_kept_when_another_call_was_interrupted() {
+    let expected = ["pay inner zoe", "pay bob", "retry", "pay bob", "pay inner kim"];
+    for (fails, paid) in [(&[][..], 3), (&["pay inner zoe"][..], 2)] {
+        let world = World::new("pay bob", fails);
+        let (lines, ended) = retried(&pays_through_workflow::workflow(), &world, &[]).await;
+        assert_eq!(ended.unwrap(), paid, "{lines:#?}");
+        assert_eq!(around_retry(&world), expected, "{lines:#?}");
+    }
+}

@@ -124,8 +124,11 @@ impl WorkflowRun {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
     /// the step that failed.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        if let Some(Continued { base, recorded, failures }) = continued(spec, &inputs, cx) {
+        if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
             let segment = Segment::new(Arc::clone(cx.run()), base);
+            if ended {
+                return Self::as_step(spec, inputs, segment, recorded, cx);
+            }
             return Self::again(spec, inputs, segment, recorded, (failures, cx));
         }
         let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
