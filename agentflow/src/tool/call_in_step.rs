@@ -64,8 +64,8 @@ impl CallInStep {
     /// middleware stands around it.
     pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
         let Some(place) = StepPlace::current() else {
-            if ValuePlace::is_here() {
-                refuse_in_value(&definition());
+            if let Some(place) = ValuePlace::current() {
+                refuse_in_value(&definition(), place.hooked);
             }
             return None;
         };
@@ -121,17 +121,27 @@ fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
 
 /// A value is computed without a record of its own, so what it calls must not have effects. An async tool is not called
 /// before it is awaited.
-fn refuse_in_value(definition: &ToolDefinition) {
+///
+/// Nor has the call of one that changes nothing a place there for what stands around calls.
+fn refuse_in_value(definition: &ToolDefinition, hooked: bool) {
     let ToolDefinition { name, policy, .. } = definition;
-    if policy.approve || policy.effects == Effects::Write {
-        let why = if policy.approve { "needs a person's approval" } else { "writes" };
-        let message = format!(
-            "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or \
-             make that function `async` and await it. A tool that changes nothing says so with `effects = \"none\"` or \
-             `effects = \"read\"`"
-        );
-        EndsStep::unwind(Failure::new(FailureKind::Build, message));
-    }
+    let writes = policy.effects == Effects::Write;
+    let why = match policy {
+        ToolPolicy { approve: true, .. } => "needs a person's approval",
+        _ if writes => "writes",
+        ToolPolicy { scopes, .. } if !scopes.is_empty() => "needs a scope",
+        _ if hooked => "is watched by this runtime's middleware",
+        _ => return,
+    };
+    let declared = match writes {
+        true => ". A tool that changes nothing says so with `effects = \"none\"` or `effects = \"read\"`",
+        false => "",
+    };
+    let message = format!(
+        "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or make \
+         that function `async` and await it{declared}"
+    );
+    EndsStep::unwind(Failure::new(FailureKind::Build, message));
 }
 
 /// Whether a tool must not be called again when nobody knows how it ended.

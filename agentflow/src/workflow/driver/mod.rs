@@ -494,7 +494,9 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => ValuePlace::compute(|| caught(|| question(&self.machine))),
+            Body::Gate { question, .. } => {
+                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(&self.machine)))
+            }
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {

@@ -33,7 +33,7 @@ impl WorkflowRun {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
         let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
-        ValuePlace::compute(|| caught(|| pure(&self.machine, &cx)))
+        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
     }
 
     /// Whether a value has a record of its own. The record of the workflow's end has the output.
