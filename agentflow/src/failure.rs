@@ -45,6 +45,11 @@ impl Failure {
         self.cause.as_ref().map(|cause| &*cause.0)
     }
 
+    /// The same with what was behind it.
+    pub(crate) fn because(self, cause: Option<&str>) -> Self {
+        Self { cause: cause.map(|cause| Box::new(Cause(cause.to_owned()))), ..self }
+    }
+
     /// The sentence with what was behind it.
     pub(crate) fn whole(&self) -> Cow<'_, str> {
         match self.cause() {
@@ -73,6 +78,16 @@ impl Cause {
         let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
         (!cause.is_empty()).then(|| Box::new(Self(cause.to_owned())))
     }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// Whether a step that ends with such a failure was stopped, by the end of its process or by another step, and has not
+/// failed of itself.
+pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
+    matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
 
 impl fmt::Display for Failure {

@@ -70,6 +70,8 @@ impl Run {
 
     fn begin_with(&mut self, step: AgentStep) {
         let Some(started) = &mut self.pending else { return };
+        let asked = started.request();
+        started.given = (asked != step.conversation).then_some(asked);
         // Hooks see the instructions in front; one may have changed or removed them.
         let messages = step.conversation.messages();
         match messages.split_first() {

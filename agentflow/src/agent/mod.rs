@@ -6,6 +6,7 @@
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
+mod continued;
 pub(crate) mod definition;
 mod driver;
 mod erased;

@@ -76,7 +76,7 @@ pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
         // A tool in it could ask nobody, so it is refused there.
-        Ok(ValuePlace::compute(|| until(&last)))
+        Ok(ValuePlace::compute(None, || until(&last)))
     })
 }
 

@@ -14,6 +14,7 @@ mod definition_changes;
 mod durable;
 mod failures;
 mod grants;
+mod interrupted_calls;
 mod misbehaving;
 mod natural;
 mod nested_order;

@@ -125,8 +125,11 @@ impl WorkflowRun {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
     /// the step that failed.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        if let Some(Continued { base, recorded, failures }) = continued(spec, &inputs, cx) {
+        if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
             let segment = Segment::new(Arc::clone(cx.run()), base);
+            if ended {
+                return Self::as_step(spec, inputs, segment, recorded, cx);
+            }
             return Self::again(spec, inputs, segment, recorded, (failures, cx));
         }
         let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
@@ -502,7 +505,9 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => ValuePlace::compute(|| caught(|| question(&self.machine))),
+            Body::Gate { question, .. } => {
+                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(&self.machine)))
+            }
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {

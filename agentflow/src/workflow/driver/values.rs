@@ -36,7 +36,7 @@ impl WorkflowRun {
             let path = self.path(Unit::node(node));
             Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).granted(&self.grants)
         };
-        ValuePlace::compute(|| caught(|| pure(&self.machine, &cx)))
+        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
     }
 
     /// Whether a value has a record of its own. The record of the workflow's end has the output.
