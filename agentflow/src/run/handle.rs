@@ -140,9 +140,13 @@ impl<T> RunHandle<T> {
     /// The same run with its output as a value. An output of another type makes
     /// [`result`](Self::result) fail.
     pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
-        let name = self.run.id.to_string();
+        let run = self.run.id.clone();
         let decode = move |ended: Ended| {
-            O::decode(&ended.encoded()?).map_err(|error| Error::value(&Arc::from(name.as_str()), &error))
+            let output = ended.encoded()?;
+            O::decode(&output).map_err(|error| {
+                let problem = format!("`{}` cannot be read from it: {error}", std::any::type_name::<O>());
+                Error::Output { run: run.clone(), problem }
+            })
         };
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(decode) }
     }

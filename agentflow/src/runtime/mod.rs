@@ -123,7 +123,8 @@ impl Runtime {
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
-    /// program's own code. What is begun with it is a run of its own, kept in memory.
+    /// program's own code. What is begun with it is a run of its own: of an `#[agent]` with a store it is kept there and can be
+    /// recovered, of a `#[workflow]` in memory, since [`start`](Self::start) keeps one.
     pub fn context(&self) -> Context {
         Context::of_host(&self.0)
     }
