@@ -9,7 +9,7 @@ use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
 
 use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
-use super::stable::{hoisted, is_stable, is_view};
+use super::stable::{PartialView, hoisted, is_stable, is_view, partial_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
     leaves, macro_diverges, plain,
@@ -155,9 +155,51 @@ impl Reader<'_> {
             self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
             return out.push(Statement::View(local));
         }
+        if given.ours.is_none()
+            && let Some(partial) = partial_view(&expr)
+        {
+            return self.partial_view((pat, ty), &expr, partial, given, names, out);
+        }
         refuse::value(&expr, self.errors);
         refuse::borrowed(ty.as_ref(), self.errors);
         self.node((pat, ty), expr, given, names, out);
+    }
+
+    /// Reads a `let` of a view that may not be there: whether it is, is checked once, and each reader looks at it again.
+    fn partial_view(
+        &mut self,
+        (pat, ty): (Pat, Option<Type>),
+        expr: &Expr,
+        partial: PartialView<'_>,
+        given: attrs::StatementAttrs,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
+        refuse::mutable(&pat, self.errors);
+        let (span, others) = (expr.span(), given.others.clone());
+        let ty = ty.map(|ty| quote!(: #ty));
+        let mut views: Vec<Stmt> = Vec::new();
+        let check = match partial {
+            PartialView::Unwrapped => {
+                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #expr;));
+                syn::parse_quote_spanned!(span=> assert!({ let _ = #expr; true }))
+            }
+            PartialView::Tried { of, view } => {
+                self.parts += 1;
+                let part = format_ident!("agentflow_view_{}", self.parts, span = span.resolved_at(Span::mixed_site()));
+                self.scope.push((part.to_string(), false));
+                let of = format_ident!("{of}", span = Span::mixed_site());
+                views.push(syn::parse_quote_spanned!(span=> let #of(#part) = #view else {};));
+                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #part;));
+                syn::parse_quote_spanned!(span=> { let _ = #expr; })
+            }
+        };
+        self.check(check, given, names, out);
+        self.scope.extend(binds(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        out.extend(views.into_iter().filter_map(|view| match view {
+            Stmt::Local(view) => Some(Statement::View(view)),
+            _ => None,
+        }));
     }
 
     /// Whether an expression is more than a value: a step, a form, or a choice with steps.

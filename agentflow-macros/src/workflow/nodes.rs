@@ -32,6 +32,8 @@ pub(super) struct Writer<'a> {
     /// The context's type, when its name is not `Context`.
     context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
+    /// The variables with the handles of what was bound so far, and where.
+    bound: Vec<(Ident, Span)>,
 }
 
 /// The beginning of a node's body.
@@ -56,7 +58,7 @@ pub(super) struct Ending<'a> {
 impl<'a> Writer<'a> {
     pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, errors: &'a mut Errors) -> Self {
         let context = of.context.as_ref().map(|context| &context.ty).filter(|ty| !named_context(ty));
-        Self { private, output: &of.output, context, errors }
+        Self { private, output: &of.output, context, errors, bound: Vec::new() }
     }
 
     /// The library's path and the variable with the builder, with errors at the span.
@@ -67,11 +69,19 @@ impl<'a> Writer<'a> {
     /// The statements of straight-line code, ending in the handle of its output; its own bindings begin at `since`.
     pub(super) fn seq(&mut self, seq: &Seq, env: &mut Env, since: usize) -> TokenStream {
         let items = &seq.items;
-        let code = self.from(&seq.statements, &seq.tail, env, since);
+        let first = self.bound.len();
+        let code = self.from(&seq.statements, &seq.tail, env, (since, first));
+        self.bound.truncate(first);
         quote!(#(#items)* #code)
     }
 
-    fn from(&mut self, statements: &[Statement], tail: &Node, env: &mut Env, since: usize) -> TokenStream {
+    fn from(
+        &mut self,
+        statements: &[Statement],
+        tail: &Node,
+        env: &mut Env,
+        (since, first): (usize, usize),
+    ) -> TokenStream {
         let mut written = TokenStream::new();
         for (at, statement) in statements.iter().enumerate() {
             match statement {
@@ -81,7 +91,7 @@ impl<'a> Writer<'a> {
                     if node.leaves {
                         let (_, steps) = self.at(node.span);
                         let (router, returned, returns) = ends_of(node);
-                        let rest = self.from(&statements[at + 1..], tail, env, since);
+                        let rest = self.from(&statements[at + 1..], tail, env, (since, first));
                         return quote! {
                             #written
                             let #returned = #steps.returned(#router, &#returns);
@@ -100,7 +110,11 @@ impl<'a> Writer<'a> {
             quote!(#steps.unread(#reads, #closure);)
         });
         let ordered = self.in_one_order(statements, tail, env);
-        let unread = quote!(#unread #ordered);
+        // The types within an arm with a value may follow from where the value is read.
+        let is_known =
+            since == 0 || tail.wrapped || matches!(&tail.work, Work::Value(Expr::Tuple(unit)) if unit.elems.is_empty());
+        let owned = is_known.then(|| self.owned(first));
+        let unread = quote!(#unread #ordered #owned);
         match &tail.attrs[..] {
             [] => quote!(#written #unread #last),
             attrs => {
@@ -131,6 +145,16 @@ impl<'a> Writer<'a> {
         checks.collect()
     }
 
+    /// Asks the compiler whether what was bound owns its data.
+    fn owned(&self, first: usize) -> TokenStream {
+        let checks = self.bound[first..].iter().map(|(variable, span)| {
+            let (private, _) = self.at(*span);
+            let span = span.resolved_at(Span::mixed_site());
+            quote_spanned!(span=> #private::Output(&#variable).owned();)
+        });
+        checks.collect()
+    }
+
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
         let attrs = &node.attrs;
         let conditional = attrs.iter().any(super::attrs::is_cfg);
@@ -143,9 +167,11 @@ impl<'a> Writer<'a> {
             }
             _ => (None, self.node(node, env)),
         };
+        let is_judged = attrs.is_empty() && matches!(node.work, Work::Step(_) | Work::Value(_));
         match &node.pat {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident, conditional);
+                self.bound.extend(is_judged.then(|| (variable.clone(), node.span)));
                 env.output(Some(pat.ident.clone()), variable.clone(), &node.name);
                 if !attrs.is_empty() {
                     // They may say that it is unused.
@@ -156,6 +182,7 @@ impl<'a> Writer<'a> {
             Some(Pat::Wild(_)) | None => quote!(#before #(#attrs)* let _ = #handle;),
             Some(pat) => {
                 let variable = env.hidden(&patterns::as_name("output"));
+                self.bound.extend(is_judged.then(|| (variable.clone(), node.span)));
                 env.output(None, variable.clone(), &node.name);
                 env.pattern(attrs, pat, &variable, Borrowed::No);
                 quote!(#before #(#attrs)* let #variable = #handle;)
@@ -458,8 +485,16 @@ impl<'a> Writer<'a> {
         let meta = self.meta(node, &[expr], env);
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
-        let closure = self.pure(&opened, &quote!(#expr), span);
         let reads = &opened.reads;
+        // What is called before its end may be a tool, which has a policy.
+        if matches!(plain(expr), Expr::Block(block) if block.block.stmts.len() > 1) {
+            let calls = calls::of(expr, env);
+            if !calls.functions.is_empty() {
+                let closure = self.body_with(&calls, &opened, &calls.expr.to_token_stream(), None, expr.span());
+                return quote_spanned!(span=> #steps.never_call::<_, #ty, _, _>(#meta, #reads, #closure));
+            }
+        }
+        let closure = self.pure(&opened, &quote!(#expr), span);
         quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure))
     }
 

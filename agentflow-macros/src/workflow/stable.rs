@@ -8,7 +8,7 @@ use syn::{Block, Expr, ExprMethodCall, Lit, Pat, Stmt, UnOp};
 use super::syntax::plain;
 
 /// Methods that look into a value and give a reference into it, or a value that holds one.
-const BORROWING: [&str; 21] = [
+const BORROWING: [&str; 29] = [
     "as_bytes",
     "as_deref",
     "as_path",
@@ -16,9 +16,14 @@ const BORROWING: [&str; 21] = [
     "as_slice",
     "as_str",
     "borrow",
+    "extension",
+    "file_name",
+    "file_stem",
     "first",
+    "first_key_value",
     "get",
     "last",
+    "last_key_value",
     "rsplit_once",
     "split_at",
     "split_first",
@@ -26,14 +31,17 @@ const BORROWING: [&str; 21] = [
     "split_once",
     "strip_prefix",
     "strip_suffix",
+    "to_str",
     "trim",
     "trim_end",
+    "trim_end_matches",
     "trim_matches",
     "trim_start",
+    "trim_start_matches",
 ];
 
 /// Methods that compute a value of its own from another one, and nothing else.
-const COMPUTING: [&str; 38] = [
+const COMPUTING: [&str; 39] = [
     "abs",
     "clone",
     "cloned",
@@ -56,6 +64,7 @@ const COMPUTING: [&str; 38] = [
     "min",
     "ne",
     "not",
+    "or",
     "partial_cmp",
     "pow",
     "replace",
@@ -75,7 +84,13 @@ const COMPUTING: [&str; 38] = [
 ];
 
 /// Methods that give a part of what they are called on, or something in its place.
-const REPLACING: [&str; 2] = ["unwrap_or", "unwrap_or_default"];
+const REPLACING: [&str; 6] = ["filter", "or", "or_else", "unwrap_or", "unwrap_or_default", "unwrap_or_else"];
+
+/// Methods that call a function with what they are called on, and nothing else.
+const APPLYING: [&str; 7] = ["and_then", "filter", "is_some_and", "map", "map_or", "or_else", "unwrap_or_else"];
+
+/// Methods that give an error in the place of what is not there.
+const FAILING: [&str; 4] = ["context", "ok_or", "ok_or_else", "with_context"];
 
 /// Whether an expression is a part of recorded values, or computed from them by nothing but arithmetic and the methods of
 /// the standard library.
@@ -142,6 +157,24 @@ fn is_one_of(call: &ExprMethodCall, names: &[&str]) -> bool {
 
 fn is_stable_method(call: &ExprMethodCall) -> bool {
     (is_one_of(call, &BORROWING) || is_one_of(call, &COMPUTING)) && call.args.iter().all(is_stable)
+        || is_one_of(call, &APPLYING) && call.args.iter().all(is_stable_function)
+}
+
+/// The same of an argument of a method that calls it: `|x| x.trim()`, `String::as_str`, or what is given in its place.
+fn is_stable_function(argument: &Expr) -> bool {
+    match plain(argument) {
+        Expr::Closure(closure) => closure.asyncness.is_none() && is_stable(&closure.body),
+        Expr::Path(path) => is_method_of_type(path, &BORROWING) || is_method_of_type(path, &COMPUTING),
+        other => is_stable(other),
+    }
+}
+
+/// Whether a path is a method of a type, such as `String::as_str`, with one of these names.
+fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
+    let mut words = path.path.segments.iter().rev().map(|segment| &segment.ident);
+    let (Some(method), Some(of)) = (words.next(), words.next()) else { return false };
+    let is_type = of == "str" || of.to_string().starts_with(char::is_uppercase);
+    is_type && names.iter().any(|name| method == name)
 }
 
 /// Whether an expression gives a reference to what is recorded, or something that holds one, which cannot be recorded and
@@ -158,7 +191,9 @@ fn borrows(expr: &Expr) -> bool {
         Expr::Path(_) => true,
         Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
         Expr::MethodCall(call) => {
-            is_one_of(call, &BORROWING) || is_one_of(call, &REPLACING) && is_reference(&call.receiver)
+            is_one_of(call, &BORROWING)
+                || is_one_of(call, &REPLACING) && (is_reference(&call.receiver) || call.args.iter().any(is_reference))
+                || is_one_of(call, &APPLYING) && call.args.iter().any(gives_reference)
         }
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)) && borrows(&unary.expr),
         Expr::Block(block) => only(&block.block).is_some_and(is_reference),
@@ -174,6 +209,43 @@ fn borrows(expr: &Expr) -> bool {
 /// The same of a part of an expression, where a name alone says nothing.
 fn is_reference(expr: &Expr) -> bool {
     borrows(expr) && !matches!(plain(expr), Expr::Path(_))
+}
+
+/// The same of a function that a method calls: whether it gives a reference. Of `filter`, it is a condition.
+fn gives_reference(function: &Expr) -> bool {
+    match plain(function) {
+        Expr::Closure(closure) => is_reference(&closure.body),
+        Expr::Path(path) => is_method_of_type(path, &BORROWING),
+        other => is_reference(other),
+    }
+}
+
+/// A view that may not be there, of an expression such as `line.split_once(':').context("no colon")?`.
+pub(super) enum PartialView<'e> {
+    /// It is there when this pattern matches this expression.
+    Tried { of: &'static str, view: &'e Expr },
+    /// It is there unless the expression panics.
+    Unwrapped,
+}
+
+/// Finds a view that a `?` or an `unwrap` looks into.
+pub(super) fn partial_view(expr: &Expr) -> Option<PartialView<'_>> {
+    let method =
+        |expr: &'_ Expr, names: &[&str]| matches!(plain(expr), Expr::MethodCall(call) if is_one_of(call, names));
+    match plain(expr) {
+        Expr::Try(tried) if method(&tried.expr, &FAILING) => {
+            let Expr::MethodCall(call) = plain(&tried.expr) else { return None };
+            let of_option = call.method == "ok_or" || call.method == "ok_or_else";
+            let view = if of_option { &*call.receiver } else { &*tried.expr };
+            (is_stable(&call.receiver) && is_reference(&call.receiver))
+                .then_some(PartialView::Tried { of: if of_option { "Some" } else { "Ok" }, view })
+        }
+        Expr::MethodCall(call) if method(expr, &["expect", "unwrap"]) => {
+            let is_view = is_stable(&call.receiver) && is_reference(&call.receiver) && call.args.iter().all(is_stable);
+            is_view.then_some(PartialView::Unwrapped)
+        }
+        _ => None,
+    }
 }
 
 /// Whether matching the expression again needs a temporary that lives as long as what is bound.
@@ -257,10 +329,29 @@ mod tests {
             "(&a, 1)",
             "|x| x + a",
             "if a > 1 { \"b\" } else { \"c\" }",
+            "a.strip_prefix(\"Re: \").unwrap_or(&a)",
+            "a.trim_start_matches('[')",
+            "a.last().map(String::as_str).unwrap_or(\"\")",
+            "a.as_deref().map(|a| a.trim()).filter(|a| !a.is_empty()).unwrap_or_else(|| &b)",
+            "a.unwrap_or(\"none\")",
+            "a.first().map_or(\"none\", |a| a.name.as_str())",
         ] {
             assert!(is_view(&expr(text)), "{text}");
         }
-        for text in ["a.len()", "a.name.trim().to_owned()", "1", "(1, 2)", "f(&a)", "a.b", "a.unwrap_or(1)"] {
+        for text in [
+            "a.len()",
+            "a.name.trim().to_owned()",
+            "1",
+            "(1, 2)",
+            "f(&a)",
+            "a.b",
+            "a.unwrap_or(1)",
+            "a.first().map(fetch)",
+            "a.first().map(names::get)",
+            "a.first().map(|a| fetch(a))",
+            "a.first().map(String::len)",
+            "a.as_deref().map(|a| a.len()).unwrap_or(0)",
+        ] {
             assert!(!is_view(&expr(text)), "{text}");
         }
     }

@@ -118,7 +118,7 @@ pub enum AnswerForm {
     Text,
     /// A JSON object: the value of the output type.
     Object,
-    /// A JSON object whose field `value` is the value of the output type, for types that are no objects.
+    /// A JSON object whose field `value` is the value of the output type, for types such as a list or a number.
     Value,
 }
 
@@ -173,11 +173,14 @@ pub struct WorkflowStarted {
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
+    /// The scopes that a run of its own was granted; a workflow in a step has those of the step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Arc<str>>,
 }
 
 impl WorkflowStarted {
     pub(crate) fn new(name: Arc<str>, definition: Arc<str>, input: Encoded) -> Self {
-        Self { name, definition, input }
+        Self { name, definition, input, grants: Vec::new() }
     }
 }
 

@@ -137,7 +137,7 @@ impl<T> RunHandle<T> {
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
     }
 
-    /// The same run with its output as a value. An output that is none of this type makes
+    /// The same run with its output as a value. An output of another type makes
     /// [`result`](Self::result) fail.
     pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
         let name = self.run.id.to_string();
@@ -217,10 +217,11 @@ impl<T> RunHandle<T> {
             (Arc::clone(&life.shared), life.task.is_some())
         };
         let done = request.done();
-        if is_executed && !shared.log.is_closed() {
-            if let Some(outcome) = shared.ask(request.clone()).await {
-                return Ok(outcome?);
-            }
+        if is_executed
+            && !shared.log.is_closed()
+            && let Some(outcome) = shared.ask(request.clone()).await
+        {
+            return Ok(outcome?);
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {

@@ -267,7 +267,7 @@ impl RunShared {
         }
     }
 
-    /// The events by which an operator holds the run of an agent, or lets it go on.
+    /// The events by which an operator holds the run of an agent, or lets it continue.
     fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         if let Some(end) = self.log.end() {
             return Err(ControlError::over(request.done(), status_of(&end)));

@@ -269,7 +269,7 @@ impl<T, E: From<Error> + Display> FailureError<Result<T, E>> for &ReturnForm<Res
             record: |_| None,
             cause: |value| {
                 let error = value.as_ref().err()?;
-                Cause::of(&error.to_string(), error).map(Cause::into_text)
+                Cause::of(&error.to_string(), error).map(|cause| cause.into_text())
             },
             read: |_, failure| Some(Err(Error::Recorded(Arc::new(failure)).into())),
         }

@@ -108,12 +108,12 @@ impl CallInStep {
 
 /// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.
 fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
-    let granted = &place.cx.host().scopes;
+    let granted = place.cx.grants();
     if let Some(scope) = definition.policy.scopes.iter().find(|scope| !granted.contains(scope)) {
         let name = &definition.name;
         let message = format!(
-            "`{name}` needs the scope `{scope}`, which the workflows of this runtime do not have; grant it with \
-             `Runtime::builder().grant([\"{scope}\"])`"
+            "`{name}` needs the scope `{scope}`, which this run was not granted; grant it with \
+             `Runtime::builder().grant([\"{scope}\"])` before the run begins"
         );
         EndsStep::unwind(Failure::new(FailureKind::Unauthorized, message));
     }

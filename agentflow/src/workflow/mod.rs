@@ -23,6 +23,7 @@ mod node;
 pub(crate) mod node_handle;
 pub(crate) mod one_order;
 mod order;
+pub(crate) mod owned_output;
 mod policy;
 pub(crate) mod same_type;
 pub(crate) mod spec;
@@ -130,7 +131,7 @@ impl<In, Out> Workflow<In, Out> {
                 let host = cx.host();
                 let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
                 let mut run = WorkflowRun::new(&self.spec, inputs, shared);
-                run.add_resources(cx.resources());
+                run.is_begun_in(cx);
                 run
             }
             true => WorkflowRun::within(&self.spec, inputs, cx),

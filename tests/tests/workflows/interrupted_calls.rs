@@ -498,7 +498,7 @@ async fn pays_for_failure(cx: &Context, _names: Vec<String>) -> Result<u32, Behi
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_has_failed_is_kept_when_another_call_was_interrupted() {
-    let failure = "because of model call failed (auth): the script fails here";
+    let failure = "because of model call failed (auth): the script says that this call fails";
     let paid = format!("pay {failure}");
     let world = World::new(&paid, &[]);
     let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Auth)]);

@@ -3,6 +3,8 @@
 mod as_a_function;
 mod at_its_place;
 mod attacked;
+mod borrowed_views;
+mod branch_calls;
 mod by_id;
 mod callers;
 mod calls;
@@ -11,6 +13,7 @@ mod crash;
 mod definition_changes;
 mod durable;
 mod failures;
+mod grants;
 mod interrupted_calls;
 mod misbehaving;
 mod natural;

@@ -26,7 +26,14 @@ const _: () = {
         "judge",
         __private::concat!(include_str!("judge.md"), "\n", "For {customer}.", "\n"),
         (__private::file!(), __private::line!()),
-        __private::AgentOptions::DEFAULT,
+        __private::AgentOptions {
+            answering: |agent| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<String>>::answering(agent)
+            },
+            ..__private::AgentOptions::DEFAULT
+        },
     );
     impl judge {
         /// What this agent is: its name, its instruction, its tools.

@@ -24,6 +24,11 @@ const _: () = {
         (__private::file!(), __private::line!()),
         __private::AgentOptions {
             model: __private::Some("anthropic/claude-sonnet-4-5"),
+            answering: |agent| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<String>>::answering(agent)
+            },
             ..__private::AgentOptions::DEFAULT
         },
     );

@@ -49,6 +49,11 @@ const _: () = {
             ]),
             temperature: __private::Some(0.2),
             max_steps: __private::Some(5),
+            answering: |agent| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<Risk>>::answering(agent)
+            },
             ..__private::AgentOptions::DEFAULT
         },
     );

@@ -41,6 +41,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <look_at as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <look_at as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -52,7 +60,7 @@ const _: () = {
             (url,): (__private::Handle<String>,),
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
             let page = steps
@@ -110,6 +118,9 @@ const _: () = {
                         )
                     },
                 );
+            __private::Output(&page).owned();
+            __private::Output(&words).owned();
+            __private::Output(&count).owned();
             steps
                 .value::<_, _, _>(
                     __private::Node::new("output")

@@ -43,6 +43,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <glue as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <glue as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -54,7 +62,7 @@ const _: () = {
             (a, b): (__private::Handle<String>, __private::Handle<u32>),
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -172,6 +180,12 @@ const _: () = {
                         let _ = &y;
                     },
                 );
+            __private::Output(&length).owned();
+            __private::Output(&unread).owned();
+            __private::Output(&output_4).owned();
+            __private::Output(&text).owned();
+            __private::Output(&a_7).owned();
+            __private::Output(&last).owned();
             steps
                 .value::<_, _, _>(
                     __private::Node::new("output")

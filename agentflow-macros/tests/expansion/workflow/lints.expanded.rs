@@ -42,6 +42,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <lints as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <lints as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -54,7 +62,7 @@ const _: () = {
             (a,): (__private::Handle<u32>,),
         ) -> __private::Handle<<lints as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <lints as __private::WorkflowTypes>::Error;
             #[allow(unused)]
             let a = a;

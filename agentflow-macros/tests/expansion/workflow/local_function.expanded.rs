@@ -45,6 +45,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <local as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <local as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -56,7 +64,7 @@ const _: () = {
             (a,): (__private::Handle<Client>,),
         ) -> __private::Handle<<local as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <local as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -100,6 +108,8 @@ const _: () = {
                         )
                     },
                 );
+            __private::Output(&page).owned();
+            __private::Output(&loud).owned();
             steps
                 .value::<_, _, _>(
                     __private::Node::new("output")

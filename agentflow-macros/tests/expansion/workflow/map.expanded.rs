@@ -42,6 +42,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <notes as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <notes as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -53,7 +61,7 @@ const _: () = {
             (files, rules): (__private::Handle<Vec<String>>, __private::Handle<Rules>),
         ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");
             let notes = {

@@ -41,6 +41,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <answer as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <answer as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -52,7 +60,7 @@ const _: () = {
             (question,): (__private::Handle<Question>,),
         ) -> __private::Handle<<answer as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");
             let kind = steps
@@ -76,6 +84,7 @@ const _: () = {
                         )
                     },
                 );
+            __private::Output(&kind).owned();
             {
                 let router = steps
                     .route(
@@ -149,6 +158,7 @@ const _: () = {
                                         )
                                     },
                                 );
+                            __private::Output(&order).owned();
                             {
                                 let router = steps
                                     .route(

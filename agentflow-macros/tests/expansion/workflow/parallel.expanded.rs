@@ -45,6 +45,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <review as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <review as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -56,7 +64,7 @@ const _: () = {
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <review as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -133,6 +141,9 @@ const _: () = {
                         )
                     },
                 );
+            __private::Output(&diff).owned();
+            __private::Output(&lint).owned();
+            __private::Output(&output_4).owned();
             steps
                 .step::<_, _, _, _>(
                     __private::Node::new("judge")

@@ -41,6 +41,14 @@ const _: () = {
             > = __private::OnceLock::new();
             &WORKFLOW
         }
+        fn error_form() -> __private::ErrorForm<
+            __private::Result<(), <crawl as __private::WorkflowTypes>::Error>,
+        > {
+            #[allow(unused_imports)]
+            use __private::call_forms::*;
+            (&&&__private::ReturnForm::<__private::Result<(), <crawl as __private::WorkflowTypes>::Error>>::of_type())
+                .agentflow_error()
+        }
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
@@ -52,7 +60,7 @@ const _: () = {
             (urls,): (__private::Handle<Vec<String>>,),
         ) -> __private::Handle<<crawl as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::OtherTried as _;
+            use __private::{OtherOutput as _, OtherTried as _};
             type __AgentflowError = <crawl as __private::WorkflowTypes>::Error;
             steps.describe("Not a workflow, since a loop has no fixed graph.");
             let _ = {

@@ -50,6 +50,7 @@ pub(crate) struct WorkflowRun {
     /// The paths of the nodes, when they are not those of the workflow itself.
     paths: Vec<StepPath>,
     resources: Resources,
+    grants: Arc<[Arc<str>]>,
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
@@ -183,7 +184,7 @@ impl WorkflowRun {
             run.refused =
                 Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
         }
-        run.add_resources(cx.resources());
+        run.is_begun_in(cx);
         run
     }
 
@@ -191,7 +192,14 @@ impl WorkflowRun {
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
-        Self::begin(spec, inputs, segment, Some(recorded))
+        let grants = recorded.iter().find_map(|(_, _, kind)| match kind {
+            EventKind::RunStarted(started) => started.workflow().map(|workflow| workflow.grants.as_slice().into()),
+            _ => None,
+        });
+        let mut run = Self::begin(spec, inputs, segment, Some(recorded));
+        // What the run began with counts, whoever resumes it.
+        run.grants = grants.unwrap_or_default();
+        run
     }
 
     fn begin(
@@ -209,6 +217,7 @@ impl WorkflowRun {
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: segment.shared.host.resources.clone(),
+            grants: Arc::clone(&segment.shared.host.scopes),
             segment,
             paths,
             tasks: FuturesUnordered::new(),
@@ -236,7 +245,10 @@ impl WorkflowRun {
             true => Arc::clone(spec.hash()),
             false => "".into(),
         };
-        let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
+        let mut started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
+        if self.segment.is_run() {
+            started.grants = self.grants.to_vec();
+        }
         let kind = self.segment.begins(started);
         self.record_own(kind);
     }
@@ -252,8 +264,10 @@ impl WorkflowRun {
         }
     }
 
-    pub(crate) fn add_resources(&mut self, resources: &Resources) {
-        self.resources.extend(resources);
+    /// It has the resources and the grants of the context that it was begun in.
+    pub(crate) fn is_begun_in(&mut self, cx: &Context) {
+        self.resources.extend(cx.resources());
+        self.grants = Arc::clone(cx.grants());
     }
 
     fn path(&self, unit: Unit) -> StepPath {
@@ -460,16 +474,13 @@ impl WorkflowRun {
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let node = self.machine.spec().node(unit.node);
-        let of_branch = match (&node.body, unit.child) {
-            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
-            _ => None,
-        };
-        let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
+        let repeatable = node.policy.repeatable.unwrap_or(true);
         let (path, began) = (self.path(unit), self.segment.shared.now());
         self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
         let node = self.machine.spec().node(unit.node);
-        let cx =
-            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).with_attempt(attempt, scope);
+        let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
+            .granted(&self.grants)
+            .with_attempt(attempt, scope);
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
         let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
@@ -556,10 +567,11 @@ impl WorkflowRun {
     }
 
     /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { mut failure, original, value }: StepError) {
+    fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
         let attempt = self.machine.attempts(unit);
-        if !self.segment.is_run() {
-            failure.value = value;
+        if self.segment.is_run() {
+            // Nobody called its function.
+            failure.value = None;
         }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;

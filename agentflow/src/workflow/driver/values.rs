@@ -32,7 +32,10 @@ impl WorkflowRun {
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
-        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
+        let cx = || {
+            let path = self.path(Unit::node(node));
+            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).granted(&self.grants)
+        };
         ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
     }
 

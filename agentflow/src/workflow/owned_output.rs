@@ -1,0 +1,77 @@
+//! Checks at compile time that what a node gives owns its data. It exists only for the compiler's messages; it
+//! converts nothing.
+//!
+//! `&str` has all traits of a value, for some lifetime, so the compiler would report the lifetimes of our code. A borrow is
+//! found by method resolution: an inherent method takes precedence over a trait's.
+
+#![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+
+use std::path::Path;
+
+use super::node_handle::Handle;
+
+/// The output of a node, when all of the body is known.
+pub struct Output<'h, H>(pub &'h H);
+
+/// What is not borrowed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is borrowed, and what a workflow binds is recorded, so it owns its data",
+    label = "record a copy with `.to_owned()`, or borrow where it is read",
+    note = "within an `Option`, write `.map(str::to_owned)`; of a tuple or a list, copy each part",
+    note = "a function of your own returns `String` for `&str`"
+)]
+pub trait OwnedOutput {}
+
+/// What serde reads back as a borrow. Of any other reference, it reports itself that there is no such value.
+pub trait ReadAsBorrow {}
+
+impl ReadAsBorrow for str {}
+impl ReadAsBorrow for [u8] {}
+impl ReadAsBorrow for Path {}
+
+impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<&'b T>> {
+    pub fn owned(&self)
+    where
+        &'b T: OwnedOutput,
+    {
+    }
+}
+
+impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<Option<&'b T>>> {
+    pub fn owned(&self)
+    where
+        Option<&'b T>: OwnedOutput,
+    {
+    }
+}
+
+impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<Vec<&'b T>>> {
+    pub fn owned(&self)
+    where
+        Vec<&'b T>: OwnedOutput,
+    {
+    }
+}
+
+impl<'b, T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Output<'_, Handle<(&'b T, &'b U)>> {
+    pub fn owned(&self)
+    where
+        (&'b T, &'b U): OwnedOutput,
+    {
+    }
+}
+
+impl<'b, T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Output<'_, Handle<Option<(&'b T, &'b U)>>> {
+    pub fn owned(&self)
+    where
+        Option<(&'b T, &'b U)>: OwnedOutput,
+    {
+    }
+}
+
+/// Everything else.
+pub trait OtherOutput {
+    fn owned(&self) {}
+}
+
+impl<H> OtherOutput for Output<'_, H> {}
