@@ -13,8 +13,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-use super::continued::kept;
 use super::hooks::{Hooks, hooks_of};
+use super::kept_agent::kept;
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;

@@ -6,11 +6,11 @@
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
-mod continued;
 pub(crate) mod definition;
 mod driver;
 mod erased;
 mod hooks;
+mod kept_agent;
 mod limits;
 mod machine;
 mod model_call;

@@ -136,7 +136,7 @@ impl RecordedCall {
         self.begun.is_some() && !self.outcome.as_ref().is_some_and(known)
     }
 
-    /// Whether only an operator can say that it may be made again.
+    /// Whether only an operator can say that it may be repeated.
     fn is_undecided(&self) -> bool {
         self.is_unfinished() && !self.decided && self.begun.as_ref().is_some_and(|begun| !begun.repeatable)
     }

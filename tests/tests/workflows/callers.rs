@@ -602,7 +602,7 @@ async fn books_as_value(cents: u64) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn a_value_is_no_way_around_a_hook_or_a_scope() {
+async fn hooks_and_scopes_hold_for_the_calls_of_a_value() {
     let (_, ended) = crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(Elsewhere)).await;
     assert_eq!(ended.unwrap(), 3);
     let notes = Notes::default();

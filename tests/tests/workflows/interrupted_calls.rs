@@ -1,5 +1,5 @@
 //! A step that was stopped in the middle of one call and is retried by an operator: every other call in it that has an
-//! outcome, also a failure, keeps it. A step that has failed of itself makes its failed calls again.
+//! outcome, also a failure, keeps it. In a step that has failed of itself the failed calls are retried.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,6 +7,7 @@ use agentflow::error::FailureKind;
 use agentflow::event::EventKind;
 use agentflow::message::Message;
 use agentflow::middleware::{AgentStep, Flow, Middleware};
+use agentflow::model::ModelErrorKind;
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::store::{MemoryStore, Store};
@@ -250,14 +251,14 @@ async fn repaired(world: &World, before: &[&str]) -> Result<u32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_failed_of_its_calls_makes_them_again() {
+async fn a_step_that_failed_of_its_calls_retries_them() {
     let world = World::new("never", &["pay bob"]);
     assert_eq!(repaired(&world, &["ada", "bob", "eve"]).await.unwrap(), 1);
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay eve", "retry", "pay bob"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nodes_own_retry_makes_failed_calls_again() {
+async fn a_nodes_own_retry_repeats_failed_calls() {
     let world = World::new("never", &["pay bob"]);
     let runtime = test_runtime().resource(world.clone()).store(MemoryStore::new()).build();
     let names = ["ada", "bob", "eve"].map(str::to_owned).to_vec();
@@ -267,7 +268,7 @@ async fn a_nodes_own_retry_makes_failed_calls_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_call_that_was_kept_is_made_again_when_the_step_fails_of_it() {
+async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     let world = World::new("pay bob", &["pay ada"]);
     let store = MemoryStore::new();
     let run = RunId::new(RUN);
@@ -358,7 +359,7 @@ async fn pays_both(cx: &Context, _names: Vec<String>) -> Result<u32, Behind> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_learns_of_each_call_that_a_retry_makes_again() {
+async fn an_operator_learns_of_each_call_that_a_retry_repeats() {
     let world = World::new("pay second", &[]);
     // The first one is stopped, too.
     let (lines, ended) = retried(&slow_pays_both::workflow(), &world, &[]).await;
@@ -478,6 +479,33 @@ async fn an_agent_is_known_by_what_its_caller_gave() {
     })
     .await;
     assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
+    model.finish();
+}
+
+async fn pay_for_failure(cx: &Context) -> Result<u32, Behind> {
+    let why = match paymaster(cx, "zoe".to_owned()).await {
+        Ok(answer) => answer,
+        Err(error) => error.to_string(),
+    };
+    pay(pays(cx)?, format!("because of {why}")).await.map_err(Behind::from)
+}
+
+#[workflow(name = "pays-for-failure")]
+async fn pays_for_failure(cx: &Context, _names: Vec<String>) -> Result<u32, Behind> {
+    let paid = pay_for_failure(cx).await?;
+    Ok(paid)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_has_failed_is_kept_when_another_call_was_interrupted() {
+    let failure = "because of model call failed (auth): the script says that this call fails";
+    let paid = format!("pay {failure}");
+    let world = World::new(&paid, &[]);
+    let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Auth)]);
+    let flow = pays_for_failure::workflow();
+    let (lines, ended) = retried_with(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    assert_eq!(ended.unwrap(), 1, "{lines:#?}");
+    assert_eq!(around_retry(&world), [&*paid, "retry", &*paid], "{lines:#?}");
     model.finish();
 }
 
