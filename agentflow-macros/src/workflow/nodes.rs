@@ -10,7 +10,6 @@ use syn::{Expr, Pat, Type};
 use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
-use super::iterated;
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
@@ -122,27 +121,6 @@ impl<'a> Writer<'a> {
                 quote!(#written #unread #(#attrs)* let #value = #last; #value)
             }
         }
-    }
-
-    /// Asks the compiler whether what several nodes go through has one order.
-    fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
-        let checks = iterated::by_several(statements, tail).into_iter().filter_map(|part| {
-            let names = scope::of_expr(&part);
-            names.iter().all(|name| env.is_local(name)).then(|| {
-                let opened = self.open(&names, env);
-                let (private, steps) = self.at(part.span().resolved_at(Span::mixed_site()));
-                let span = part.span();
-                let check = quote_spanned!(span=> {
-                    #[allow(unused_imports)]
-                    use #private::Ordered as _;
-                    #private::GoneThrough(&#part).in_one_order()
-                });
-                let closure = self.pure(&opened, &check, Span::mixed_site());
-                let reads = &opened.reads;
-                quote!(#steps.unread(#reads, #closure);)
-            })
-        });
-        checks.collect()
     }
 
     /// Asks the compiler whether what was bound owns its data.
