@@ -582,6 +582,10 @@ impl WorkflowRun {
                 self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
+                if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
+                    // The failure of all branches is that of the last.
+                    self.originals.retain(|(of, _)| *of != unit.node);
+                }
                 self.originals.extend(original.map(|original| (unit.node, original)));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
