@@ -138,15 +138,18 @@ impl RunShared {
         }
     }
 
-    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends.
-    pub(crate) fn close_below(&self, step: &StepPath, reason: &str) {
+    /// Gives an end to what an earlier process left open below a step and what was not begun again; the step ends. Whether
+    /// there may have been such.
+    pub(crate) fn close_below(&self, step: &StepPath, reason: &str) -> bool {
         let left_open = self.operations.get().and_then(|operations| operations.left_open.get());
-        if left_open.into_iter().flatten().any(|open| open.is_within(step)) {
+        let any = left_open.into_iter().flatten().any(|open| open.is_within(step));
+        if any {
             let recorded = self.log.all_below(step);
             for (path, kind) in RunState::closings_below(step, &recorded, reason) {
                 self.record(path, kind);
             }
         }
+        any
     }
 
     /// Records what happened, now.

@@ -289,14 +289,17 @@ impl WorkflowRun {
     }
 
     /// The same with the path of the unit and the time.
-    fn record_at(&mut self, unit: Unit, path: StepPath, now: Timestamp, kind: EventKind) {
+    fn record_at(&mut self, unit: Unit, path: StepPath, mut now: Timestamp, kind: EventKind) {
         let ends = matches!(
             kind,
             EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
         );
         // The nodes in the arms of a router are below its path and none of its work.
         if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
-            self.segment.shared.close_below(&path, "the step has ended");
+            if self.segment.shared.close_below(&path, "the step has ended") {
+                // It stands after those ends.
+                now = self.segment.shared.now();
+            }
         }
         self.machine.apply(unit, &kind, now);
         self.segment.shared.log.record(now, path, kind);
