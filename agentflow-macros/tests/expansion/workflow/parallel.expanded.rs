@@ -64,7 +64,9 @@ const _: () = {
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <review as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -72,7 +74,7 @@ const _: () = {
                 );
             steps.concurrency(4);
             steps.stop_policy(__private::StopPolicy::BestEffort);
-            let diff = steps
+            let bound_2 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("diff")
                         .line(::core::line!())
@@ -95,7 +97,8 @@ const _: () = {
                         )
                     },
                 );
-            let lint = steps
+            let diff = bound_2;
+            let bound_3 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("lint")
                         .line(::core::line!())
@@ -118,6 +121,7 @@ const _: () = {
                         )
                     },
                 );
+            let lint = bound_3;
             let output_4 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("title_body")
@@ -141,10 +145,7 @@ const _: () = {
                         )
                     },
                 );
-            __private::Output(&diff).owned();
-            __private::Output(&lint).owned();
-            __private::Output(&output_4).owned();
-            steps
+            let last: __private::Handle<<Result<Verdict> as __private::WorkflowReturn>::Ok> = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("judge")
                         .line(::core::line!())
@@ -175,7 +176,11 @@ const _: () = {
                             ended
                         }
                     },
-                )
+                );
+            __private::Output(&bound_2).owned();
+            __private::Output(&bound_3).owned();
+            __private::Output(&output_4).owned();
+            last
         }
     }
     __private::inventory::submit! {
