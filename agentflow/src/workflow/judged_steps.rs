@@ -13,7 +13,7 @@ use crate::value::NodeValue;
 
 /// The value of a `let`. It is a type of ours, and the value's type is given to it, so that the compiler does not advise to
 /// borrow what is borrowed already.
-pub struct Value;
+pub struct LetValue;
 
 #[diagnostic::on_unimplemented(
     message = "`{O}` cannot be a value of a workflow",
@@ -38,7 +38,7 @@ pub trait RecordedAs<O> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<O: NodeValue> RecordedAs<O> for Value {
+impl<O: NodeValue> RecordedAs<O> for LetValue {
     fn pure<E, R, B>(steps: &mut Steps<'_, E>, node: Node, reads: R, body: B) -> Handle<O>
     where
         E: 'static,
@@ -110,21 +110,21 @@ impl<E: 'static> Steps<'_, E> {
     pub fn let_value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
-        Value: RecordedAs<O>,
+        LetValue: RecordedAs<O>,
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
-        Value::pure(self, node, reads, body)
+        LetValue::pure(self, node, reads, body)
     }
 
     /// A value whose expression calls functions. One that calls a `#[tool]` is a step, with that tool's policy.
     pub fn value_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
-        Value: RecordedAs<O>,
+        LetValue: RecordedAs<O>,
         B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        Value::calling(self, node, reads, body)
+        LetValue::calling(self, node, reads, body)
     }
 
     pub fn clock_value<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
