@@ -53,19 +53,32 @@ pub struct Context {
     /// Whether it is one of a run, and not of a program's own code.
     in_run: bool,
     resources: Resources,
+    /// The scopes that what runs here is granted.
+    grants: Arc<[Arc<str>]>,
 }
 
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
         // Whatever has a path is inside of its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
-        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, resources }
+        let grants = Arc::clone(&run.host.scopes);
+        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, resources, grants }
     }
 
     /// One that belongs to no run, for a program's own code. Its id is a new one.
     pub(crate) fn of_host(host: &Arc<Host>) -> Self {
         let run = Arc::new(RunShared::new(host.detached_id(), host, None));
         Self { in_run: false, ..Self::new(run, StepPath::root(), host.resources.clone()) }
+    }
+
+    /// The same with other grants than those of the runtime.
+    pub(crate) fn granted(self, grants: &Arc<[Arc<str>]>) -> Self {
+        Self { grants: Arc::clone(grants), ..self }
+    }
+
+    /// The scopes that what runs here is granted, and what is begun here.
+    pub(crate) fn grants(&self) -> &Arc<[Arc<str>]> {
+        &self.grants
     }
 
     /// The same for another attempt at the step.

@@ -25,7 +25,7 @@ pub struct Failure {
     pub status: Option<u16>,
     /// What was behind it, where the error says so: the causes of an `anyhow::Error`, joined by `: `.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) cause: Option<Cause>,
+    pub(crate) cause: Option<Box<Cause>>,
     /// The own error of the workflow that failed, as JSON, for the function that called it; its text where the error type
     /// has no JSON form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,11 @@ impl Failure {
     /// What was behind it, where the error says so.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_ref().map(|cause| &*cause.0)
+    }
+
+    /// The same with what was behind it.
+    pub(crate) fn because(self, cause: Option<&str>) -> Self {
+        Self { cause: cause.map(|cause| Box::new(Cause(cause.to_owned()))), ..self }
     }
 
     /// The sentence with what was behind it.
@@ -68,11 +73,21 @@ pub(crate) struct Cause(String);
 
 impl Cause {
     /// What an error shows in its alternate form beside its sentence, as an `anyhow::Error` does.
-    pub(crate) fn of(sentence: &str, error: &impl fmt::Display) -> Option<Self> {
+    pub(crate) fn of(sentence: &str, error: &impl fmt::Display) -> Option<Box<Self>> {
         let whole = format!("{error:#}");
         let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
-        (!cause.is_empty()).then(|| Self(cause.to_owned()))
+        (!cause.is_empty()).then(|| Box::new(Self(cause.to_owned())))
     }
+
+    pub(crate) fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// Whether a step that ends with such a failure was stopped, by the end of its process or by another step, and has not
+/// failed of itself.
+pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
+    matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
 
 impl fmt::Display for Failure {
@@ -83,7 +98,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_ref().map(|cause| cause as _)
+        self.cause.as_deref().map(|cause| cause as _)
     }
 }
 

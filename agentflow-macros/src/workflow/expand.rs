@@ -106,7 +106,10 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                 }
 
                 // For the code that we write around the user's expressions.
-                #[allow(unused_braces, clippy::needless_question_mark, clippy::too_many_lines, clippy::zero_prefixed_literal)]
+                #[allow(
+                    unused_braces, clippy::needless_question_mark, clippy::too_many_lines,
+                    clippy::used_underscore_binding, clippy::zero_prefixed_literal
+                )]
                 #lints
                 fn nodes(
                     #steps: &mut #private::Steps<'_, #error_of>,

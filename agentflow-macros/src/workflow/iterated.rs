@@ -2,19 +2,47 @@
 //! Each node reads a value of its own, and a `HashMap` that is read back has another order, so the compiler is asked
 //! whether the collection keeps one. It knows no types.
 
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprMethodCall};
 
+use super::env::Env;
 use super::model::{LambdaBody, Node, Statement, Work};
+use super::nodes::Writer;
 use super::syntax::plain;
+use crate::scope;
 
 /// Methods by which a collection is gone through.
 const THROUGH: [&str; 8] = ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
 
+impl Writer<'_> {
+    /// Asks the compiler whether what several nodes go through has one order.
+    pub(super) fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
+        let checks = by_several(statements, tail).into_iter().filter_map(|part| {
+            let names = scope::of_expr(&part);
+            names.iter().all(|name| env.is_local(name)).then(|| {
+                let opened = self.open(&names, env);
+                let (private, steps) = self.at(part.span().resolved_at(Span::mixed_site()));
+                let span = part.span();
+                let check = quote_spanned!(span=> {
+                    #[allow(unused_imports)]
+                    use #private::Ordered as _;
+                    #private::GoneThrough(&#part).in_one_order()
+                });
+                let closure = self.pure(&opened, &check, Span::mixed_site());
+                let reads = &opened.reads;
+                quote!(#steps.unread(#reads, #closure);)
+            })
+        });
+        checks.collect()
+    }
+}
+
 /// The parts of values, such as `counts` or `order.prices`, that more than one of these nodes goes through: as they are
 /// written the second time.
-pub(super) fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
+fn by_several<'n>(statements: &'n [Statement], tail: &'n Node) -> Vec<Expr> {
     let nodes = statements.iter().filter_map(|statement| match statement {
         Statement::Node(node) => Some(node),
         Statement::View(_) => None,

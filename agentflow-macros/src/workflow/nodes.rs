@@ -477,8 +477,16 @@ impl<'a> Writer<'a> {
         let meta = self.meta(node, &[expr], env);
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());
-        let closure = self.pure(&opened, &quote!(#expr), span);
         let reads = &opened.reads;
+        // What is called before its end may be a tool, which has a policy.
+        if matches!(plain(expr), Expr::Block(block) if block.block.stmts.len() > 1) {
+            let calls = calls::of(expr, env);
+            if !calls.functions.is_empty() {
+                let closure = self.body_with(&calls, &opened, &calls.expr.to_token_stream(), None, expr.span());
+                return quote_spanned!(span=> #steps.never_call::<_, #ty, _, _>(#meta, #reads, #closure));
+            }
+        }
+        let closure = self.pure(&opened, &quote!(#expr), span);
         quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure))
     }
 

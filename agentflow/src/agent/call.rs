@@ -220,7 +220,7 @@ impl<T: AgentAnswer, E: AgentError> AgentReturn for std::result::Result<T, E> {
 }
 
 /// Asks of what an `#[agent]` function returns how its answer is read: `Answers::<R>::answering`. Method resolution takes
-/// the inherent function where there is one, so a type that cannot be returned is reported once and not here.
+/// the inherent function where there is one, so what is wrong with a return type is reported once and not here.
 pub struct Answers<R>(PhantomData<R>);
 
 impl<R: AgentReturn> Answers<R> {

@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
 use super::hooks::{Hooks, hooks_of};
+use super::kept_agent::kept;
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::Plan;
@@ -29,6 +30,7 @@ use crate::path::StepPath;
 use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled};
 use crate::telemetry;
 use crate::text::panic_text;
+use crate::time::Timestamp;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -121,14 +123,28 @@ impl Run {
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
-        Self::begin(plan, request, Arc::clone(cx.run()), cx.claim())
+        let shared = Arc::clone(cx.run());
+        match kept(plan, &request, cx) {
+            Some((base, recorded)) => Self::again(plan, request, Segment::new(shared, base), recorded),
+            None => Self::begin(plan, request, shared, cx.claim()),
+        }
     }
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
-        let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
         let segment = Segment::new(shared, base);
-        let (shared, base) = (&segment.shared, &segment.base);
         let recorded = segment.recorded();
+        Self::again(plan, request, segment, recorded)
+    }
+
+    /// One of which something may be recorded.
+    fn again(
+        plan: &Arc<Plan>,
+        request: RunRequest,
+        segment: Segment<OfAgent>,
+        recorded: Vec<(Timestamp, StepPath, EventKind)>,
+    ) -> Self {
+        let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
+        let (shared, base) = (&segment.shared, &segment.base);
         let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
         let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
@@ -346,7 +362,10 @@ impl Run {
                     let output = format!("{reason} while this tool was running; whether it had its effect is unknown");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
                     self.segment.shared.close_below(&path, reason);
-                    self.record(path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None });
+                    self.record(
+                        path,
+                        EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+                    );
                 }
             }
         }

@@ -38,7 +38,7 @@ impl Run {
     }
 
     pub(super) fn step_context(&self, path: &StepPath) -> Context {
-        Context::new(self.shared(), path.clone(), self.plan.resources.clone())
+        Context::new(self.shared(), path.clone(), self.plan.resources.clone()).granted(&self.scopes)
     }
 
     /// The hooks before the run and the agent. The end, when one of them answered.
@@ -70,6 +70,8 @@ impl Run {
 
     fn begin_with(&mut self, step: AgentStep) {
         let Some(started) = &mut self.pending else { return };
+        let asked = started.request();
+        started.given = (asked != step.conversation).then_some(asked);
         // Hooks see the instructions in front; one may have changed or removed them.
         let messages = step.conversation.messages();
         match messages.split_first() {

@@ -237,7 +237,7 @@ impl AgentMachine {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
             },
-            // An operator lets the call be made again that had failed for good.
+            // An operator lets the call be retried that had failed for good.
             (EventKind::NodeReset { .. }, Phase::ModelFailed | Phase::Ended(Some(Err(_))))
                 if *path == self.base.model(self.turn) =>
             {

@@ -10,6 +10,7 @@ pub(crate) mod definition;
 mod driver;
 mod erased;
 mod hooks;
+mod kept_agent;
 mod limits;
 mod machine;
 mod model_call;
@@ -246,7 +247,7 @@ impl<O: 'static> Agent<O> {
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
     /// step, it ends when that run ends, and what was done before a crash is not done again. With a context that
-    /// belongs to no run, this is [`run`](Self::run).
+    /// belongs to no run, this is [`run`](Self::run). Beside its own grants and the request's it has those of the context.
     ///
     /// The request's run id is not used. Dropping the future ends the agent.
     ///
@@ -256,7 +257,8 @@ impl<O: 'static> Agent<O> {
         let plan = self.plan()?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        let ended = around.poll(driver::Run::start(plan, request.into(), step)).await;
+        let request = request.into().granted_as(cx.grants());
+        let ended = around.poll(driver::Run::start(plan, request, step)).await;
         ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 

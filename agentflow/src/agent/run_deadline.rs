@@ -3,6 +3,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::run::RunShared;
 
 /// The outcome of `work`, unless it takes longer than `limit` while the run is not held.
@@ -11,9 +13,13 @@ pub(super) async fn within<T>(
     limit: Duration,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
-    let mut left = limit;
-    let mut credited = shared.held_for();
+    let (began, held_before) = (Instant::now(), shared.held_for());
     loop {
+        let used = began.elapsed().saturating_sub(shared.held_for().saturating_sub(held_before));
+        let left = limit.saturating_sub(used);
+        if left.is_zero() {
+            return None;
+        }
         if let Ok(done) = tokio::time::timeout(left, work.as_mut()).await {
             return Some(done);
         }
@@ -24,12 +30,6 @@ pub(super) async fn within<T>(
                 done = &mut work => return Some(done),
                 () = shared.until_held(false) => {}
             }
-        }
-        let held = shared.held_for();
-        left = held.saturating_sub(credited);
-        credited = held;
-        if left.is_zero() {
-            return None;
         }
     }
 }

@@ -61,6 +61,16 @@ impl RunRequest {
     }
 }
 
+impl RunRequest {
+    /// The same with the scopes of the context that the agent begins in.
+    pub(super) fn granted_as(mut self, grants: &[Arc<str>]) -> Self {
+        let missing = |scope: &&Arc<str>| !self.scopes.contains(*scope);
+        let more: Vec<Arc<str>> = grants.iter().filter(missing).cloned().collect();
+        self.scopes.extend(more);
+        self
+    }
+}
+
 impl<T: Into<Conversation>> From<T> for RunRequest {
     fn from(conversation: T) -> Self {
         Self::new(conversation)

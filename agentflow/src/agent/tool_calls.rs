@@ -97,7 +97,10 @@ impl Run {
             }
             let result = Arc::new(result);
             self.segment.shared.close_below(&tool.path, "the tool was interrupted");
-            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None });
+            self.record(
+                tool.path,
+                EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+            );
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
@@ -112,7 +115,7 @@ impl Run {
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             scopes: Arc::clone(&self.scopes),
-            cx: Context::new(self.shared(), path, self.plan.resources.clone()),
+            cx: Context::new(self.shared(), path, self.plan.resources.clone()).granted(&self.scopes),
             call,
         })
     }
@@ -127,7 +130,7 @@ impl Run {
         let too_deep = too_deep && !result.status.is_success();
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
-            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error: None },
+            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error: None, cause: None },
         };
         self.record(path, kind);
         if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }

@@ -174,6 +174,9 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
     if let Some(error) = &of.error {
         line(format_args!("  {}", OneLine(error)))?;
     }
+    if let Some(process) = &report.executed_by {
+        line(format_args!("  executed by {}", OneLine(process)))?;
+    }
     let ended = of.status.has_ended();
     for node in &report.nodes {
         let attempts = if node.attempts > 1 { format!(" attempt {}", node.attempts) } else { String::new() };

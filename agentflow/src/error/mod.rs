@@ -195,6 +195,14 @@ pub enum Error {
         /// The nearest name of one that is known.
         near: Option<String>,
     },
+    /// The output of a run was asked for as another type.
+    #[error("the output of the run `{run}` is not what was asked for: {problem}")]
+    Output {
+        /// The run.
+        run: RunId,
+        /// The type that was asked for, and what does not fit.
+        problem: String,
+    },
     /// The input of a workflow that is started by its name is not what it takes.
     #[error("the input does not fit the workflow `{workflow}`: {problem}")]
     Input {
@@ -269,7 +277,7 @@ impl Error {
             Self::Registry(_) => FailureKind::Registry,
             Self::Model(error) => error.kind().as_str().into(),
             Self::NoAnswer { .. } => FailureKind::NoAnswer,
-            Self::InvalidOutput { .. } => FailureKind::InvalidOutput,
+            Self::InvalidOutput { .. } | Self::Output { .. } => FailureKind::InvalidOutput,
             Self::MaxStepsReached { .. } => FailureKind::MaxStepsReached,
             Self::LlmCallLimit { .. } => FailureKind::LlmCallLimit,
             Self::NestingLimit { .. } => FailureKind::NestingLimit,

@@ -226,6 +226,10 @@ pub enum EventKind {
         /// The error that the function returned to the step of a workflow that called it, when it has a JSON form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Encoded>,
+        /// What was behind that error, where the error says so and has no JSON form: the causes of an `anyhow::Error`,
+        /// joined by `: `.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<Arc<str>>,
     },
 }
 
@@ -265,7 +269,13 @@ impl EventKind {
                     output: "the program stopped while this tool was running; whether it had its effect is unknown"
                         .to_owned(),
                 };
-                Self::ToolFailed { result: Arc::new(result), duration_ms: 0, answered_by: None, error: None }
+                Self::ToolFailed {
+                    result: Arc::new(result),
+                    duration_ms: 0,
+                    answered_by: None,
+                    error: None,
+                    cause: None,
+                }
             }
             _ => return None,
         })

@@ -78,6 +78,9 @@ pub struct AgentStarted {
     pub instructions: Option<Arc<Message>>,
     /// The conversation it began with, without the instructions.
     pub input: Conversation,
+    /// What the caller gave, with the instructions in front, when middleware has changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Conversation>,
     /// What this run was granted and limited to, beside what the agent says.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
@@ -88,7 +91,12 @@ pub struct AgentStarted {
 
 impl AgentStarted {
     pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
-        Self { name, instructions, input, terms: RunTerms::default(), answer: AnswerForm::Text }
+        Self { name, instructions, input, given: None, terms: RunTerms::default(), answer: AnswerForm::Text }
+    }
+
+    /// What the caller gave.
+    pub(crate) fn asked(&self) -> Conversation {
+        self.given.clone().unwrap_or_else(|| self.request())
     }
 
     /// What a model is given first: the instructions and the conversation.
@@ -110,7 +118,7 @@ pub enum AnswerForm {
     Text,
     /// A JSON object: the value of the output type.
     Object,
-    /// A JSON object whose field `value` is the value of the output type, for types that are no objects.
+    /// A JSON object whose field `value` is the value of the output type, for types such as a list or a number.
     Value,
 }
 
@@ -165,11 +173,14 @@ pub struct WorkflowStarted {
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
+    /// The scopes that a run of its own was granted; a workflow in a step has those of the step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Arc<str>>,
 }
 
 impl WorkflowStarted {
     pub(crate) fn new(name: Arc<str>, definition: Arc<str>, input: Encoded) -> Self {
-        Self { name, definition, input }
+        Self { name, definition, input, grants: Vec::new() }
     }
 }
 

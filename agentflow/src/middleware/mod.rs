@@ -187,7 +187,8 @@ pub trait Middleware: Send + Sync {
     /// that is the call of a tool, [`Registry::invoke`](crate::Registry::invoke). No hook sees a call that must not be
     /// made, since a scope or a person's consent is missing; so a person is asked about what the caller gave. The
     /// retries of a call in a step are inside of its hooks, and what is recorded of the call is used without them when
-    /// its step runs again.
+    /// its step runs again. A tool's call of another tool is seen in a step, and not in a tool that an agent has called:
+    /// there it is a plain call.
     ///
     /// A call in a step has typed arguments and a typed result. Hooks see them as JSON, and what they give in their
     /// place is read as those types. A hook ends the step when what it gives cannot be read, or is a failure. The hooks

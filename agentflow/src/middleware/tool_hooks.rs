@@ -44,6 +44,11 @@ impl ToolHooks {
         host.part::<OfRuntime>()?.around_tools.clone()
     }
 
+    /// Whether a host has some.
+    pub(crate) fn are_around(host: &Host) -> bool {
+        host.part::<OfRuntime>().is_some_and(|of| of.around_tools.is_some())
+    }
+
     /// The hooks on the way in, up to the first that has a result.
     ///
     /// # Errors

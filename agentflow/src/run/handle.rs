@@ -137,12 +137,16 @@ impl<T> RunHandle<T> {
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
     }
 
-    /// The same run with its output as a value. An output that is none of this type makes
+    /// The same run with its output as a value. An output of another type makes
     /// [`result`](Self::result) fail.
     pub fn typed<O: NodeValue>(&self) -> RunHandle<O> {
-        let name = self.run.id.to_string();
+        let run = self.run.id.clone();
         let decode = move |ended: Ended| {
-            O::decode(&ended.encoded()?).map_err(|error| Error::value(&Arc::from(name.as_str()), &error))
+            let output = ended.encoded()?;
+            O::decode(&output).map_err(|error| {
+                let problem = format!("`{}` cannot be read from it: {error}", std::any::type_name::<O>());
+                Error::Output { run: run.clone(), problem }
+            })
         };
         RunHandle { run: Arc::clone(&self.run), decode: Arc::new(decode) }
     }
@@ -217,10 +221,11 @@ impl<T> RunHandle<T> {
             (Arc::clone(&life.shared), life.task.is_some())
         };
         let done = request.done();
-        if is_executed && !shared.log.is_closed() {
-            if let Some(outcome) = shared.ask(request.clone()).await {
-                return Ok(outcome?);
-            }
+        if is_executed
+            && !shared.log.is_closed()
+            && let Some(outcome) = shared.ask(request.clone()).await
+        {
+            return Ok(outcome?);
         }
         if shared.host.store.is_none() {
             return Err(match shared.log.end() {

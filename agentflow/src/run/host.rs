@@ -55,8 +55,8 @@ pub(crate) struct Host {
     pub(crate) max_llm_calls: u32,
     pub(crate) max_output_bytes: usize,
     pub(crate) max_nesting: u32,
-    /// The scopes that the steps of workflows have.
-    pub(crate) scopes: Vec<Arc<str>>,
+    /// The scopes that workflows, and agents in the runtime's own contexts, are granted.
+    pub(crate) scopes: Arc<[Arc<str>]>,
     pub(crate) check_answer: AnswerCheck,
     pub(crate) resume: ResumeRun,
     parts: Vec<Arc<dyn Any + Send + Sync>>,
@@ -80,7 +80,7 @@ impl Default for Host {
             max_llm_calls: Self::MAX_LLM_CALLS,
             max_output_bytes: 16 << 20,
             max_nesting: MAX_NESTING,
-            scopes: Vec::new(),
+            scopes: Arc::new([]),
             check_answer: |_, _, _, _| None,
             resume: |_, _| Box::pin(async { Ok(()) }),
             parts: Vec::new(),

@@ -77,7 +77,9 @@ impl RunJournal {
             RunBody::Agent(agent) => Err(Error::Build {
                 what: "workflow",
                 name: Arc::clone(&agent.name),
-                problem: format!("the run `{run}` is one of an agent; resume it with `Agent::resume`"),
+                problem: format!(
+                    "the run `{run}` is one of an agent; resume it with `Runtime::resume` or `Agent::resume`"
+                ),
             }),
         }
     }

@@ -267,7 +267,7 @@ impl RunShared {
         }
     }
 
-    /// The events by which an operator holds the run of an agent, or lets it go on.
+    /// The events by which an operator holds the run of an agent, or lets it continue.
     fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         if let Some(end) = self.log.end() {
             return Err(ControlError::over(request.done(), status_of(&end)));
@@ -293,6 +293,10 @@ impl RunShared {
     pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
         self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
+        if self.log.has_uncommitted() && self.log.is_agent() {
+            // An agent that waits for its model or a tool would keep it later. It notices itself when its store fails.
+            drop(self.log.commit().await);
+        }
         outcome.await.ok()
     }
 

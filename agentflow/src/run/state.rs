@@ -255,7 +255,7 @@ impl RunState {
         }
     }
 
-    /// Of an agent's own run only the model call that ended it can be made again: a tool's failure is the model's to
+    /// Of an agent's own run only the model call that ended it can be retried: a tool's failure is the model's to
     /// judge, and a limit that was reached would be reached again.
     fn failed_model_call(&self, path: &StepPath, state: &NodeState) -> Result<StepPath, ControlError> {
         let problem = match (state, &self.failure) {
@@ -265,7 +265,7 @@ impl RunState {
             (_, None) => format!("the run of an agent is retried when it has failed; it is {}", self.status),
             (_, Some(of_run)) => format!(
                 "the step `{path}` of the agent cannot be retried: the run failed as `{}`, and only a failed model call \
-                 is made again; begin a new run with the conversation of this one",
+                 is retried; begin a new run with the conversation of this one",
                 of_run.as_str()
             ),
         };

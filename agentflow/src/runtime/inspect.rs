@@ -18,7 +18,9 @@ use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
 pub struct RunReport {
     /// What the store's list says of the run.
     pub run: RunRecord,
-    /// The nodes of the workflow, with the items and branches that have begun; the steps of an agent are not listed.
+    /// The process that executes the run now, in words for a person: this one, or another one where the store knows it.
+    pub executed_by: Option<String>,
+    /// The nodes of the workflow, with the items and branches that have begun; of an agent its model and tool calls.
     pub nodes: Vec<NodeReport>,
     /// The nodes that would run again because the program's workflow is another one than the run began with.
     /// `None` when the definition is the same, or the program does not know the workflow.
@@ -100,6 +102,10 @@ impl Runtime {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let state = RunState::of(&read_events(&store, run, 0).await?);
+        let executed_by = match self.host().live.as_ref().and_then(|live| live.get(run)) {
+            Some(_) => Some("this process".to_owned()),
+            None => store.holder(run).await?,
+        };
         let graph: Option<Graph> = match &record.definition {
             Some(hash) => store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok()),
             None => None,
@@ -130,7 +136,14 @@ impl Runtime {
         };
         let seen = state.nodes.iter().map(|(path, node)| {
             let name = path.to_string();
-            (place(path), report(&name, node, is_step(&name)))
+            let mut report = report(&name, node, is_step(&name));
+            if graph.is_none() && path.turn().is_some() {
+                report.on_resume = of_agent(node, path.is_tool_call(), report.on_resume);
+            }
+            if executed_by.is_some() && report.status == NodeStatus::Running {
+                report.on_resume = "is running";
+            }
+            (place(path), report)
         });
         let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
         let unseen = places.iter().filter(|(path, node)| !silent(node) && !state.nodes.contains_key(path)).map(
@@ -139,13 +152,24 @@ impl Runtime {
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
         let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-        Ok(RunReport { run: record, nodes, changed })
+        Ok(RunReport { run: record, executed_by, nodes, changed })
     }
 }
 
 /// Whether this is the node, or one of its items or below it.
 fn is_of(path: &StepPath, node: &StepPath) -> bool {
     path == node || (path.belongs_to(node) && !path.is_within(node))
+}
+
+/// What resuming does with a call of an agent's model or of one of its tools.
+fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static str) -> &'static str {
+    match state {
+        NodeState::Running { repeatable: false, .. } => {
+            "is not run again: the model is told that it was interrupted and may have had its effect"
+        }
+        NodeState::Failed(_) if is_tool => "is not run again: the model has its result",
+        _ => usual,
+    }
 }
 
 /// `is_step`: it asks before it begins, and is no gate.

@@ -10,6 +10,7 @@ mod changes;
 mod control;
 mod inspect;
 mod opened;
+mod reading;
 mod retention;
 mod runtime_builder;
 mod workflow_runs;
@@ -40,6 +41,7 @@ use crate::store::{Store, StoreError};
 /// | start a workflow | [`start`](Self::start), [`start_as`](Self::start_as) with an id of yours, [`start_named`](Self::start_named) |
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
+/// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
@@ -64,7 +66,7 @@ use crate::store::{Store, StoreError};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-/// let mut run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
+/// let run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
 /// // Anybody who knows the id can answer, also from another process that uses the same store.
 /// # while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() { tokio::task::yield_now().await; }
 /// runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await?;
@@ -121,7 +123,8 @@ impl Runtime {
     }
 
     /// A context of this runtime that belongs to no run: what an `#[agent]` or a `#[workflow]` is called with from a
-    /// program's own code. What is begun with it is a run of its own, kept in memory.
+    /// program's own code. What is begun with it is a run of its own: of an `#[agent]` with a store it is kept there and can be
+    /// recovered, of a `#[workflow]` in memory, since [`start`](Self::start) keeps one.
     pub fn context(&self) -> Context {
         Context::of_host(&self.0)
     }

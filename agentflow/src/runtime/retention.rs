@@ -82,7 +82,7 @@ impl Runtime {
         for run in self.purgeable(purge).await? {
             match self.delete(&run.run_id).await {
                 Ok(()) => removed.push(run),
-                // It goes on, or somebody else has removed it.
+                // It continues, or somebody else has removed it.
                 Err(Error::Store(error))
                     if matches!(
                         error.kind(),

@@ -174,11 +174,14 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Grants scopes to the steps of workflows: a step may then call a `#[tool]` that needs them. Without, such a call ends
-    /// its step with a failure of the kind `unauthorized`. Agents are granted scopes by
+    /// Grants scopes to workflows and to `#[agent]`s: a step, or a model, may then call a `#[tool]` that needs them. Without,
+    /// such a call ends its step with a failure of the kind `unauthorized`, and a model is told so. What begins in a step
+    /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
+    /// that grants more or less changes nothing. An [`Agent`] that a program makes is granted scopes by
     /// [`Agent::grant`](crate::Agent::grant). Default: none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.host.scopes.extend(scopes.into_iter().map(Into::into));
+        let more = scopes.into_iter().map(Into::into);
+        self.host.scopes = self.host.scopes.iter().cloned().chain(more).collect();
         self
     }
 

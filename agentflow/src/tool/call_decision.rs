@@ -67,26 +67,66 @@ impl KnownCall {
                 _ if earlier.is_unfinished() && !begun.repeatable && !earlier.decided => {
                     return self.interrupted(earlier);
                 }
-                // It had its effect, so the next attempt keeps it.
-                Some(outcome) if outcome.result.status.is_success() => match readable(outcome) {
-                    true => return Decided::Over(outcome.clone()),
-                    false if begun.repeatable || earlier.decided => {}
-                    false => return self.unreadable(earlier),
-                },
+                _ if earlier.is_unfinished() => {}
+                // It had its effect, so the next attempt keeps it. A failure is an outcome, too, unless an attempt has
+                // failed since, perhaps of it.
+                Some(outcome) if outcome.result.status.is_success() || !earlier.failed_since => {
+                    match readable(outcome) {
+                        true => return Decided::Over(outcome.clone()),
+                        false if begun.repeatable || earlier.decided => {}
+                        false => return self.unreadable(earlier),
+                    }
+                }
                 _ => {}
             }
+        }
+        if earlier.is_none()
+            && let Some(ends) = self.other_than_interrupted()
+        {
+            return ends;
         }
         let key = own_key(&self.known.path);
         Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
     }
 
     fn interrupted(&self, call: &RecordedCall) -> Decided {
+        let mut paths = vec![call.path.clone()];
+        // A retry makes these again, too.
+        paths.extend(
+            self.place
+                .with_calls(|calls| calls.history.undecided(None).map(|call| call.path.clone()).collect::<Vec<_>>()),
+        );
+        let (calls, whether) = match &*paths {
+            [one] => (format!("`{one}`"), "whether it had its effect"),
+            all => {
+                (all.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", "), "which had their effects")
+            }
+        };
         let message = format!(
-            "the program or the step was stopped in the middle of `{}`; whether it had its effect is unknown: find out, \
-             then retry the node or cancel the run",
-            call.path
+            "the program or the step was stopped in the middle of {calls}; {whether} is unknown: find out, then retry the \
+             node or cancel the run"
         );
         Decided::Ends(Failure::new(FailureKind::Interrupted, message))
+    }
+
+    /// A call of a tool that writes, of which nothing is recorded, while another one of that tool was stopped in the
+    /// middle: it may be the same with another argument.
+    fn other_than_interrupted(&self) -> Option<Decided> {
+        if self.direct || self.definition.policy.effects != Effects::Write {
+            return None;
+        }
+        let name = &self.definition.name;
+        let (path, arguments) = self.place.with_calls(|calls| {
+            let call = calls.history.undecided(Some(name)).next()?;
+            Some((call.path.clone(), call.arguments.clone()))
+        })?;
+        let message = format!(
+            "the program or the step was stopped in the middle of `{path}`, which had called `{name}` with {arguments}; \
+             whether it had its effect is unknown, and run again the step calls `{name}` with other arguments first: find \
+             out, then retry the node or cancel the run. Let times, random numbers and ids that it is given come from a \
+             step of their own, which is recorded"
+        );
+        Some(Decided::Ends(Failure::new(FailureKind::Interrupted, message)))
     }
 
     fn unreadable(&self, call: &RecordedCall) -> Decided {

@@ -4,6 +4,7 @@
 //! A type is asked by method resolution and not by its name: of two traits that have a method, the one whose bound holds
 //! for the more borrowed type is found first. It records nothing.
 
+use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 use super::ToolError;
 use super::parameters::unknown_argument;
 use crate::error::{Error, Failure};
+use crate::failure::Cause;
 use crate::message::ToolCall;
 use crate::resource::Inject;
 use crate::strict;
@@ -236,6 +238,8 @@ impl<O> OpaqueAnswer<O> for ReturnForm<O> {
 /// How an error is recorded and read back.
 pub struct ErrorForm<O> {
     pub(crate) record: fn(&O) -> Option<Encoded>,
+    /// What was behind it, where an error of ours carries that back.
+    pub(crate) cause: fn(&O) -> Option<String>,
     pub(crate) read: fn(Option<&Encoded>, Failure) -> Option<O>,
 }
 
@@ -248,6 +252,7 @@ impl<T, E: Serialize + DeserializeOwned> RecordableError<Result<T, E>> for &&Ret
     fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
         ErrorForm {
             record: |value| Encoded::new(value.as_ref().err()?).ok(),
+            cause: |_| None,
             read: |error, _| error?.decode().ok().map(Err),
         }
     }
@@ -258,9 +263,16 @@ pub trait FailureError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }
 
-impl<T, E: From<Error>> FailureError<Result<T, E>> for &ReturnForm<Result<T, E>> {
+impl<T, E: From<Error> + Display> FailureError<Result<T, E>> for &ReturnForm<Result<T, E>> {
     fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
-        ErrorForm { record: |_| None, read: |_, failure| Some(Err(Error::Recorded(Arc::new(failure)).into())) }
+        ErrorForm {
+            record: |_| None,
+            cause: |value| {
+                let error = value.as_ref().err()?;
+                Cause::of(&error.to_string(), error).map(|cause| cause.into_text())
+            },
+            read: |_, failure| Some(Err(Error::Recorded(Arc::new(failure)).into())),
+        }
     }
 }
 
@@ -271,6 +283,6 @@ pub trait OpaqueError<O> {
 
 impl<O> OpaqueError<O> for ReturnForm<O> {
     fn agentflow_error(&self) -> ErrorForm<O> {
-        ErrorForm { record: |_| None, read: |_, _| None }
+        ErrorForm { record: |_| None, cause: |_| None, read: |_, _| None }
     }
 }

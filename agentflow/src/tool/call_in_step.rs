@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
-use super::call_record::{Forms, OpenCall, Outcome, failure_of, lost, read, unreadable_answer};
+use super::call_record::{Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, unreadable_answer};
 use super::history::{Known, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
@@ -31,7 +31,6 @@ use crate::run::Around;
 use crate::store::StoreError;
 use crate::text::panic_text;
 use crate::tool_definition::Effects;
-use crate::value::Encoded;
 
 /// A function's value as a tool's answer.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
@@ -65,8 +64,8 @@ impl CallInStep {
     /// middleware stands around it.
     pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
         let Some(place) = StepPlace::current() else {
-            if ValuePlace::is_here() {
-                refuse_in_value(&definition());
+            if let Some(place) = ValuePlace::current() {
+                refuse_in_value(&definition(), place.hooked);
             }
             return None;
         };
@@ -109,12 +108,12 @@ impl CallInStep {
 
 /// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.
 fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
-    let granted = &place.cx.host().scopes;
+    let granted = place.cx.grants();
     if let Some(scope) = definition.policy.scopes.iter().find(|scope| !granted.contains(scope)) {
         let name = &definition.name;
         let message = format!(
-            "`{name}` needs the scope `{scope}`, which the workflows of this runtime do not have; grant it with \
-             `Runtime::builder().grant([\"{scope}\"])`"
+            "`{name}` needs the scope `{scope}`, which this run was not granted; grant it with \
+             `Runtime::builder().grant([\"{scope}\"])` before the run begins"
         );
         EndsStep::unwind(Failure::new(FailureKind::Unauthorized, message));
     }
@@ -122,17 +121,27 @@ fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
 
 /// A value is computed without a record of its own, so what it calls must not have effects. An async tool is not called
 /// before it is awaited.
-fn refuse_in_value(definition: &ToolDefinition) {
+///
+/// Nor has the call of one that changes nothing a place there for what stands around calls.
+fn refuse_in_value(definition: &ToolDefinition, hooked: bool) {
     let ToolDefinition { name, policy, .. } = definition;
-    if policy.approve || policy.effects == Effects::Write {
-        let why = if policy.approve { "needs a person's approval" } else { "writes" };
-        let message = format!(
-            "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or \
-             make that function `async` and await it. A tool that changes nothing says so with `effects = \"none\"` or \
-             `effects = \"read\"`"
-        );
-        EndsStep::unwind(Failure::new(FailureKind::Build, message));
-    }
+    let writes = policy.effects == Effects::Write;
+    let why = match policy {
+        ToolPolicy { approve: true, .. } => "needs a person's approval",
+        _ if writes => "writes",
+        ToolPolicy { scopes, .. } if !scopes.is_empty() => "needs a scope",
+        _ if hooked => "is watched by this runtime's middleware",
+        _ => return,
+    };
+    let declared = match writes {
+        true => ". A tool that changes nothing says so with `effects = \"none\"` or `effects = \"read\"`",
+        false => "",
+    };
+    let message = format!(
+        "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or make \
+         that function `async` and await it{declared}"
+    );
+    EndsStep::unwind(Failure::new(FailureKind::Build, message));
 }
 
 /// Whether a tool must not be called again when nobody knows how it ended.
@@ -413,7 +422,7 @@ impl KnownCall {
         };
         let of_tool = Arc::clone(&answer.result);
         let passed = hooked.after(&mut answer).await;
-        let mut outcome = RecordedOutcome { result: answer.result, error: None, answered_by: answer.answered_by };
+        let mut outcome = RecordedOutcome { answered_by: answer.answered_by, ..RecordedOutcome::new(answer.result) };
         if let Err(error) = passed {
             let problem = ToolError::new(error.to_string());
             outcome.result = Arc::new(open.result(Err(problem)));
@@ -425,8 +434,7 @@ impl KnownCall {
             && outcome.answered_by.is_none()
             && outcome.result == of_tool
         {
-            outcome.error = error;
-            open.end(outcome);
+            open.end(error.in_outcome(outcome.result));
             return value;
         }
         match read(forms, &outcome) {
@@ -489,9 +497,12 @@ impl<O> Made<O> {
         Self { value: None, answer: Err(problem), panic: None }
     }
 
-    /// The error that the function returned, when it can be recorded.
-    fn error(&self, forms: &Forms<O>) -> Option<Encoded> {
-        self.value.as_ref().filter(|_| self.answer.is_err()).and_then(forms.1.record)
+    /// The error that the function returned, as far as it can be recorded.
+    fn error(&self, (_, form): &Forms<O>) -> ReturnedError {
+        match self.value.as_ref().filter(|_| self.answer.is_err()) {
+            Some(value) => ReturnedError { error: (form.record)(value), cause: (form.cause)(value).map(Into::into) },
+            None => ReturnedError::default(),
+        }
     }
 
     /// The tool's answer, and what it means for the step.

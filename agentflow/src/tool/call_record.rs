@@ -27,8 +27,8 @@ pub(super) type Forms<O> = (Option<ReadAnswer<O>>, ErrorForm<O>);
 /// Reads an outcome back; `None` when its type does not allow that. A failure that middleware gave ends the step, since
 /// no error of the function's own type says it.
 pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome) -> Option<Outcome<O>> {
-    let RecordedOutcome { result, error, answered_by } = outcome;
-    let failure = || Failure::new(result.status.as_str(), &*result.output);
+    let RecordedOutcome { result, error, cause, answered_by } = outcome;
+    let failure = || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
     match (result.status, answered_by) {
         (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
         (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _) | (_, Some(_)) => {
@@ -53,6 +53,20 @@ pub(super) fn failure_of(error: &ToolError) -> Failure {
 /// The same for a panic, whose sentence a step has from elsewhere.
 pub(super) fn lost(why: &str) -> Failure {
     Failure::new(FailureKind::Value, why)
+}
+
+/// What is recorded of the error that a function returned.
+#[derive(Default)]
+pub(super) struct ReturnedError {
+    pub(super) error: Option<Encoded>,
+    pub(super) cause: Option<Arc<str>>,
+}
+
+impl ReturnedError {
+    pub(super) fn in_outcome(self, result: Arc<ToolResult>) -> RecordedOutcome {
+        let Self { error, cause } = self;
+        RecordedOutcome { error, cause, ..RecordedOutcome::new(result) }
+    }
 }
 
 /// A call that has begun. Dropped before its end, it is recorded as cancelled.
@@ -95,21 +109,21 @@ impl OpenCall {
         }
     }
 
-    pub(super) fn end(&mut self, RecordedOutcome { result, error, answered_by }: RecordedOutcome) {
+    pub(super) fn end(&mut self, RecordedOutcome { result, error, cause, answered_by }: RecordedOutcome) {
         self.open = false;
         self.shared.close_below(&self.path, "the tool has ended");
         let duration_ms = u64::try_from(self.shared.now().since(self.began).as_millis()).unwrap_or(u64::MAX);
         let kind = match result.status {
             ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
-            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error },
+            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error, cause },
         };
         self.shared.record(self.path.clone(), kind);
     }
 
     /// It ended as the tool says.
-    pub(super) fn end_as(&mut self, answer: ToolAnswer, error: Option<Encoded>) {
+    pub(super) fn end_as(&mut self, answer: ToolAnswer, returned: ReturnedError) {
         let result = Arc::new(self.result(answer));
-        self.end(RecordedOutcome { result, error, answered_by: None });
+        self.end(returned.in_outcome(result));
     }
 }
 
@@ -121,7 +135,7 @@ impl Drop for OpenCall {
                 false => "the step dropped the call".into(),
             };
             let problem = format!("{why} while this tool was running; whether it had its effect is unknown");
-            self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), None);
+            self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::context::{Context, attempt_of};
 use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::{PathSegment, StepPath};
-use crate::run::Approval;
+use crate::run::{Approval, is_own_failure};
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
@@ -36,7 +36,7 @@ pub(super) struct History {
 pub(super) struct RecordedCall {
     pub(super) path: StepPath,
     name: Arc<str>,
-    arguments: Value,
+    pub(super) arguments: Value,
     /// A person was asked.
     pub(super) asked: bool,
     pub(super) answer: Option<Approval>,
@@ -44,6 +44,8 @@ pub(super) struct RecordedCall {
     pub(super) outcome: Option<RecordedOutcome>,
     /// An operator let the step run again after this call.
     pub(super) decided: bool,
+    /// An attempt at the step has failed since, of itself and not because it was stopped: perhaps of this call.
+    pub(super) failed_since: bool,
     used: bool,
 }
 
@@ -53,8 +55,17 @@ pub(super) struct RecordedOutcome {
     pub(super) result: Arc<ToolResult>,
     /// The error that the function returned.
     pub(super) error: Option<Encoded>,
+    /// What was behind that error.
+    pub(super) cause: Option<Arc<str>>,
     /// The middleware that gave the result in the tool's place.
     pub(super) answered_by: Option<Arc<str>>,
+}
+
+impl RecordedOutcome {
+    /// A result of which nothing else is known.
+    pub(super) fn new(result: Arc<ToolResult>) -> Self {
+        Self { result, error: None, cause: None, answered_by: None }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +95,7 @@ impl RecordedCall {
             begun: None,
             outcome: None,
             decided: false,
+            failed_since: false,
             used: false,
         }
     }
@@ -106,11 +118,11 @@ impl RecordedCall {
             }
             EventKind::ToolCompleted { result, answered_by, .. } => {
                 let (result, answered_by) = (Arc::clone(result), answered_by.clone());
-                self.outcome = Some(RecordedOutcome { result, error: None, answered_by });
+                self.outcome = Some(RecordedOutcome { answered_by, ..RecordedOutcome::new(result) });
             }
-            EventKind::ToolFailed { result, error, answered_by, .. } => {
-                let (result, error, answered_by) = (Arc::clone(result), error.clone(), answered_by.clone());
-                self.outcome = Some(RecordedOutcome { result, error, answered_by });
+            EventKind::ToolFailed { result, error, cause, answered_by, .. } => {
+                let (error, cause, answered_by) = (error.clone(), cause.clone(), answered_by.clone());
+                self.outcome = Some(RecordedOutcome { result: Arc::clone(result), error, cause, answered_by });
             }
             _ => {}
         }
@@ -122,6 +134,11 @@ impl RecordedCall {
             !matches!(outcome.result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
         };
         self.begun.is_some() && !self.outcome.as_ref().is_some_and(known)
+    }
+
+    /// Whether only an operator can say that it may be repeated.
+    fn is_undecided(&self) -> bool {
+        self.is_unfinished() && !self.decided && self.begun.as_ref().is_some_and(|begun| !begun.repeatable)
     }
 
     fn is(&self, name: &str, arguments: &Value) -> bool {
@@ -144,8 +161,11 @@ impl History {
                     }
                     continue;
                 }
-                EventKind::NodeFailed { .. } if path == *step => {
-                    calls.iter_mut().for_each(|(_, call)| call.decided = true);
+                EventKind::NodeFailed { .. } | EventKind::NodeRetrying { .. } if path == *step => {
+                    for (_, call) in &mut calls {
+                        call.decided |= matches!(kind, EventKind::NodeFailed { .. });
+                        call.failed_since |= is_own_failure(&kind);
+                    }
                     continue;
                 }
                 _ => {}
@@ -159,8 +179,11 @@ impl History {
             });
             calls[at].1.apply(&kind);
         }
+        // A call in which this is has another attempt when it has failed.
+        let of_call = step.is_tool_call();
         let mut history = Self::default();
-        for (attempt, call) in calls {
+        for (attempt, mut call) in calls {
+            call.failed_since |= of_call;
             if attempt == cx.attempt_scope() {
                 let number = history.numbers.entry(Arc::clone(&call.name)).or_default();
                 *number = (*number).max(number_of(&call.path));
@@ -209,6 +232,12 @@ impl History {
         let number = self.numbers.entry(Arc::clone(name)).or_default();
         *number = number.saturating_add(1);
         base.tool(*number, Arc::clone(name), 0)
+    }
+
+    /// The calls that were stopped in the middle, wait for an operator and were not asked for again, of a tool or of all.
+    pub(super) fn undecided(&self, name: Option<&str>) -> impl Iterator<Item = &RecordedCall> {
+        let all = self.here.iter().chain(&self.earlier);
+        all.filter(move |call| !call.used && call.is_undecided() && name.is_none_or(|name| *call.name == *name))
     }
 
     /// A call with an effect that an earlier process recorded and that the step, run again, did not ask for, although it

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::history::History;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::middleware::ToolHooks;
 use crate::path::StepPath;
-use crate::run::Around;
+use crate::run::{Around, Host};
 
 /// Where calls are recorded: a step of a workflow, or the call of a tool in one.
 pub(crate) struct StepPlace {
@@ -39,8 +40,12 @@ pub(crate) struct Covered {
     pub(crate) once: bool,
 }
 
-/// Where a value is computed: a call that has no effect is a plain call there, and any other is refused.
-pub(crate) struct ValuePlace;
+/// Where a value is computed: a call that has no effect and that nobody watches is a plain call there, and any other is
+/// refused.
+pub(crate) struct ValuePlace {
+    /// Whether hooks of the runtime stand around calls of tools.
+    pub(super) hooked: bool,
+}
 
 /// The calls at a place and, at that of a step, what calls say of the step as a whole, however deep in it they are.
 #[derive(Default)]
@@ -180,16 +185,17 @@ impl StepPlace {
 }
 
 impl ValuePlace {
-    /// Computes a value there.
-    pub(crate) fn compute<T>(value: impl FnOnce() -> T) -> T {
-        static PLACE: OnceLock<Arc<ValuePlace>> = OnceLock::new();
-        let place = PLACE.get_or_init(|| Arc::new(Self));
+    /// Computes a value there. Of a value without a host nobody knows who watches.
+    pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> T {
+        static PLACES: [OnceLock<Arc<ValuePlace>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let hooked = host.is_some_and(ToolHooks::are_around);
+        let place = PLACES[usize::from(hooked)].get_or_init(|| Arc::new(Self { hooked }));
         Around::at(Arc::clone(place)).sync_scope(value)
     }
 
-    /// Whether the caller computes a value.
-    pub(super) fn is_here() -> bool {
-        Around::place::<Self>().is_some()
+    /// Where the caller computes a value.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        Around::place()
     }
 }
 

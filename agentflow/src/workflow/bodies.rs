@@ -8,7 +8,7 @@ use super::node_handle::{Loader, RawHandle, Reads};
 use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture, Until};
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::run::Around;
 use crate::tool::ValuePlace;
 use crate::value::{Encoded, NodeValue};
@@ -76,7 +76,7 @@ pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
         // A tool in it could ask nobody, so it is refused there.
-        Ok(ValuePlace::compute(|| until(&last)))
+        Ok(ValuePlace::compute(None, || until(&last)))
     })
 }
 
@@ -108,7 +108,8 @@ fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture
                 Error::Node { failure, .. } | Error::Recorded(failure) => failure.value.clone(),
                 _ => None,
             };
-            StepError { original: failed.original, value, ..StepError::of(failed.error) }
+            let StepError { failure, .. } = StepError::of(failed.error);
+            StepError { failure: Failure { value, ..failure }, original: failed.original }
         })
     })
 }

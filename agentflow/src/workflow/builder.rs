@@ -345,7 +345,7 @@ impl Builder {
 
     fn branches<O: NodeValue>(
         &mut self,
-        mut node: Node,
+        node: Node,
         kind: NodeKind,
         branches: impl IntoIterator<Item = Branch<O>>,
         body: fn(Vec<SpecBranch>) -> Body,
@@ -353,15 +353,9 @@ impl Builder {
         let mut reads = Vec::new();
         let mut of_spec: Vec<SpecBranch> = Vec::new();
         let mut callees = Vec::new();
-        let said = node.policy.repeatable;
         for branch in branches {
             reads.extend(branch.reads);
-            // One branch that must not run twice makes a node that must not; the other branches may.
-            let mut tools = branch.callees.iter().filter_map(|callee| super::callee::tool_policy(*callee));
-            let repeatable = said.is_none().then(|| !tools.any(|tool| !is_repeatable(&tool)));
-            if repeatable == Some(false) {
-                node.policy.repeatable = Some(false);
-            }
+            // Each call of a tool in a branch has a record of its own and is judged by itself.
             callees.extend(branch.callees);
             self.problems.extend(names::problem_of_branch(&node.name, &branch.name));
             let mut name = branch.name.clone();
@@ -370,7 +364,7 @@ impl Builder {
                 name = format!("{}[{repeat}]", branch.name);
                 repeat += 1;
             }
-            of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner, repeatable });
+            of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
         }
         if of_spec.is_empty() {
             self.problems.push(format!("the node `{}` has no branches; give it at least one", node.name));

@@ -132,7 +132,7 @@ impl<In, Out> Workflow<In, Out> {
                 let host = cx.host();
                 let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
                 let mut run = WorkflowRun::new(&self.spec, inputs, shared);
-                run.add_resources(cx.resources());
+                run.is_begun_in(cx);
                 run
             }
             true => WorkflowRun::within(&self.spec, inputs, cx),

@@ -214,8 +214,6 @@ pub(crate) struct Branch {
     pub(crate) step: Step,
     /// What it consists of, when that is more than one step.
     pub(crate) inner: Option<Arc<Spec>>,
-    /// Whether it may be run again when its process ended in the middle of it; of all branches, what the node says.
-    pub(crate) repeatable: Option<bool>,
 }
 
 impl Spec {

@@ -16,8 +16,6 @@ use crate::value::Encoded;
 pub(crate) struct StepError {
     pub(crate) failure: Failure,
     pub(crate) original: Option<Box<dyn Any + Send>>,
-    /// The error as JSON, for a workflow that is called by another one.
-    pub(crate) value: Option<Encoded>,
 }
 
 impl StepError {
@@ -27,17 +25,18 @@ impl StepError {
 
     /// One of which only the record is there.
     pub(crate) fn recorded(failure: Failure) -> Self {
-        Self { failure, original: None, value: None }
+        Self { failure, original: None }
     }
 
-    /// The error of a workflow, whose type says how it is JSON.
+    /// The error of a workflow, whose type says how it is JSON: that is kept with its failure.
     pub(crate) fn of_workflow<E: StepFailure>(error: E, form: &ErrorForm<Result<(), E>>) -> Self {
         let ended = Err(error);
         let value = (form.record)(&ended);
         let Err(error) = ended else { unreachable!("it is an error") };
         let text = || Encoded::new(&error.to_string()).ok();
         let value = value.or_else(text);
-        Self { value, ..Self::of(error) }
+        let Self { failure, original } = Self::of(error);
+        Self { failure: Failure { value, ..failure }, original }
     }
 
     /// The error of a step's own type; one that is a `StepError` already stays as it is.
@@ -67,7 +66,7 @@ impl StepError {
                 },
             }
         };
-        Self { failure: Failure { value: None, ..failure }, original: Some(error), value: None }
+        Self { failure: Failure { value: None, ..failure }, original: Some(error) }
     }
 
     /// A node that reads an output which there is not yet: the plan would be wrong.

@@ -158,6 +158,18 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.value(node.checking(), reads, body)
     }
 
+    /// The same of an arm that calls functions before its end. One that calls a `#[tool]` is a step, with that tool's
+    /// policy.
+    pub fn never_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
+    where
+        R: Reads,
+        O: NodeValue,
+        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<O, E>> + Send + 'static,
+    {
+        self.computed(NodeKind::Value, node.checking(), reads, body)
+    }
+
     pub(super) fn computed<R, O, B, F>(&mut self, kind: NodeKind, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,

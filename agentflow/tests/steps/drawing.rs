@@ -16,7 +16,7 @@ expanded!(drawn, u64 => u64, |steps, n| {
     returns.add(ended);
     let returned = steps.returned(router, &returns);
     let rest = steps.unless(returned, |steps| {
-        let _: agentflow::__private::Handle<Approval> = steps.gate(Node::new("ok"), (n,), |(n,)| Ok(("go?".to_owned(), n)));
+        let _: Handle<Approval> = steps.gate(Node::new("ok"), (n,), |(n,)| Ok(("go?".to_owned(), n)));
         let list = steps.value::<_, Vec<u64>, _>(Node::new("list"), (n,), |(n,)| Ok(vec![n]));
         steps.for_each(Node::new("all"), list, (), |steps, x, ()| {
             steps.check::<_, _, _>(Node::new("check"), (x,), |args| async move {

@@ -18,6 +18,11 @@ macro_rules! expanded {
                 &CELL
             }
 
+            fn error_form() -> agentflow::__private::ErrorForm<agentflow::Result<()>> {
+                use agentflow::__private::call_forms::*;
+                (&&&agentflow::__private::ReturnForm::<agentflow::Result<()>>::of_type()).agentflow_error()
+            }
+
             fn nodes(
                 steps: &mut agentflow::__private::Steps<'_, agentflow::Error>,
                 (n,): (agentflow::__private::Handle<$input>,),

@@ -319,13 +319,12 @@ fn a_failed_node_is_retried() {
         place.wrong(&["retry", "a", "before"]),
         "the node `before` cannot be retried: it is done; only a failed or interrupted one can"
     );
-    place.runs(&["retry", "a", "found"]);
-    let show = place.runs(&["show", "a"]).stdout;
-    assert!(show.contains("found  runs again: an operator retried it"), "{show}");
+    // It is resumed, and fails again.
+    assert!(place.wrong(&["retry", "a", "found"]).contains("the step `found` failed: there is no "));
     place.raise();
-    let resumed = place.runs(&["resume", "a"]);
-    assert_eq!(resumed.stdout, "\"FOUND\"\n");
-    assert!(resumed.stderr.contains("found started, attempt 2") && !resumed.stderr.contains("before"), "{resumed:#?}");
+    let retried = place.runs(&["retry", "a", "found"]);
+    assert_eq!(retried.stdout, "\"FOUND\"\n");
+    assert!(retried.stderr.contains("found started, attempt 3") && !retried.stderr.contains("before"), "{retried:#?}");
     let reset = place.events("a").into_iter().find(|event| event["name"] == "workflow.node.reset").unwrap();
     assert_eq!(reset["payload"]["by"], "ada");
 }

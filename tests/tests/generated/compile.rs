@@ -119,6 +119,8 @@ impl Libraries {
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         command.args(["--edition", "2024", "--crate-name", name, "--crate-type", kind, "--cap-lints", "allow"]);
         command.args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "overflow-checks=on"]);
+        // Each job has one core.
+        command.args(["-C", "codegen-units=1"]);
         command.arg(source).arg("-o").arg(to).arg("-L").arg(format!("dependency={}", self.dependencies.display()));
         for (name, path) in &self.externs {
             command.arg("--extern").arg(format!("{name}={}", path.display()));

@@ -95,7 +95,7 @@ async fn is_the_same(order: Order) {
     let runtime = killed.process(&order).await;
     assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed, None);
     let mut recovered = runtime.recover().await.unwrap();
-    let mut handle = recovered.resumed.pop().unwrap_or_else(|| panic!("{recovered:?}"));
+    let handle = recovered.resumed.pop().unwrap_or_else(|| panic!("{recovered:?}"));
     let result = async { Ok(handle.result().await?.decode().unwrap()) };
     let (output, done) = killed.completed(&runtime, result).await;
     assert_eq!(output, OUTPUT);
@@ -110,7 +110,7 @@ async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     assert_eq!(named, nodes);
     let runtime = killed.process(&order).await;
     assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed.unwrap(), nodes);
-    let mut handle = runtime.resume_changed(&killed.run, &order).await.unwrap();
+    let handle = runtime.resume_changed(&killed.run, &order).await.unwrap();
     let (of_run, of_effects) = killed.completed(&runtime, handle.result()).await;
     assert_eq!(of_run, output);
     assert_eq!(of_effects, done);
@@ -138,7 +138,7 @@ async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
             false => {
                 let order = second::unchanged::order::workflow();
                 let runtime = killed.process(&order).await;
-                let mut handle = runtime.resume_as(&killed.run, &order).await.unwrap();
+                let handle = runtime.resume_as(&killed.run, &order).await.unwrap();
                 let (output, done) = killed.completed(&runtime, handle.result()).await;
                 assert_eq!((output.as_str(), done), (OUTPUT, vec!["send".to_owned()]));
             }

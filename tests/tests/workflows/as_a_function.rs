@@ -542,7 +542,7 @@ async fn failed_twice() -> Result<u32, Failed> {
 async fn what_is_below_a_failure_stays_stopped_when_another_one_is_retried() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let mut handle = runtime.start(failed_twice::workflow(), ()).await.unwrap();
+    let handle = runtime.start(failed_twice::workflow(), ()).await.unwrap();
     let run = handle.run_id().clone();
     assert!(handle.result().await.unwrap_err().to_string().contains("not yet"));
     runtime.retry(&run, "above", "ada").await.unwrap();

@@ -127,7 +127,12 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     }
     assert_eq!(elsewhere.output(&id()).await.unwrap().as_str(), "4");
     let wrong = elsewhere.attach(&id()).await.unwrap().typed::<String>().result().await.unwrap_err();
-    assert!(wrong.to_string().contains("expected a string"), "{wrong}");
+    assert!(
+        wrong.to_string().contains(
+            "the output of the run `run-1` is not what was asked for: `alloc::string::String` cannot be read from it"
+        ),
+        "{wrong}"
+    );
     let missing = elsewhere.attach(&RunId::new("run-9")).await.unwrap_err();
     assert_eq!(missing.kind(), "not_found");
     let memory = Runtime::default().attach(&id()).await.unwrap_err();
@@ -260,7 +265,7 @@ async fn the_time_of_an_agent_ends_though_it_was_paused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_model_call_is_made_again() {
+async fn a_failed_model_call_is_retried() {
     for by_handle in [true, false] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let turns = [Turn::call("wait", json!({})), Turn::fails(ModelErrorKind::Auth), Turn::text("done")];
@@ -275,7 +280,7 @@ async fn a_failed_model_call_is_made_again() {
         assert_eq!(steps, [("model#1", "success"), ("tool#1.wait", "success"), ("model#2", "failed")]);
         for wrong in ["model#1", "tool#1.wait"] {
             let refused = first.retry(&id(), wrong, "ada").await.unwrap_err();
-            assert!(refused.to_string().contains("only a failed model call is made again"), "{refused}");
+            assert!(refused.to_string().contains("only a failed model call is retried"), "{refused}");
         }
         match by_handle {
             true => {
@@ -309,7 +314,7 @@ async fn an_agent_that_reached_a_limit_is_not_retried() {
     assert_eq!(
         refused.to_string(),
         "the step `model#1` of the agent cannot be retried: the run failed as `max_steps_reached`, and only a failed \
-         model call is made again; begin a new run with the conversation of this one"
+         model call is retried; begin a new run with the conversation of this one"
     );
     assert_eq!(status(&store).await.0, RunStatus::Failed);
 }

@@ -434,6 +434,64 @@ async fn calls_that_hooks_have_changed_are_known_again_after_a_crash() {
     assert!(effects.counts().values().all(|count| *count == 1), "{effects:?}");
 }
 
+/// Finds somebody.
+#[tool(effects = "read")]
+async fn find(to: String) -> Result<String, String> {
+    Ok(format!("posted {to}"))
+}
+
+/// Never posts.
+#[tool]
+async fn lose(to: String) -> Result<String, String> {
+    Err(format!("{to} is lost"))
+}
+
+async fn never() -> Result<String, Failed> {
+    std::future::pending().await
+}
+
+#[workflow(name = "posts-one")]
+async fn posts_one(cx: &Context, to: String) -> Result<String, Failed> {
+    let one = post(cx, cx.inject()?, to).await?;
+    Ok(one)
+}
+
+async fn post_two(cx: &Context) -> Result<String, Failed> {
+    let one = posts_one(cx, "lee".to_owned()).await?;
+    Ok(format!("{one}, {}", posts_one(cx, "mia".to_owned()).await?))
+}
+
+#[workflow(name = "posts-in-forms")]
+async fn posts_in_forms(cx: &Context, to: String) -> Result<Vec<String>, Failed> {
+    let raced = race!(find(to), never()).await?;
+    let fallen = fallback!(lose("bob".to_owned()), post(cx, cx.inject()?, "kim".to_owned())).await?;
+    let nested = posts_one(cx, "pia".to_owned()).await?;
+    let helped = post_two(cx).await?;
+    Ok(vec![raced, fallen, nested, helped])
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_stand_around_the_calls_in_forms_and_inner_workflows_also_after_a_crash() {
+    let (lines, ended) = {
+        let (store, log) = (MemoryStore::new(), EffectLog::new());
+        let runtime = test_runtime().resource(log).with(Redirects).store(store.clone()).build();
+        let ended = runtime.start(posts_in_forms::workflow(), "ada".to_owned()).await.unwrap().result().await;
+        (recorded(&store).await, ended)
+    };
+    let posted = ["ADA", "KIM", "PIA", "LEE, seen and posted MIA"].map(|to| format!("seen and posted {to}"));
+    assert_eq!(ended.unwrap(), posted, "{lines:#?}");
+    let effects = EffectLog::new();
+    let resource = effects.clone();
+    let report = CrashTest::new(&posts_in_forms::workflow(), || "ada".to_owned())
+        .runtime(move |runtime| runtime.resource(resource.clone()).with(Redirects))
+        .effects(&effects)
+        .run()
+        .await;
+    assert!(report.crashes() > 30, "{report:?}");
+    assert_eq!(effects.counts().len(), 4, "{effects:?}");
+    assert!(effects.counts().values().all(|count| *count == 1), "{effects:?}");
+}
+
 /// Takes what cannot be written.
 #[tool(effects = "read")]
 async fn take(order: Order) -> u32 {
@@ -513,6 +571,49 @@ async fn halves(cents: u64) -> Result<(u64, u64)> {
     let alone = half(cents);
     let both = now(half(cents) + half(alone)).await?;
     Ok((alone, both))
+}
+
+fn half_of(cents: u64) -> u64 {
+    half(cents)
+}
+
+#[workflow(name = "halves-as-value")]
+async fn halves_as_value(cents: u64) -> Result<u64> {
+    let half = half_of(cents);
+    let same = now(half).await?;
+    Ok(same)
+}
+
+/// What only some may read.
+#[tool(effects = "read", scopes(books))]
+fn book(cents: u64) -> u64 {
+    cents
+}
+
+fn book_of(cents: u64) -> u64 {
+    book(cents)
+}
+
+#[workflow(name = "books-as-value")]
+async fn books_as_value(cents: u64) -> Result<u64> {
+    let booked = book_of(cents);
+    let same = now(booked).await?;
+    Ok(same)
+}
+
+#[tokio::test]
+async fn hooks_and_scopes_hold_for_the_calls_of_a_value() {
+    let (_, ended) = crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(Elsewhere)).await;
+    assert_eq!(ended.unwrap(), 3);
+    let notes = Notes::default();
+    let hook = Hook { name: "hook", does: Does::Nothing, notes: Arc::clone(&notes) };
+    let (_, ended) = crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(hook)).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("`half` is watched by this runtime's middleware, and a function calls it"), "{error}");
+    assert!(error.ends_with("call `half` itself in the `let`, or make that function `async` and await it"), "{error}");
+    let (_, ended) = crate::calls::run_of(&books_as_value::workflow(), |runtime| runtime).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("`book` needs a scope, and a function calls it"), "{error}");
 }
 
 async fn now<T>(value: T) -> Result<T> {

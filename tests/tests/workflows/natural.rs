@@ -2,6 +2,14 @@
 //! loops, destructuring, shadowing, closures. Each is written once, as a plain `async fn` and as a `#[workflow]`, and has
 //! the same results and the same effects for several inputs.
 
+#![allow(
+    clippy::manual_is_multiple_of,
+    clippy::needless_question_mark,
+    clippy::never_loop,
+    clippy::unnecessary_lazy_evaluations,
+    reason = "written as people write"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

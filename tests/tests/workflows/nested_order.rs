@@ -240,7 +240,7 @@ async fn nothing_below_a_gate_in_a_loop_begins_before_the_answer() {
     assert_eq!(order("seen"), order("sent"));
     let (output, effects) = noted(async {
         let runtime = test_runtime().store(MemoryStore::new()).build();
-        let mut handle = runtime.start(asked_in_a_loop::workflow(), vec![7]).await.unwrap();
+        let handle = runtime.start(asked_in_a_loop::workflow(), vec![7]).await.unwrap();
         sleep(Duration::from_secs(60)).await;
         note("answer".to_owned());
         let asked = handle.run_id().clone();

@@ -151,6 +151,19 @@ async fn the_error_of_a_nested_workflow_is_the_same_after_each_crash() {
     CrashTest::new(&bill_each::workflow(), || vec![7, 200, 0]).run().await;
 }
 
+#[workflow]
+async fn charge_or_nobody(customer: u64) -> Result<u64, BillError> {
+    let cents = fallback!(charge(customer), charge(0)).await?;
+    Ok(cents)
+}
+
+#[tokio::test]
+async fn the_error_of_a_fallback_is_that_of_its_last_branch() {
+    assert_eq!(charge_or_nobody(7).await.unwrap(), 700);
+    let error = charge_or_nobody(200).await.unwrap_err();
+    assert!(matches!(error, BillError::Closed), "{error}");
+}
+
 /// Shown in its alternate form, it says what was behind it, as an `anyhow::Error` does.
 struct Chained;
 

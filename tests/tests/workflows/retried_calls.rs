@@ -120,7 +120,7 @@ where
 {
     let began = tokio::time::Instant::now();
     let runtime = test_runtime().resource(EffectLog::new()).store(MemoryStore::new()).build();
-    let mut handle = runtime.start(workflow.clone(), 7).await.unwrap();
+    let handle = runtime.start(workflow.clone(), 7).await.unwrap();
     let mut events = handle.events();
     while let Some(event) = events.next().await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
@@ -222,7 +222,7 @@ async fn a_denied_call_is_not_routed_around() {
     let store = MemoryStore::new();
     let effects = EffectLog::new();
     let runtime = test_runtime().resource(effects.clone()).store(store.clone()).build();
-    let mut handle = runtime.start(routed_to_tool::workflow(), 7).await.unwrap();
+    let handle = runtime.start(routed_to_tool::workflow(), 7).await.unwrap();
     let path = "shipped/ship_asked/tool#1.ship_asked";
     let mut events = handle.events();
     while let Some(event) = events.next().await {
@@ -368,7 +368,7 @@ async fn what_a_time_limit_stopped_in_the_middle_is_not_done_again_by_itself() {
         let effects = EffectLog::new();
         let store = MemoryStore::new();
         let runtime = test_runtime().resource(effects.clone()).store(store.clone()).build();
-        let mut handle = runtime.start_as(RunId::new("run-1"), workflow.clone(), 7).await.unwrap();
+        let handle = runtime.start_as(RunId::new("run-1"), workflow.clone(), 7).await.unwrap();
         let mut events = handle.events();
         let paused = async {
             while let Some(event) = events.next().await {

@@ -607,12 +607,12 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let process =
         |failures| test_runtime().clock(clock.clone()).store(store.clone()).resource(AtomicU32::new(failures)).build();
-    let mut handle = process(1).start_as(id(), shipment::workflow(), 1).await.unwrap();
+    let handle = process(1).start_as(id(), shipment::workflow(), 1).await.unwrap();
     handle.result().await.unwrap_err();
     for failures in [1, 0] {
         let runtime = process(failures);
         runtime.retry(&id(), "opened", "ada").await.unwrap();
-        let mut handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
+        let handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
         assert_eq!(handle.result().await.is_err(), failures > 0);
         let events = store.read(&id(), 0, usize::MAX).await.unwrap();
         check_events(&events).unwrap();
@@ -641,7 +641,7 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
     pass(15).await;
     restart(handle).await;
     let second = process(&store, &clock);
-    let mut handle = second.resume_as(&id(), &flow).await.unwrap();
+    let handle = second.resume_as(&id(), &flow).await.unwrap();
     pass(1).await;
     second.retry(&id(), "fallen", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);

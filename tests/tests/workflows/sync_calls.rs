@@ -50,6 +50,33 @@ async fn shredded(papers: u32) -> Result<u32> {
     Ok(some)
 }
 
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+async fn filed(papers: u32) -> Result<u32, Failed> {
+    Ok(papers)
+}
+
+#[workflow(name = "too-many")]
+async fn too_many(papers: u32) -> Result<u32, Failed> {
+    if papers > 3 {
+        let done = shred(papers);
+        let text = format!("{done} were too many");
+        return Err(text.into());
+    } else {
+        let _ = filed(papers).await?;
+    }
+    Ok(papers)
+}
+
+#[tokio::test]
+async fn an_arm_that_ends_in_an_error_calls_tools_before() {
+    assert_eq!(too_many(2).await.unwrap(), 2);
+    assert_eq!(too_many(8).await.unwrap_err().to_string(), "8 were too many");
+    let graph = too_many::workflow().graph();
+    let end = graph.nodes.iter().find(|node| node.name.ends_with("/then/yield")).unwrap();
+    assert!(end.writes, "{end:?}");
+}
+
 #[workflow(name = "four-times")]
 async fn computed(n: u32) -> Result<u32> {
     let four = four_times(n);

@@ -54,6 +54,7 @@ const _: () = {
             unused_braces,
             clippy::needless_question_mark,
             clippy::too_many_lines,
+            clippy::used_underscore_binding,
             clippy::zero_prefixed_literal
         )]
         fn nodes(

@@ -163,7 +163,10 @@ impl Simulation<'_> {
                 self.record(tool.path.clone(), started)?;
             }
             let result = Arc::new(tool.refusal().unwrap());
-            self.record(tool.path, EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None })?;
+            self.record(
+                tool.path,
+                EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+            )?;
         }
         for tool in &tools {
             let Call { effects, idempotent, .. } = *self.world.call(&tool.call);
@@ -176,7 +179,7 @@ impl Simulation<'_> {
             let result = Arc::new(self.world.run(&tool.call));
             let kind = match result.status {
                 ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None },
-                _ => EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None },
+                _ => EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
             };
             self.record(tool.path, kind)?;
         }

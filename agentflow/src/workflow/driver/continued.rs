@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::context::{Context, attempt_of};
 use crate::event::{EventKind, WorkflowStarted};
+use crate::failure::was_stopped;
 use crate::path::StepPath;
+use crate::run::{has_failed_since, has_written};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::input_object::to_object;
@@ -20,10 +22,13 @@ pub(super) struct Continued {
     pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
     /// How many attempts at the step have failed since it first began.
     pub(super) failures: u32,
+    /// It has ended, and its end counts.
+    pub(super) ended: bool,
 }
 
 /// What the call of a workflow continues, if an earlier attempt at the step made it. One that has completed is kept when
-/// it writes or asks a person, and begins anew when it only reads: so it is with a call of a tool.
+/// it writes or asks a person, and begins anew when it only reads: so it is with a call of a tool. One that has failed is
+/// kept until the step has failed, too, perhaps because of it; then it continues with the step that it failed of.
 pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option<Continued> {
     let scope = cx.attempt_scope();
     if cx.failed_attempts() == 0 {
@@ -49,15 +54,26 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
             found.push((path.clone(), attempt));
         }
     }
+    // Whether it is kept, and whether its end counts.
     let is_kept = |base: &StepPath| {
-        let last = all.iter().rev().find_map(|(_, path, kind)| match kind {
-            EventKind::WorkflowFailed { .. } | EventKind::WorkflowStarted(_) if path == base => Some(true),
-            EventKind::WorkflowCompleted(_) if path == base => Some(spec.writes_or_asks()),
+        let last = all.iter().enumerate().rev().find_map(|(at, (_, path, kind))| match kind {
+            EventKind::WorkflowStarted(_) if path == base => Some((true, false)),
+            EventKind::WorkflowFailed { error } if path == base => {
+                Some((true, !was_stopped(&error.kind) && !has_failed_since(&all, cx.path(), at)))
+            }
+            // A plan does not show what is called in a function.
+            EventKind::WorkflowCompleted(_) if path == base => {
+                Some((spec.writes_or_asks() || has_written(&all, base), true))
+            }
             _ => None,
         });
-        last.unwrap_or(false)
+        let (kept, ended) = last?;
+        kept.then_some(ended)
     };
-    let (base, attempt) = found.into_iter().find(|(base, _)| is_kept(base) && cx.continues(base))?;
+    let (base, attempt, ended) = found.into_iter().find_map(|(base, attempt)| {
+        let ended = is_kept(&base)?;
+        cx.continues(&base).then_some((base, attempt, ended))
+    })?;
     let recorded = all.into_iter().filter(|(_, path, _)| path.is_within(&base)).collect();
-    Some(Continued { base, recorded, failures: scope - attempt })
+    Some(Continued { base, recorded, failures: scope - attempt, ended })
 }

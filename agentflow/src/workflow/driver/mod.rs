@@ -50,6 +50,7 @@ pub(crate) struct WorkflowRun {
     /// The paths of the nodes, when they are not those of the workflow itself.
     paths: Vec<StepPath>,
     resources: Resources,
+    grants: Arc<[Arc<str>]>,
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
@@ -124,8 +125,11 @@ impl WorkflowRun {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
     /// the step that failed.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        if let Some(Continued { base, recorded, failures }) = continued(spec, &inputs, cx) {
+        if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
             let segment = Segment::new(Arc::clone(cx.run()), base);
+            if ended {
+                return Self::as_step(spec, inputs, segment, recorded, cx);
+            }
             return Self::again(spec, inputs, segment, recorded, (failures, cx));
         }
         let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
@@ -180,7 +184,7 @@ impl WorkflowRun {
             run.refused =
                 Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
         }
-        run.add_resources(cx.resources());
+        run.is_begun_in(cx);
         run
     }
 
@@ -188,7 +192,14 @@ impl WorkflowRun {
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
-        Self::begin(spec, inputs, segment, Some(recorded))
+        let grants = recorded.iter().find_map(|(_, _, kind)| match kind {
+            EventKind::RunStarted(started) => started.workflow().map(|workflow| workflow.grants.as_slice().into()),
+            _ => None,
+        });
+        let mut run = Self::begin(spec, inputs, segment, Some(recorded));
+        // What the run began with counts, whoever resumes it.
+        run.grants = grants.unwrap_or_default();
+        run
     }
 
     fn begin(
@@ -206,6 +217,7 @@ impl WorkflowRun {
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: segment.shared.host.resources.clone(),
+            grants: Arc::clone(&segment.shared.host.scopes),
             segment,
             paths,
             tasks: FuturesUnordered::new(),
@@ -233,7 +245,10 @@ impl WorkflowRun {
             true => Arc::clone(spec.hash()),
             false => "".into(),
         };
-        let started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
+        let mut started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
+        if self.segment.is_run() {
+            started.grants = self.grants.to_vec();
+        }
         let kind = self.segment.begins(started);
         self.record_own(kind);
     }
@@ -249,8 +264,10 @@ impl WorkflowRun {
         }
     }
 
-    pub(crate) fn add_resources(&mut self, resources: &Resources) {
-        self.resources.extend(resources);
+    /// It has the resources and the grants of the context that it was begun in.
+    pub(crate) fn is_begun_in(&mut self, cx: &Context) {
+        self.resources.extend(cx.resources());
+        self.grants = Arc::clone(cx.grants());
     }
 
     fn path(&self, unit: Unit) -> StepPath {
@@ -457,16 +474,13 @@ impl WorkflowRun {
 
     fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
         let node = self.machine.spec().node(unit.node);
-        let of_branch = match (&node.body, unit.child) {
-            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => branches[child as usize].repeatable,
-            _ => None,
-        };
-        let repeatable = of_branch.or(node.policy.repeatable).unwrap_or(true);
+        let repeatable = node.policy.repeatable.unwrap_or(true);
         let (path, began) = (self.path(unit), self.segment.shared.now());
         self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
         let node = self.machine.spec().node(unit.node);
-        let cx =
-            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).with_attempt(attempt, scope);
+        let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
+            .granted(&self.grants)
+            .with_attempt(attempt, scope);
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
         let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
@@ -491,7 +505,9 @@ impl WorkflowRun {
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let request = match &definition.body {
-            Body::Gate { question, .. } => ValuePlace::compute(|| caught(|| question(&self.machine))),
+            Body::Gate { question, .. } => {
+                ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| question(&self.machine)))
+            }
             _ => super::approval_of(&spec, definition, &self.machine),
         };
         match request {
@@ -551,10 +567,11 @@ impl WorkflowRun {
     }
 
     /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { mut failure, original, value }: StepError) {
+    fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
         let attempt = self.machine.attempts(unit);
-        if !self.segment.is_run() {
-            failure.value = value;
+        if self.segment.is_run() {
+            // Nobody called its function.
+            failure.value = None;
         }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
@@ -565,6 +582,10 @@ impl WorkflowRun {
                 self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
+                if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
+                    // The failure of all branches is that of the last.
+                    self.originals.retain(|(of, _)| *of != unit.node);
+                }
                 self.originals.extend(original.map(|original| (unit.node, original)));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }

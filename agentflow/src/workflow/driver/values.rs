@@ -32,8 +32,11 @@ impl WorkflowRun {
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
         };
-        let cx = || Context::new(Arc::clone(&self.segment.shared), self.path(Unit::node(node)), self.resources.clone());
-        ValuePlace::compute(|| caught(|| pure(&self.machine, &cx)))
+        let cx = || {
+            let path = self.path(Unit::node(node));
+            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).granted(&self.grants)
+        };
+        ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
     }
 
     /// Whether a value has a record of its own. The record of the workflow's end has the output.

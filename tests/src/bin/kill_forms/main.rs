@@ -109,8 +109,10 @@ impl Host {
         let of = [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
         let flows = of.map(|flow| flow(&file));
         let builder = Runtime::builder().store(open(folder).await?);
-        let runtime = flows.iter().fold(builder, agentflow::runtime::RuntimeBuilder::workflow).build();
-        let solo = flows::chief(&file).name("solo").runtime(&runtime);
+        let solo = flows::chief(&file).name("solo");
+        let builder = flows.iter().fold(builder, agentflow::runtime::RuntimeBuilder::workflow);
+        let runtime = builder.agent(&solo).build();
+        let solo = solo.runtime(&runtime);
         Ok(Self { runtime, flows, solo, words: words.clone() })
     }
 
@@ -151,12 +153,6 @@ impl Host {
         for (run, error) in recovered.left {
             self.left(&run, &error);
         }
-        for run in self.runtime.runs(RunFilter::unfinished().name("solo")).await? {
-            match self.solo.clone().runtime(&self.runtime).resume(&run.run_id).await {
-                Ok(handle) => self.watch(&run.run_id, async move { handle.result().await.map(drop) }),
-                Err(error) => self.left(&run.run_id, &error),
-            }
-        }
         Ok(())
     }
 
@@ -165,8 +161,6 @@ impl Host {
         match error {
             Error::Store(error) if matches!(error.kind().as_str(), "busy" | "ended") => {}
             Error::Control(error) if error.kind() == ControlErrorKind::WrongState => {}
-            // Its agent resumes it.
-            error if error.kind() == "agent_run" => {}
             error => self.complain(&format!("{} is left: {error}", form_of(run))),
         }
     }

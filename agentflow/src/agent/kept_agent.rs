@@ -1,0 +1,76 @@
+//! Which agent of an earlier attempt at a step the call of one in a further attempt is: that of the same name that was
+//! given the same conversation. What it has done is not done again.
+//!
+//! It reads a journal; the driver replays what is found.
+
+use std::sync::Arc;
+
+use super::plan::Plan;
+use super::run_request::RunRequest;
+use crate::context::{Context, attempt_of};
+use crate::event::{ANSWER_TOOL, AgentStarted, EventKind};
+use crate::failure::was_stopped;
+use crate::path::StepPath;
+use crate::run::{has_failed_since, has_written};
+use crate::time::Timestamp;
+use crate::tool_definition::Effects;
+
+/// What an agent has recorded, with the path of it.
+pub(super) type Kept = (StepPath, Vec<(Timestamp, StepPath, EventKind)>);
+
+/// The agent whose end counts for this call. One that only reads begins anew, as a tool does, and so does one that has
+/// failed, when the step has failed since, perhaps because of it.
+pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Kept> {
+    if cx.failed_attempts() == 0 {
+        return None;
+    }
+    let given = as_recorded(plan, request, cx)?;
+    let all = cx.run().log.records_below(cx.path());
+    let counts = |base: &StepPath| {
+        let end = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
+        let ended = match &all[end].2 {
+            EventKind::AgentCompleted(_) => true,
+            EventKind::AgentFailed { error } => !was_stopped(&error.kind) && !has_failed_since(&all, cx.path(), end),
+            _ => false,
+        };
+        (ended && (plan.writes() || has_written(&all, base))).then_some(())
+    };
+    let base = all.iter().find_map(|(_, path, kind)| {
+        let EventKind::AgentStarted(started) = kind else { return None };
+        let is_it = started.name == given.name && started.asked() == given.asked();
+        let is_before = || attempt_of(cx.path(), path).is_some_and(|attempt| attempt < cx.attempt_scope());
+        (is_it && is_before() && counts(path).is_some() && cx.continues(path)).then(|| path.clone())
+    })?;
+    let recorded = all.into_iter().filter(|(_, path, _)| path.is_within(&base)).collect();
+    Some((base, recorded))
+}
+
+fn is_of_agent(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. })
+}
+
+/// What the agent is given, as a journal has it: a runtime may take secrets out of its events.
+fn as_recorded(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Arc<AgentStarted>> {
+    let input = match &plan.instructions {
+        Some(instructions) => request.conversation.clone().without_leading(instructions),
+        None => request.conversation.clone(),
+    };
+    let given =
+        EventKind::AgentStarted(Arc::new(AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input)));
+    let given = match &cx.host().redactor {
+        Some(redactor) => redactor.event(given),
+        None => given,
+    };
+    match given {
+        EventKind::AgentStarted(given) => Some(given),
+        _ => None,
+    }
+}
+
+impl Plan {
+    /// Whether one of its tools changes something outside of the run.
+    fn writes(&self) -> bool {
+        let tools = self.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
+        tools.into_iter().any(|tool| tool.policy.effects == Effects::Write)
+    }
+}

@@ -1,0 +1,34 @@
+//! Which outcome of a call in a step counts when the step has another attempt: what a journal says of that.
+//!
+//! It reads records and decides nothing; who calls decides.
+
+use crate::event::EventKind;
+use crate::failure::was_stopped;
+use crate::path::StepPath;
+use crate::time::Timestamp;
+use crate::tool_definition::Effects;
+
+/// An event with its time and its path.
+type Recorded = (Timestamp, StepPath, EventKind);
+
+/// Whether a tool that writes has begun at a path or below it.
+pub(crate) fn has_written(recorded: &[Recorded], base: &StepPath) -> bool {
+    recorded.iter().any(|(_, path, kind)| {
+        matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. }) && path.is_within(base)
+    })
+}
+
+/// Whether this is the failure of an attempt that was not stopped, so that another attempt may end otherwise.
+pub(crate) fn is_own_failure(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::NodeRetrying { .. } => true,
+        EventKind::NodeFailed { error, .. } => !was_stopped(&error.kind),
+        _ => false,
+    }
+}
+
+/// Whether an attempt at a step has failed after a record and was not stopped: perhaps because of what the record says. A
+/// call of a tool has another attempt only then.
+pub(crate) fn has_failed_since(recorded: &[Recorded], step: &StepPath, at: usize) -> bool {
+    step.is_tool_call() || recorded[at..].iter().any(|(_, path, kind)| path == step && is_own_failure(kind))
+}

@@ -1,0 +1,99 @@
+//! Runs of the store: a handle of one by its id, its events, its output, its journal, and lists. It starts and resumes
+//! nothing.
+
+use super::Runtime;
+use crate::error::Result;
+use crate::event::{Event, RunId};
+use crate::run::{Ended, Events, RunHandle, attach, read_events};
+#[cfg(feature = "cli")]
+use crate::store::RunList;
+use crate::store::{RunFilter, RunRecord, StoreError};
+use crate::value::Encoded;
+
+impl Runtime {
+    /// The handle of a run that is in the store, wherever it is executed: by this process, by another one, or by none, in
+    /// which case its end is waited for until a process has resumed it. Events of another process arrive within about
+    /// 0.2 seconds. Dropping the handle does not touch the run. The output is JSON; [`RunHandle::typed`] makes it a
+    /// value.
+    ///
+    /// ```
+    /// # use agentflow::prelude::*;
+    /// # use agentflow::store::MemoryStore;
+    /// # #[workflow]
+    /// # async fn double(n: i64) -> Result<i64> { let twice = n * 2; Ok(twice) }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let id = runtime.start(double::workflow(), 4).await?.run_id().clone();
+    /// // Anywhere else, with the id alone.
+    /// let run = runtime.attach(&id).await?;
+    /// assert_eq!(run.typed::<i64>().result().await?, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn attach(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
+        Ok(RunHandle::of(attach(self.host(), run).await?, Ended::encoded))
+    }
+
+    /// The events of a run after the first `after` ones, and from then on as they happen: 0 for all. A reader that comes
+    /// back gives the [`seq`](crate::event::Event::seq) of the last one that it has seen.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub async fn events(&self, run: &RunId, after: u64) -> Result<Events> {
+        Ok(self.attach(run).await?.events_after(after))
+    }
+
+    /// The output of a run by its id, as soon as it has ended: [`attach`](Self::attach), then
+    /// [`result`](RunHandle::result). [`inspect`](Self::inspect) says whether it has.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach); also the error with which the run failed.
+    pub async fn output(&self, run: &RunId) -> Result<Encoded> {
+        self.attach(run).await?.result().await
+    }
+
+    /// The journal of a run, from the store.
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    pub async fn journal(&self, run: &RunId) -> Result<Vec<Event>> {
+        self.journal_after(run, 0).await
+    }
+
+    /// The part of a run's journal after an event of a number: what has happened since it was looked at last.
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
+        Ok(read_events(&self.require_store()?, run, seq).await?)
+    }
+
+    /// The runs of the store, the newest first.
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it cannot list its runs.
+    pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRecord>> {
+        Ok(self.require_store()?.list(filter).await?)
+    }
+
+    /// The same, with the runs that cannot be read and may belong to it.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn runs_with_unreadable(&self, filter: RunFilter) -> Result<RunList> {
+        Ok(self.require_store()?.list_with_unreadable(filter).await?)
+    }
+
+    /// What the store's list says of a run.
+    ///
+    /// # Errors
+    /// When there is no such run.
+    pub async fn run_record(&self, run: &RunId) -> Result<RunRecord> {
+        Ok(self.require_store()?.record(run).await?.ok_or_else(|| StoreError::not_found(run))?)
+    }
+}
