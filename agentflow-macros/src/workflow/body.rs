@@ -9,7 +9,7 @@ use syn::{Attribute, Block, Expr, Item, Local, Pat, Stmt, Type};
 
 use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work};
 use super::names::NodeNames;
-use super::stable::{PartialView, hoisted, is_stable, is_view, partial_view};
+use super::stable::{hoisted, is_stable, is_view, partial_view};
 use super::syntax::{
     awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
     leaves, macro_diverges, plain,
@@ -23,7 +23,7 @@ pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq,
     let mut block = block;
     loops::keep_groups(&mut block);
     let flow = errors.len();
-    let mut reader = Reader { errors, scope: Vec::new(), flow, parts: 0 };
+    let mut reader = Reader { errors, scope: Vec::new(), borrowed: Vec::new(), unset: Vec::new(), flow, parts: 0 };
     let mut names = NodeNames::default();
     for input in inputs {
         names.input(input.ident.unraw().to_string());
@@ -38,10 +38,14 @@ pub(super) struct Reader<'e> {
     pub(super) errors: &'e mut Errors,
     /// The names in scope, and whether each is a node.
     pub(super) scope: Vec<(String, bool)>,
+    /// The places in `scope` of names that are references by their pattern.
+    pub(super) borrowed: Vec<usize>,
+    /// Names that are declared without a value, which is reported.
+    unset: Vec<String>,
     /// The number of mistakes that are refused statements and control flow.
     flow: usize,
     /// How many parts of expressions have been given names of their own.
-    parts: usize,
+    pub(super) parts: usize,
 }
 
 /// The value that straight-line code ends with.
@@ -85,8 +89,14 @@ impl Reader<'_> {
         };
         let tail_name = if value == (Value::OfWorkflow { top: true }) { "output" } else { "yield" };
         names.rest(&mut all, &mut tail, tail_name);
-        self.scope.truncate(outside);
+        self.leave(outside);
         Seq { items, statements: all, tail: Box::new(tail) }
+    }
+
+    /// Forgets the names of a scope that has ended.
+    pub(super) fn leave(&mut self, outside: usize) {
+        self.scope.truncate(outside);
+        self.borrowed.retain(|at| *at < outside);
     }
 
     fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span, value: Value) -> Option<Expr> {
@@ -125,7 +135,11 @@ impl Reader<'_> {
     fn binding(&mut self, mut local: Local, names: &mut NodeNames, out: &mut Vec<Statement>) {
         let mut before = std::mem::take(&mut local.attrs);
         let Some(init) = &mut local.init else {
-            self.errors.at(&local, "a `let` in a workflow needs a value; add `= ..`");
+            self.errors.at(
+                &local,
+                "a `let` in a workflow needs a value; add `= ..`, as in `let x = if .. { .. } else { .. };`",
+            );
+            self.unset.extend(binds(&local.pat).iter().map(ToString::to_string));
             return;
         };
         let diverge = init.diverge.take().map(|(_, diverge)| *diverge);
@@ -145,6 +159,7 @@ impl Reader<'_> {
         }
         if binds_nothing {
             // A `let _` drops what it is given, also what must be used.
+            refuse::spawned(&expr, self.errors);
             let (span, calls) = (expr.span(), calls(&expr));
             let ty = ty.map(|ty| quote!(: #ty));
             let dropped = syn::parse_quote_spanned!(span=> { let _ #ty = #expr; });
@@ -152,6 +167,11 @@ impl Reader<'_> {
         }
         if is_view(&expr) && given.ours.is_none() && !is_mutable(&pat) {
             local.attrs = given.others;
+            if let (Expr::Reference(whole), Pat::Ident(_)) = (plain(&expr), &pat)
+                && loops::root(&whole.expr).is_some()
+            {
+                self.borrowed.push(self.scope.len());
+            }
             self.scope.extend(binds(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
             return out.push(Statement::View(local));
         }
@@ -163,43 +183,6 @@ impl Reader<'_> {
         refuse::value(&expr, self.errors);
         refuse::borrowed(ty.as_ref(), self.errors);
         self.node((pat, ty), expr, given, names, out);
-    }
-
-    /// Reads a `let` of a view that may not be there: whether it is, is checked once, and each reader looks at it again.
-    fn partial_view(
-        &mut self,
-        (pat, ty): (Pat, Option<Type>),
-        expr: &Expr,
-        partial: PartialView<'_>,
-        given: attrs::StatementAttrs,
-        names: &mut NodeNames,
-        out: &mut Vec<Statement>,
-    ) {
-        refuse::mutable(&pat, self.errors);
-        let (span, others) = (expr.span(), given.others.clone());
-        let ty = ty.map(|ty| quote!(: #ty));
-        let mut views: Vec<Stmt> = Vec::new();
-        let check = match partial {
-            PartialView::Unwrapped => {
-                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #expr;));
-                syn::parse_quote_spanned!(span=> assert!({ let _ = #expr; true }))
-            }
-            PartialView::Tried { of, view } => {
-                self.parts += 1;
-                let part = format_ident!("agentflow_view_{}", self.parts, span = span.resolved_at(Span::mixed_site()));
-                self.scope.push((part.to_string(), false));
-                let of = format_ident!("{of}", span = Span::mixed_site());
-                views.push(syn::parse_quote_spanned!(span=> let #of(#part) = #view else {};));
-                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #part;));
-                syn::parse_quote_spanned!(span=> { let _ = #expr; })
-            }
-        };
-        self.check(check, given, names, out);
-        self.scope.extend(binds(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
-        out.extend(views.into_iter().filter_map(|view| match view {
-            Stmt::Local(view) => Some(Statement::View(view)),
-            _ => None,
-        }));
     }
 
     /// Whether an expression is more than a value: a step, a form, or a choice with steps.
@@ -268,9 +251,9 @@ impl Reader<'_> {
         let given = attrs::read(before, self.errors);
         self.check_after(&given.policy);
         let errors = self.errors.len();
-        refuse::statement(&expr, self.errors);
+        let is_rust = refuse::statement(&expr, &self.unset, self.errors);
         if self.errors.len() > errors {
-            self.flow += self.errors.len() - errors;
+            self.flow += if is_rust { self.errors.len() - errors } else { 0 };
             return;
         }
         if let Expr::ForLoop(repeated) = plain(&expr)
@@ -321,6 +304,7 @@ impl Reader<'_> {
         names: &mut NodeNames,
         out: &mut Vec<Statement>,
     ) {
+        refuse::spawned(&expr, self.errors);
         let span = expr.span();
         let calls = calls(&expr);
         self.push_statement(Work::Check(expr), calls, given, span, names, out);

@@ -1,8 +1,9 @@
 //! Reads choices: `if`, `match` and `let .. else` with steps in their arms, and ends of the workflow among them. A value
 //! that is matched is computed once, before the choice. It writes nothing.
 
-use proc_macro2::Ident;
-use quote::quote;
+use proc_macro2::{Ident, Span};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprIf, ExprMatch, Pat, Stmt, Type};
 
@@ -11,7 +12,7 @@ use super::body::{Reader, Value, is_choice_of_ends};
 use super::model::{Arm, Head, Node, Route, Seq, Statement, Work};
 use super::names::NodeNames;
 use super::refuse;
-use super::stable::is_stable;
+use super::stable::{PartialView, is_stable};
 use super::syntax::{
     awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges, plain, written,
 };
@@ -165,7 +166,7 @@ impl Reader<'_> {
     fn arm(&mut self, head: ArmHead, mut block: Block, value: Value) -> Arm {
         let ArmHead { name, binds, cfgs, lints } = head;
         let outside = self.scope.len();
-        self.scope.extend(binds.iter().map(|ident| (syn::ext::IdentExt::unraw(ident).to_string(), false)));
+        self.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
         let end = block.brace_token.span.close();
         let whole_diverges = block_diverges(&block) && !block_has_nodes(&block);
         let mut returns = false;
@@ -199,6 +200,43 @@ impl Reader<'_> {
         Arm { name, binds, cfgs, lints, returns, body }
     }
 
+    /// Reads a `let` of a view that may not be there: whether it is, is checked once, and each reader looks at it again.
+    pub(super) fn partial_view(
+        &mut self,
+        (pat, ty): (Pat, Option<Type>),
+        expr: &Expr,
+        partial: PartialView<'_>,
+        given: attrs::StatementAttrs,
+        names: &mut NodeNames,
+        out: &mut Vec<Statement>,
+    ) {
+        refuse::mutable(&pat, self.errors);
+        let (span, others) = (expr.span(), given.others.clone());
+        let ty = ty.map(|ty| quote!(: #ty));
+        let mut views: Vec<Stmt> = Vec::new();
+        let check = match partial {
+            PartialView::Unwrapped => {
+                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #expr;));
+                syn::parse_quote_spanned!(span=> assert!({ let _ = #expr; true }))
+            }
+            PartialView::Tried { of, view } => {
+                self.parts += 1;
+                let part = format_ident!("agentflow_view_{}", self.parts, span = span.resolved_at(Span::mixed_site()));
+                self.scope.push((part.to_string(), false));
+                let of = format_ident!("{of}", span = Span::mixed_site());
+                views.push(syn::parse_quote_spanned!(span=> let #of(#part) = #view else {};));
+                views.push(syn::parse_quote!(#(#others)* let #pat #ty = #part;));
+                syn::parse_quote_spanned!(span=> { let _ = #expr; })
+            }
+        };
+        self.check(check, given, names, out);
+        self.scope.extend(binds(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        out.extend(views.into_iter().filter_map(|view| match view {
+            Stmt::Local(view) => Some(Statement::View(view)),
+            _ => None,
+        }));
+    }
+
     /// `let pattern = value else { .. };`
     pub(super) fn let_else(
         &mut self,
@@ -230,7 +268,7 @@ impl Reader<'_> {
                 true => self.node((syn::parse_quote!(_), None), whole, given, names, out),
                 false => self.check(whole, given, names, out),
             }
-            self.scope.extend(binds(&pat).iter().map(|name| (syn::ext::IdentExt::unraw(name).to_string(), false)));
+            self.scope.extend(binds(&pat).iter().map(|name| (name.unraw().to_string(), false)));
             let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else { return };
             return out.push(Statement::View(view));
         }

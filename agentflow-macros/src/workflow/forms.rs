@@ -11,7 +11,6 @@ use syn::{Attribute, Expr, ExprClosure, LitStr, Macro, ReturnType, Token, Type};
 use syn::spanned::Spanned;
 
 use super::body::{Reader, Value};
-use super::loops::items;
 use super::model::{Branch, BranchBody, Lambda, LambdaBody, Policy, Work};
 use super::names::NodeNames;
 use super::syntax::{awaits, block_awaits, called, calls, form, plain};
@@ -161,6 +160,17 @@ fn branches(reader: &mut Reader<'_>, mac: &Macro) -> Option<Vec<Branch>> {
     if arguments.places.is_empty() {
         return None;
     }
+    if let [Expr::MethodCall(_) | Expr::Path(_)] = &arguments.places[..] {
+        // One branch alone may be a list of them.
+        reader.errors.at(
+            &arguments.places[0],
+            format!(
+                "`{name}!` takes each branch by itself, as in `{name}!(fast(x), good(y))`; for a list of futures, call a \
+                 function such as `futures_util::future::select_ok` in a step"
+            ),
+        );
+        return None;
+    }
     Some(arguments.places.into_iter().map(|step| branch(reader, step)).collect())
 }
 
@@ -192,12 +202,12 @@ fn block_of_steps(step: &Expr) -> Option<syn::Block> {
 /// The body of a form, whose steps are nodes of their own. It sees the names around it, and adds some.
 fn body(reader: &mut Reader<'_>, block: syn::Block, binds: &[Ident]) -> super::model::Seq {
     refuse::return_in_a_form(&block, reader.errors);
-    let around: Vec<_> = reader.scope.clone();
+    let (around, borrowed) = (reader.scope.clone(), reader.borrowed.clone());
     reader.scope.iter_mut().for_each(|(_, node)| *node = false);
     reader.scope.extend(binds.iter().map(|ident| (ident.unraw().to_string(), false)));
     let end = block.brace_token.span.close();
     let seq = reader.seq(block.stmts, end, Value::OfForm, NodeNames::default());
-    reader.scope = around;
+    (reader.scope, reader.borrowed) = (around, borrowed);
     seq
 }
 
@@ -213,7 +223,7 @@ fn map(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {
         return None;
     }
     refuse_await(&list, "`map!` cannot await its list; bind this step to a `let` before it", reader.errors);
-    Some(Work::Map { items: items(list), step })
+    Some(Work::Map { items: reader.items(list), step })
 }
 
 fn repeat(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {

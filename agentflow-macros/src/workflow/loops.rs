@@ -19,7 +19,12 @@ impl Reader<'_> {
         refuse::return_in_a_form(&repeated.body, self.errors);
         let outside = self.scope.len();
         self.scope.iter_mut().for_each(|(_, node)| *node = false);
-        self.scope.extend(binds(&repeated.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        let items = self.items(*repeated.expr.clone());
+        let bound = binds(&repeated.pat);
+        if items.borrowed != Borrowed::No {
+            self.borrowed.extend(outside..outside + bound.len());
+        }
+        self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), false)));
         refuse::await_in(
             &repeated.expr,
             "a `for` cannot await its list; bind this step to a `let` before it",
@@ -27,17 +32,43 @@ impl Reader<'_> {
         );
         let end = repeated.body.brace_token.span.close();
         let body = self.seq(repeated.body.stmts, end, Value::Plain, NodeNames::default());
-        self.scope.truncate(outside);
+        self.leave(outside);
         refuse::mutable(&repeated.pat, self.errors);
-        Work::For { items: items(*repeated.expr), pat: *repeated.pat, body }
+        Work::For { items, pat: *repeated.pat, body }
+    }
+
+    /// The list that a form or a `for` goes through.
+    pub(super) fn items(&self, expr: Expr) -> Items {
+        items(expr, &|part| {
+            let name = root(part);
+            let at = name.and_then(|name| self.scope.iter().rposition(|(known, _)| *known == name));
+            at.is_some_and(|at| self.borrowed.contains(&at))
+        })
     }
 }
 
-/// The list that a form or a `for` goes through; a borrowed one is gone through as its own copy, and each item is borrowed.
-pub(super) fn items(expr: Expr) -> Items {
+/// The variable that an expression is, or is a field of.
+pub(super) fn root(mut part: &Expr) -> Option<String> {
+    while let Expr::Field(field) = part {
+        part = &field.base;
+    }
+    let Expr::Path(path) = part else { return None };
+    path.path.get_ident().map(|name| name.unraw().to_string())
+}
+
+/// A borrowed list is gone through as its own copy, and each item is borrowed. What is a part of a reference is copied.
+fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
+    let whole = |list: Expr| {
+        let expr = match (&list, is_borrowed(&list)) {
+            (Expr::Path(_), true) => syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(#list)),
+            (_, true) => syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(&#list)),
+            (_, false) => list,
+        };
+        Items { expr, borrowed: Borrowed::Whole }
+    };
     match expr {
         Expr::MethodCall(call) if call.method == "enumerate" && call.args.is_empty() => {
-            match items(*call.receiver.clone()) {
+            match items(*call.receiver.clone(), is_borrowed) {
                 // Of `files.iter().enumerate()`, the number and the borrowed item.
                 Items { expr, borrowed: Borrowed::Whole } => Items {
                     expr: syn::parse_quote!(::core::iter::Iterator::enumerate(::core::iter::IntoIterator::into_iter(#expr))),
@@ -46,15 +77,15 @@ pub(super) fn items(expr: Expr) -> Items {
                 _ => Items { expr: Expr::MethodCall(call), borrowed: Borrowed::No },
             }
         }
-        Expr::Reference(reference) if reference.mutability.is_none() => {
-            Items { expr: *reference.expr, borrowed: Borrowed::Whole }
-        }
+        Expr::Reference(reference) if reference.mutability.is_none() => whole(*reference.expr),
         Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
-            Items { expr: *call.receiver, borrowed: Borrowed::Whole }
+            whole(*call.receiver)
         }
         Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {
-            Items { expr: *call.receiver, borrowed: Borrowed::No }
+            items(*call.receiver, is_borrowed)
         }
+        // A name of a reference.
+        Expr::Path(_) if is_borrowed(&expr) => whole(expr),
         expr => Items { expr, borrowed: Borrowed::No },
     }
 }

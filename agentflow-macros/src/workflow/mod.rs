@@ -2,6 +2,7 @@
 //! `model` holds it as data; `names` names its nodes; `env` finds what a step reads; `expand`, `nodes`, `routes`, `rounds` and
 //! `calls` write the code, and `code` its fingerprint. `syntax`, `stable` and `spans` are leaves that all of them may use.
 
+mod asked;
 mod attrs;
 mod body;
 mod calls;
@@ -11,6 +12,7 @@ mod env;
 mod expand;
 mod forms;
 mod iterated;
+mod judged;
 mod loops;
 mod model;
 mod names;
@@ -51,7 +53,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let associated = place::refuse_associated(&function, "a workflow", &mut errors);
-    let (context, inputs) = signature::parameters(&function, &mut errors);
+    let before = errors.len();
+    let (context, inputs, patterns) = signature::parameters(&function, &mut errors);
+    // A pattern or a `mut` leaves the types as they are.
+    let only_patterns = before == 0 && errors.len() == patterns;
     let output = signature::output(&function, &mut errors);
     let block = match function.semicolon {
         Some(_) => None,
@@ -67,9 +72,10 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         return refused(&krate, (&function, associated), &errors, false, None);
     };
     let signature_is_fine = errors.is_empty();
+    let types_are_known = only_patterns && errors.len() == patterns;
     if function::context_not_taken(&function, "workflow", &mut errors) {
         let inputs: Vec<_> = inputs.iter().map(|input| &input.ty).collect();
-        let types = signature_is_fine.then_some((&inputs[..], &output));
+        let types = types_are_known.then_some((&inputs[..], &output));
         return refused(&krate, (&function, associated), &errors, false, types);
     }
     let (body, flow) = body::body(block, &inputs, &mut errors);
@@ -88,7 +94,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         true => written,
         false => {
             let inputs: Vec<_> = workflow.inputs.iter().map(|input| &input.ty).collect();
-            let types = signature_is_fine.then_some((&inputs[..], &workflow.output));
+            let types = types_are_known.then_some((&inputs[..], &workflow.output));
             refused(&workflow.krate, (&function, associated), &errors, is_rust, types)
         }
     }

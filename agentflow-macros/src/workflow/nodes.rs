@@ -10,6 +10,7 @@ use syn::{Expr, Pat, Type};
 use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
+use super::judged::{Judged, judged};
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
@@ -32,7 +33,7 @@ pub(super) struct Writer<'a> {
     context: Option<&'a Type>,
     pub(super) errors: &'a mut Errors,
     /// The variables with the handles of what was bound so far, and where.
-    bound: Vec<(Ident, Span)>,
+    pub(super) bound: Vec<(Ident, Span)>,
 }
 
 /// The beginning of a node's body.
@@ -112,25 +113,17 @@ impl<'a> Writer<'a> {
         // The types within an arm with a value may follow from where the value is read.
         let is_known =
             since == 0 || tail.wrapped || matches!(&tail.work, Work::Value(Expr::Tuple(unit)) if unit.elems.is_empty());
-        let owned = is_known.then(|| self.owned(first));
-        let unread = quote!(#unread #ordered #owned);
+        let owned = if is_known { self.owned(first) } else { TokenStream::new() };
+        let unread = quote!(#unread #ordered);
         match &tail.attrs[..] {
-            [] => quote!(#written #unread #last),
+            [] if owned.is_empty() => quote!(#written #unread #last),
             attrs => {
-                let value = own("last", tail.span);
-                quote!(#written #unread #(#attrs)* let #value = #last; #value)
+                // Types may follow from the last expression too.
+                let (value, private, output) = (own("last", tail.span), self.private, self.output);
+                let ty = (since == 0).then(|| quote!(: #private::Handle<<#output as #private::WorkflowReturn>::Ok>));
+                quote!(#written #unread #(#attrs)* let #value #ty = #last; #owned #value)
             }
         }
-    }
-
-    /// Asks the compiler whether what was bound owns its data.
-    fn owned(&self, first: usize) -> TokenStream {
-        let checks = self.bound[first..].iter().map(|(variable, span)| {
-            let (private, _) = self.at(*span);
-            let span = span.resolved_at(Span::mixed_site());
-            quote_spanned!(span=> #private::Output(&#variable).owned();)
-        });
-        checks.collect()
     }
 
     fn bound(&mut self, node: &Node, env: &mut Env) -> TokenStream {
@@ -149,13 +142,18 @@ impl<'a> Writer<'a> {
         match &node.pat {
             Some(Pat::Ident(pat)) if pat.subpat.is_none() => {
                 let variable = env.variable(&pat.ident, conditional);
-                self.bound.extend(is_judged.then(|| (variable.clone(), node.span)));
+                // Of a variable that is judged, the compiler would not say that nobody reads it.
+                let judged = is_judged.then(|| env.hidden("bound"));
+                self.bound.extend(judged.iter().map(|judged| (judged.clone(), node.span)));
                 env.output(Some(pat.ident.clone()), variable.clone(), &node.name);
                 if !attrs.is_empty() {
                     // They may say that it is unused.
                     env.is_read(std::iter::once(pat.ident.unraw().to_string()));
                 }
-                quote!(#before #(#attrs)* let #variable = #handle;)
+                match judged {
+                    Some(judged) => quote!(#before let #judged = #handle; let #variable = #judged;),
+                    None => quote!(#before #(#attrs)* let #variable = #handle;),
+                }
             }
             Some(Pat::Wild(_)) | None => quote!(#before #(#attrs)* let _ = #handle;),
             Some(pat) => {
@@ -304,10 +302,11 @@ impl<'a> Writer<'a> {
         let reads = &opened.reads;
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let span = node.span.resolved_at(Span::mixed_site());
-        let method = match (node.is_part, is_plain) {
-            (true, _) => "matched",
-            (false, true) => "step_plain",
-            (false, false) => "step",
+        let method = match (judged(expr).and_then(Judged::step), node.is_part, is_plain) {
+            (Some(method), false, _) if !future && node.pat.is_some() => method,
+            (_, true, _) => "matched",
+            (_, false, true) => "step_plain",
+            (_, false, false) => "step",
         };
         let method = Ident::new(method, span);
         quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure))
@@ -389,6 +388,14 @@ impl<'a> Writer<'a> {
                 let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
                 quote!(#(#attrs)* #of::TriedStep(#step) #failing #mark)
             }
+            Expr::Try(tried) if matches!(plain(&tried.expr), Expr::Call(_)) => {
+                let (attrs, call, mark) = (&tried.attrs, &tried.expr, &tried.question_token);
+                let span = call.span();
+                let (of, error) = (located(self.private, span), own("__AgentflowError", span));
+                let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
+                let result = quote_spanned!(span=> #of::TriedValue(#call) #failing);
+                quote!(#(#attrs)* #result #mark)
+            }
             _ => quote!(#expr),
         }
     }
@@ -422,13 +429,20 @@ impl<'a> Writer<'a> {
         if calls.functions.is_empty() {
             let end = self.ending(expr, &Ending { future: false, wrapped: node.wrapped, ty }, span);
             let closure = self.pure(&opened, &end, span);
-            let method = Ident::new(if node.pat.is_some() { "let_value" } else { "value" }, span);
+            let method = match node.pat.is_some() {
+                true if judged(expr) == Some(Judged::Guard) => "guarded_value",
+                true => "let_value",
+                false => "value",
+            };
+            let method = Ident::new(method, span);
             return quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure));
         }
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let closure =
             self.body(&calls, &opened, &Ending { future: false, wrapped: node.wrapped, ty }, None, expr.span());
-        quote_spanned!(span=> #steps.value_call::<_, #ty, _, _>(#meta #direct, #reads, #closure))
+        let is_clock = judged(expr) == Some(Judged::Clock);
+        let method = Ident::new(if is_clock { "clock_value" } else { "value_call" }, span);
+        quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure))
     }
 
     /// A statement without a step.

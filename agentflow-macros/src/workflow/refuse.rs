@@ -6,7 +6,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprAsync, ExprCall, ExprClosure, Item, Pat, PatIdent};
 
 use super::stable::is_stable;
-use super::syntax::{awaits, form, leaves, plain};
+use super::syntax::{awaits, form, future, leaves, plain};
 use crate::errors::Errors;
 use crate::patterns::{binds, has_bindings, unguarded};
 
@@ -17,6 +17,10 @@ const RETURN_IN_A_LOOP: &str = "`return` cannot end the workflow from within a l
 const ASSIGN: &str = "a value cannot change in a workflow, since each step gets a copy of its own; bind the new value to a \
                       `let` of its own, or put all that changes it into one block: `let x = { let mut x = ..; ..; x };`";
 
+const UNREAD_ANSWER: &str = "nobody reads this answer, so what is below would also run when it is no; read it, as in `if let \
+                             Approval::Denied { .. } = gate!(..).await? { return .. }`, or bind it, as in `let _answer = \
+                             gate!(..).await?;`";
+
 /// Reports an end of the workflow within a body of several steps of a form.
 pub(super) fn return_in_a_form(block: &Block, errors: &mut Errors) {
     if let Some(span) = super::syntax::block_leaves(block) {
@@ -24,16 +28,19 @@ pub(super) fn return_in_a_form(block: &Block, errors: &mut Errors) {
     }
 }
 
-/// Reports a statement that would be lost, or that cannot be a node.
-pub(super) fn statement(expr: &Expr, errors: &mut Errors) {
+/// Reports a statement that would be lost, or that cannot be a node. An assignment to one of the names in `reported`, which
+/// have no value, has been reported there. Gives whether the body is valid Rust all the same.
+pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -> bool {
     match plain(expr) {
         Expr::Macro(mac) => {
             if let Some(name) = form(&mac.mac) {
                 errors.at(&mac.mac, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
             }
         }
-        Expr::Assign(assign) => errors.at(assign, ASSIGN),
-        Expr::Binary(both) if !is_stable(expr) && is_assignment(&both.op) => errors.at(both, ASSIGN),
+        Expr::Assign(assign) => return assigned(&assign.left, assign, reported, errors),
+        Expr::Binary(both) if !is_stable(expr) && is_assignment(&both.op) => {
+            return assigned(&both.left, both, reported, errors);
+        }
         Expr::Return(returned) if !super::syntax::diverges(expr) => {
             errors.at(
                 returned,
@@ -43,11 +50,37 @@ pub(super) fn statement(expr: &Expr, errors: &mut Errors) {
         other => {
             if let Some(name) = form_without_await(other) {
                 errors.at(other, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
+            } else if let Expr::Macro(mac) = future(other)
+                && form(&mac.mac).as_deref() == Some("gate")
+            {
+                errors.at(&mac.mac.path, UNREAD_ANSWER);
             } else {
-                changes(other, errors);
+                let before = errors.len();
+                changes(other, reported, errors);
+                return errors.len() == before;
             }
         }
     }
+    true
+}
+
+/// Reports an assignment: the variable is one that cannot change.
+fn assigned(left: &Expr, whole: &dyn quote::ToTokens, reported: &[String], errors: &mut Errors) -> bool {
+    if !root(left).is_some_and(|name| reported.contains(&name)) {
+        let mut tokens = proc_macro2::TokenStream::new();
+        whole.to_tokens(&mut tokens);
+        errors.at(tokens, ASSIGN);
+    }
+    false
+}
+
+/// The variable that an expression is a part of.
+fn root(mut part: &Expr) -> Option<String> {
+    while let Expr::Field(syn::ExprField { base, .. }) | Expr::Index(syn::ExprIndex { expr: base, .. }) = part {
+        part = base;
+    }
+    let Expr::Path(path) = part else { return None };
+    path.path.get_ident().map(ToString::to_string)
 }
 
 fn is_assignment(op: &syn::BinOp) -> bool {
@@ -84,18 +117,14 @@ fn form_without_await(expr: &Expr) -> Option<String> {
 }
 
 /// Reports assignments in a choice or a loop that is a statement: what is assigned would be lost.
-fn changes(expr: &Expr, errors: &mut Errors) {
+fn changes(expr: &Expr, reported: &[String], errors: &mut Errors) {
     struct Changes<'e> {
         errors: &'e mut Errors,
         bound: Vec<String>,
     }
     impl Changes<'_> {
         fn target(&mut self, left: &Expr, whole: &dyn quote::ToTokens) {
-            let mut root = left;
-            while let Expr::Field(syn::ExprField { base, .. }) | Expr::Index(syn::ExprIndex { expr: base, .. }) = root {
-                root = base;
-            }
-            let own = matches!(root, Expr::Path(path) if path.path.get_ident().is_some_and(|name| self.bound.contains(&name.to_string())));
+            let own = root(left).is_some_and(|name| self.bound.contains(&name));
             if !own {
                 let mut tokens = proc_macro2::TokenStream::new();
                 whole.to_tokens(&mut tokens);
@@ -126,7 +155,7 @@ fn changes(expr: &Expr, errors: &mut Errors) {
 
         fn visit_item(&mut self, _: &'a Item) {}
     }
-    Changes { errors, bound: Vec::new() }.visit_expr(expr);
+    Changes { errors, bound: reported.to_vec() }.visit_expr(expr);
 }
 
 /// Reports a value that cannot be recorded, where its code shows it.
@@ -178,6 +207,16 @@ pub(super) fn borrowed(ty: Option<&syn::Type>, errors: &mut Errors) {
     }
 }
 
+/// `tokio::spawn`, `thread::spawn`, `JoinSet::new`
+fn is_spawn(path: &syn::Path) -> bool {
+    let mut words = path.segments.iter().rev().map(|segment| &segment.ident);
+    match (words.next(), words.next()) {
+        (Some(name), Some(_)) if name == "spawn" || name == "spawn_local" => true,
+        (Some(name), Some(of)) => name == "new" && of == "JoinSet",
+        _ => false,
+    }
+}
+
 /// Reports tasks that are spawned: their calls are outside of the run.
 pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
     struct Spawned<'e>(&'e mut Errors);
@@ -185,7 +224,7 @@ pub(super) fn spawned(expr: &Expr, errors: &mut Errors) {
         fn visit_expr_call(&mut self, call: &'a ExprCall) {
             if let Expr::Path(path) = plain(&call.func)
                 && path.path.segments.len() > 1
-                && path.path.segments.last().is_some_and(|last| last.ident == "spawn" || last.ident == "spawn_local")
+                && is_spawn(&path.path)
             {
                 self.0.at(
                     &call.func,

@@ -1,6 +1,7 @@
 //! Reads the signature, and refuses what a workflow cannot have. It judges no types: the compiler does, by the bounds in the
 //! expansion.
 
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 
@@ -15,10 +16,18 @@ const MAX_INPUTS: usize = 12;
 const BORROWED: &str = "a workflow cannot borrow an input, since inputs are recorded; take an owned value, such as \
                         `String` instead of `&str`";
 
-pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<ContextParam>, Vec<Input>) {
+/// Whether a parameter has one of the names that a context usually has.
+fn is_called_context(pat: &Pat) -> bool {
+    let Pat::Ident(pat) = pat else { return false };
+    ["cx", "_cx", "ctx", "_ctx"].iter().any(|name| pat.ident == name)
+}
+
+/// The context, the inputs, and how many of the mistakes are patterns, which leave the types as they are.
+pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<ContextParam>, Vec<Input>, usize) {
     shape(function, errors);
     let mut context = None;
     let mut inputs: Vec<Input> = Vec::new();
+    let mut patterns = 0;
     let is_typed = |input: &&FnArg| matches!(input, FnArg::Typed(_));
     for (index, input) in function.signature.inputs.iter().filter(is_typed).enumerate() {
         let FnArg::Typed(typed) = input else { continue };
@@ -35,30 +44,45 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
                 };
                 context = Some(ContextParam { ident, ty: (*reference.elem).clone() });
             }
+            ty if index == 0 && named_context(ty) && is_called_context(&typed.pat) => errors.at(
+                ty,
+                "the context is given by reference; write `&Context`, or give an input that is a type of your own another \
+                 name",
+            ),
             ty => {
                 check_type(ty, errors);
-                inputs.extend(input_of(typed, errors));
+                let before = errors.len();
+                inputs.push(input_of(typed, errors));
+                patterns += errors.len() - before;
             }
         }
     }
     if let Some(input) = inputs.get(MAX_INPUTS) {
         errors.at(&input.ty, format!("a workflow has at most {MAX_INPUTS} inputs; put some of them into one struct"));
     }
-    (context, inputs)
+    (context, inputs, patterns)
 }
 
-fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
+fn input_of(typed: &PatType, errors: &mut Errors) -> Input {
     match &*typed.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
             if let Some(token) = &pat.mutability {
-                errors.at(token, "an input cannot change in a workflow; remove `mut`");
+                let name = &pat.ident;
+                errors.at(
+                    token,
+                    format!(
+                        "an input cannot change in a workflow; remove `mut`, and put all that changes it into one block: \
+                         `let {name} = {{ let mut {name} = {name}; ..; {name} }};`"
+                    ),
+                );
             }
             let lints = typed.attrs.iter().filter(|attr| is_lint(attr)).cloned().map(before_statement).collect();
-            Some(Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints })
+            Input { ident: pat.ident.clone(), ty: (*typed.ty).clone(), lints }
         }
         pattern => {
             errors.at(pattern, "an input needs a name, since it is recorded; name it, and destructure it in a `let`");
-            None
+            let ident = Ident::new("agentflow_input", Span::mixed_site());
+            Input { ident, ty: (*typed.ty).clone(), lints: Vec::new() }
         }
     }
 }

@@ -35,7 +35,7 @@ fn errors(body_text: &str) -> Vec<String> {
     let mut errors = crate::errors::Errors::default();
     let function =
         crate::function::function(TokenStream::from_str(&body(body_text)).expect("it lexes"), "").expect("a function");
-    let (_, inputs) = super::signature::parameters(&function, &mut errors);
+    let (_, inputs, _) = super::signature::parameters(&function, &mut errors);
     let block = syn::parse2(function.body).expect("a block");
     super::body::body(block, &inputs, &mut errors);
     errors.messages()

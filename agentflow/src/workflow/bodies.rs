@@ -41,7 +41,7 @@ where
 
 pub(super) fn step_of<R, O, E, B, F>(reads: R, body: B) -> Step
 where
-    R: Reads,
+    R: Reads<Values: Send>,
     O: NodeValue,
     E: StepFailure,
     B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
@@ -56,7 +56,7 @@ where
 
 pub(super) fn item_step_of<R, I, O, E, B, F>(reads: R, what: &'static str, body: B) -> ItemStep
 where
-    R: Reads,
+    R: Reads<Values: Send>,
     I: NodeValue,
     O: NodeValue,
     E: StepFailure,

@@ -103,7 +103,7 @@ impl Builder {
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
     pub fn node<R, O, E, B, F>(&mut self, node: impl Into<Node>, reads: R, body: B) -> Handle<O>
     where
-        R: Reads,
+        R: Reads<Values: Send>,
         O: NodeValue,
         E: StepFailure,
         B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
@@ -295,7 +295,7 @@ impl Builder {
     ) -> Handle<Vec<O>>
     where
         I: NodeValue,
-        R: Reads,
+        R: Reads<Values: Send>,
         O: NodeValue,
         Vec<O>: NodeValue,
         E: StepFailure,
@@ -383,7 +383,7 @@ impl Builder {
         body: B,
     ) -> Handle<T>
     where
-        R: Reads,
+        R: Reads<Values: Send>,
         T: NodeValue,
         E: StepFailure,
         B: Fn(Context, T, R::Values) -> F + Send + Sync + 'static,

@@ -57,10 +57,17 @@ impl<T: NodeValue, E: WorkflowError> RecordedReturn for Result<T, E> {}
     label = "a run can fail by itself, and `{Self}` cannot hold that",
     note = "implement `From<agentflow::Error>` and `std::fmt::Display` for `{Self}`, or return `agentflow::Result<_>`"
 )]
-pub trait WorkflowError: From<Error> + StepFailure {}
+pub trait WorkflowError: StepFailure {
+    /// The error of a run that failed by itself.
+    fn of_run(error: Error) -> Self;
+}
 
 #[diagnostic::do_not_recommend]
-impl<E: From<Error> + StepFailure> WorkflowError for E {}
+impl<E: From<Error> + StepFailure> WorkflowError for E {
+    fn of_run(error: Error) -> Self {
+        error.into()
+    }
+}
 
 /// The first parameter of a workflow when it is a reference.
 #[diagnostic::on_unimplemented(
@@ -188,7 +195,7 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     form: fn() -> ErrorForm<Result<(), E>>,
 ) -> Result<Out, E> {
     let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
-    let ended = workflow?.run_to_end(&cx, inputs).await;
+    let ended = workflow.map_err(E::of_run)?.run_to_end(&cx, inputs).await;
     let ended = ended.inspect_err(|failed| StepPlace::note_failure(|| Failure::from(&failed.error)));
     ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
@@ -198,15 +205,15 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
 
 /// The own error of a workflow that failed in an earlier process.
 fn recorded_error<E: WorkflowError>(error: Error, form: &ErrorForm<Result<(), E>>) -> E {
-    let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else { return E::from(error) };
-    let Some(value) = &failure.value else { return E::from(error) };
+    let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else { return E::of_run(error) };
+    let Some(value) = &failure.value else { return E::of_run(error) };
     let mut own = Failure { value: None, ..Failure::clone(failure) };
     if let Ok(text) = value.decode::<String>() {
         own.message = text;
     }
     match (form.read)(Some(value), own.clone()) {
         Some(Err(error)) => error,
-        _ => E::from(Error::Recorded(Arc::new(own))),
+        _ => E::of_run(Error::Recorded(Arc::new(own))),
     }
 }
 

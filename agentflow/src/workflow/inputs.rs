@@ -23,7 +23,9 @@ pub trait Inputs: Send + 'static {
 /// What a workflow can be started with: its inputs, or the only one of them by itself.
 #[diagnostic::on_unimplemented(
     message = "this workflow takes `{In}`, and `{Self}` is given",
-    label = "give the inputs as a tuple, or the only one by itself"
+    label = "expected `{In}`: all inputs as a tuple, or the only one by itself",
+    note = "each input has exactly the type that the workflow takes; a text in quotes is a `&str`, and \
+            `\"..\".to_owned()` is a `String`"
 )]
 pub trait IntoInputs<In> {
     /// The inputs.

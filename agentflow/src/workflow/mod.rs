@@ -16,6 +16,7 @@ mod graph;
 mod inner;
 pub(crate) mod input_object;
 pub(crate) mod inputs;
+mod judged_steps;
 pub(crate) mod linked_workflow;
 mod machine;
 mod names;

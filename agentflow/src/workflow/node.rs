@@ -209,7 +209,7 @@ impl<O: NodeValue> Branch<O> {
     /// branch of the same name is recorded as `NAME[1]`.
     pub fn new<R, E, B, F>(name: impl Into<String>, reads: R, body: B) -> Self
     where
-        R: Reads,
+        R: Reads<Values: Send>,
         B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
         E: StepFailure,

@@ -60,7 +60,7 @@ impl<T> fmt::Debug for Handle<T> {
 /// What a node reads: a tuple of up to sixteen handles.
 pub trait Reads: Copy + Send + Sync + 'static {
     /// The values, in the order of the handles.
-    type Values: Send;
+    type Values;
 
     #[doc(hidden)]
     fn handles(&self) -> Vec<RawHandle>;
@@ -123,7 +123,7 @@ pub struct LoadError(pub(super) StepError);
 
 macro_rules! reads {
     (_ $length:literal $($T:ident $at:tt)*) => {
-        impl<$($T: Send + 'static),*> Reads for ($(Handle<$T>,)*) {
+        impl<$($T: 'static),*> Reads for ($(Handle<$T>,)*) {
             type Values = ($($T,)*);
 
             fn handles(&self) -> Vec<RawHandle> {

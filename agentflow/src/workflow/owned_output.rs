@@ -29,42 +29,36 @@ impl ReadAsBorrow for str {}
 impl ReadAsBorrow for [u8] {}
 impl ReadAsBorrow for Path {}
 
-impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<&'b T>> {
-    pub fn owned(&self)
-    where
-        &'b T: OwnedOutput,
-    {
-    }
+/// A borrow, or something that holds one.
+pub trait Borrowing {
+    type Itself;
 }
 
-impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<Option<&'b T>>> {
-    pub fn owned(&self)
-    where
-        Option<&'b T>: OwnedOutput,
-    {
-    }
+impl<T: ReadAsBorrow + ?Sized> Borrowing for &T {
+    type Itself = Self;
 }
 
-impl<'b, T: ReadAsBorrow + ?Sized> Output<'_, Handle<Vec<&'b T>>> {
-    pub fn owned(&self)
-    where
-        Vec<&'b T>: OwnedOutput,
-    {
-    }
+impl<T: ReadAsBorrow + ?Sized> Borrowing for Option<&T> {
+    type Itself = Self;
 }
 
-impl<'b, T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Output<'_, Handle<(&'b T, &'b U)>> {
-    pub fn owned(&self)
-    where
-        (&'b T, &'b U): OwnedOutput,
-    {
-    }
+impl<T: ReadAsBorrow + ?Sized> Borrowing for Vec<&T> {
+    type Itself = Self;
 }
 
-impl<'b, T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Output<'_, Handle<Option<(&'b T, &'b U)>>> {
+impl<T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Borrowing for (&T, &U) {
+    type Itself = Self;
+}
+
+impl<T: ReadAsBorrow + ?Sized, U: ReadAsBorrow + ?Sized> Borrowing for Option<(&T, &U)> {
+    type Itself = Self;
+}
+
+// One `impl` for all of them, so that the compiler has no choice to report where a type is unknown by a mistake.
+impl<O: Borrowing> Output<'_, Handle<O>> {
     pub fn owned(&self)
     where
-        Option<(&'b T, &'b U)>: OwnedOutput,
+        O::Itself: OwnedOutput,
     {
     }
 }

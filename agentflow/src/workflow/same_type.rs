@@ -80,19 +80,6 @@ impl<T> SameBranch<T> for T {
     }
 }
 
-/// A value, which is not a step.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a value of a workflow",
-    label = "if this is a future, add `.await`",
-    note = "a value is recorded, so it owns its data and has `serde::Serialize`, `serde::Deserialize` and \
-            `schemars::JsonSchema`; of a borrowed one, record a copy with `.clone()` or `.to_owned()`, or write it where it \
-            is used"
-)]
-pub trait ValueOutput: NodeValue {}
-
-#[diagnostic::do_not_recommend]
-impl<T: NodeValue> ValueOutput for T {}
-
 /// The output of a step that a choice looks at.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be matched in a workflow",
@@ -137,7 +124,7 @@ impl<E: From<Of>, Of> ErrorFrom<Of> for E {
     }
 }
 
-/// What a `?` stands after.
+/// What a `?` stands after in a step.
 pub struct TriedStep<S>(pub S);
 
 impl<T, Of> TriedStep<Result<T, Of>> {
@@ -147,17 +134,100 @@ impl<T, Of> TriedStep<Result<T, Of>> {
     }
 }
 
-/// Of anything but a `Result`, the compiler says itself what `?` needs.
-pub trait OtherTried: Sized {
-    type Step;
+/// What a `?` stands after in a value that is one call.
+pub struct TriedValue<S>(pub S);
 
-    fn failing<E>(self) -> Self::Step;
+impl<T, Of> TriedValue<Result<T, Of>> {
+    /// The result as it is: the `?` after it converts the error.
+    pub fn failing<E>(self) -> Result<T, Of> {
+        self.0
+    }
 }
 
-impl<S> OtherTried for TriedStep<S> {
-    type Step = S;
+/// Of an `Option`, the compiler says itself how it becomes a `Result`.
+pub trait OptionTried {
+    type Tried;
 
-    fn failing<E>(self) -> S {
+    fn failing<E>(self) -> Option<Self::Tried>;
+}
+
+impl<T> OptionTried for TriedStep<Option<T>> {
+    type Tried = T;
+
+    fn failing<E>(self) -> Option<T> {
         self.0
+    }
+}
+
+impl<T> OptionTried for TriedValue<Option<T>> {
+    type Tried = T;
+
+    fn failing<E>(self) -> Option<T> {
+        self.0
+    }
+}
+
+/// What is awaited before it is tried. Nothing is.
+#[diagnostic::on_unimplemented(
+    message = "this is a future, which has no error before it is awaited",
+    label = "add `.await` before `?`, as in `step(x).await?`"
+)]
+pub trait AwaitedBefore {}
+
+/// Of a future, the type that it would have is given to what is below, so that the mistake is reported once.
+pub trait FutureTried {
+    type Future: Future;
+
+    fn failing<E>(self) -> <Self::Future as Future>::Output
+    where
+        Self::Future: AwaitedBefore;
+}
+
+impl<S: Future> FutureTried for TriedValue<S> {
+    type Future = S;
+
+    fn failing<E>(self) -> S::Output
+    where
+        S: AwaitedBefore,
+    {
+        unreachable!("no future is tried")
+    }
+}
+
+/// What can be tried besides. Nothing can.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a `Result`, so there is no error to pass on",
+    label = "remove the `?` after it"
+)]
+pub trait Fallible {}
+
+/// All else keeps its type, so that the mistake is reported once.
+pub trait OtherTried {
+    type Tried;
+
+    fn failing<E>(self) -> Result<Self::Tried, E>
+    where
+        Self::Tried: Fallible;
+}
+
+impl<S> OtherTried for &TriedStep<S> {
+    type Tried = S;
+
+    fn failing<E>(self) -> Result<S, E>
+    where
+        S: Fallible,
+    {
+        unreachable!("nothing else is tried")
+    }
+}
+
+impl<S> OtherTried for &TriedValue<S> {
+    type Tried = S;
+
+    fn failing<E>(self) -> Result<S, E>
+    where
+        S: Fallible,
+    {
+        unreachable!("nothing else is tried")
     }
 }

@@ -15,7 +15,7 @@ use super::callee::{StepArgs, ask_callees, tool_policy};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::policy::StopPolicy;
-use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm, ValueOutput};
+use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
 use super::step_error::StepError;
 use crate::error::FailureKind;
@@ -138,27 +138,6 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.step(node, reads, body)
     }
 
-    /// The value of a `let`.
-    pub fn let_value<R, O, B>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: ValueOutput,
-        B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
-    {
-        self.value(node, reads, body)
-    }
-
-    /// A value whose expression calls functions. One that calls a `#[tool]` is a step, with that tool's policy.
-    pub fn value_call<R, O, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<O>
-    where
-        R: Reads,
-        O: ValueOutput,
-        B: Fn(StepArgs<R::Values>) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<O, E>> + Send + 'static,
-    {
-        self.computed(NodeKind::Value, node, reads, body)
-    }
-
     /// A condition that must hold: nothing below it begins before it has passed.
     pub fn check<R, B, F>(&mut self, node: Node, reads: R, body: B) -> Handle<()>
     where
@@ -191,7 +170,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.computed(NodeKind::Value, node.checking(), reads, body)
     }
 
-    fn computed<R, O, B, F>(&mut self, kind: NodeKind, node: Node, reads: R, body: B) -> Handle<O>
+    pub(super) fn computed<R, O, B, F>(&mut self, kind: NodeKind, node: Node, reads: R, body: B) -> Handle<O>
     where
         R: Reads,
         O: NodeValue,

@@ -24,6 +24,14 @@ async fn count(text: &str) -> Result<usize, Failed> {
     Ok(text.len())
 }
 
+fn parsed(text: &str) -> Result<usize, String> {
+    if text.contains(':') { Err(format!("{text} has a colon")) } else { Ok(text.len()) }
+}
+
+async fn narrow(n: u8) -> u8 {
+    n
+}
+
 async fn outcome(run: impl Future<Output = Result<usize, Failed>> + Send + 'static) -> (String, Vec<String>) {
     let effects = Arc::<Mutex<Vec<String>>>::default();
     let ended = match tokio::spawn(EFFECTS.scope(Arc::clone(&effects), run)).await {
@@ -123,6 +131,43 @@ twins! {
             keep(value.to_owned()).await;
         }
         Ok(0)
+    }
+    loops_within_loops_of_borrowed_lists {
+        let table = vec![words.clone(), vec![line.clone()], words];
+        for (y, row) in table.iter().enumerate() {
+            for word in row {
+                keep(format!("{y} {word}")).await;
+            }
+            for (x, word) in row.iter().enumerate() {
+                keep(format!("{x} {y} {word}")).await;
+            }
+        }
+        for row in &table {
+            let lengths = row.iter().map(|word| word.len()).collect::<Vec<_>>();
+            for length in lengths {
+                keep(length.to_string()).await;
+            }
+        }
+        let again = &table;
+        for row in again {
+            for word in row.iter() {
+                keep(word.to_owned()).await;
+            }
+        }
+        for row in table {
+            for word in row {
+                keep(word).await;
+            }
+        }
+        Ok(1)
+    }
+    what_can_fail_in_a_value {
+        keep("before".to_owned()).await;
+        let number = parsed(&line)?;
+        keep("after".to_owned()).await;
+        let again = parsed(&line)?;
+        let open = line.len().try_into()?;
+        Ok(number + again + usize::from(narrow(open).await))
     }
     a_view_of_a_view {
         let rest = line.strip_prefix('/').ok_or("no path")?;

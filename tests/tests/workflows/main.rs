@@ -19,6 +19,7 @@ mod misbehaving;
 mod natural;
 mod nested_order;
 mod recorded_errors;
+mod remedies;
 mod retried_calls;
 mod run_control;
 mod sync_calls;

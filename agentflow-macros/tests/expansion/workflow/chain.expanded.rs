@@ -61,10 +61,12 @@ const _: () = {
             (url,): (__private::Handle<String>,),
         ) -> __private::Handle<<look_at as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <look_at as __private::WorkflowTypes>::Error;
             steps.describe("Looks at a page.");
-            let page = steps
+            let bound_1 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("page")
                         .line(::core::line!())
@@ -85,7 +87,8 @@ const _: () = {
                         )
                     },
                 );
-            let words = steps
+            let page = bound_1;
+            let bound_2 = steps
                 .let_value::<_, _, _>(
                     __private::Node::new("words")
                         .line(::core::line!())
@@ -98,7 +101,8 @@ const _: () = {
                         __private::Ok::<_, __AgentflowError>(page.split(' '))
                     },
                 );
-            let count = steps
+            let words = bound_2;
+            let bound_3 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("count")
                         .line(::core::line!())
@@ -119,10 +123,8 @@ const _: () = {
                         )
                     },
                 );
-            __private::Output(&page).owned();
-            __private::Output(&words).owned();
-            __private::Output(&count).owned();
-            steps
+            let count = bound_3;
+            let last: __private::Handle<<Result<usize> as __private::WorkflowReturn>::Ok> = steps
                 .value::<_, _, _>(
                     __private::Node::new("output")
                         .line(::core::line!())
@@ -137,7 +139,11 @@ const _: () = {
                             ended
                         }
                     },
-                )
+                );
+            __private::Output(&bound_1).owned();
+            __private::Output(&bound_2).owned();
+            __private::Output(&bound_3).owned();
+            last
         }
     }
     __private::inventory::submit! {

@@ -61,7 +61,9 @@ const _: () = {
             (draft,): (__private::Handle<String>,),
         ) -> __private::Handle<<forms as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <forms as __private::WorkflowTypes>::Error;
             steps.describe("The other forms.");
             let first = {

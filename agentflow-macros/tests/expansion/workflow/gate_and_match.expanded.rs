@@ -61,7 +61,9 @@ const _: () = {
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<merge as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <merge as __private::WorkflowTypes>::Error;
             steps.describe("Asks a person, and follows the answer.");
             let approval = steps

@@ -63,13 +63,15 @@ const _: () = {
             (a, b): (__private::Handle<String>, __private::Handle<u32>),
         ) -> __private::Handle<<glue as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps
                 .describe(
                     "A `let` without a step is repeated by its readers, also after a name is bound again. One that nothing reads is written\nonce, for the compiler's warnings.",
                 );
-            let length = steps
+            let bound_2 = steps
                 .let_value::<_, _, _>(
                     __private::Node::new("length")
                         .line(::core::line!())
@@ -81,7 +83,8 @@ const _: () = {
                         __private::Ok::<_, __AgentflowError>(a.len() + b)
                     },
                 );
-            let unread = steps
+            let length = bound_2;
+            let bound_3 = steps
                 .let_value::<_, _, _>(
                     __private::Node::new("unread")
                         .line(::core::line!())
@@ -94,6 +97,7 @@ const _: () = {
                         __private::Ok::<_, __AgentflowError>(a.len())
                     },
                 );
+            let unread = bound_3;
             let output_4 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("x_y")
@@ -115,7 +119,7 @@ const _: () = {
                         )
                     },
                 );
-            let text = steps
+            let bound_6 = steps
                 .let_value::<_, _, _>(
                     __private::Node::new("text")
                         .line(::core::line!())
@@ -129,7 +133,8 @@ const _: () = {
                         __private::Ok::<_, __AgentflowError>(format!("{length} {y}"))
                     },
                 );
-            let a_7 = steps
+            let text = bound_6;
+            let bound_7 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("second")
                         .line(::core::line!())
@@ -150,7 +155,8 @@ const _: () = {
                         )
                     },
                 );
-            let last = steps
+            let a_7 = bound_7;
+            let bound_8 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("last")
                         .line(::core::line!())
@@ -171,6 +177,7 @@ const _: () = {
                         )
                     },
                 );
+            let last = bound_8;
             steps
                 .unread(
                     (output_4,),
@@ -181,13 +188,7 @@ const _: () = {
                         let _ = &y;
                     },
                 );
-            __private::Output(&length).owned();
-            __private::Output(&unread).owned();
-            __private::Output(&output_4).owned();
-            __private::Output(&text).owned();
-            __private::Output(&a_7).owned();
-            __private::Output(&last).owned();
-            steps
+            let last: __private::Handle<<Result<String> as __private::WorkflowReturn>::Ok> = steps
                 .value::<_, _, _>(
                     __private::Node::new("output")
                         .line(::core::line!())
@@ -202,7 +203,14 @@ const _: () = {
                             ended
                         }
                     },
-                )
+                );
+            __private::Output(&bound_2).owned();
+            __private::Output(&bound_3).owned();
+            __private::Output(&output_4).owned();
+            __private::Output(&bound_6).owned();
+            __private::Output(&bound_7).owned();
+            __private::Output(&bound_8).owned();
+            last
         }
     }
     __private::inventory::submit! {

@@ -63,7 +63,9 @@ const _: () = {
             (a,): (__private::Handle<u32>,),
         ) -> __private::Handle<<lints as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <lints as __private::WorkflowTypes>::Error;
             #[allow(unused)]
             let a = a;
@@ -194,7 +196,7 @@ const _: () = {
                 steps.join(router, arms)
             };
             #[allow(deprecated)]
-            let last = steps
+            let last: __private::Handle<<Result<u32> as __private::WorkflowReturn>::Ok> = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("end")
                         .line(::core::line!())

@@ -65,13 +65,15 @@ const _: () = {
             (a,): (__private::Handle<Client>,),
         ) -> __private::Handle<<local as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <local as __private::WorkflowTypes>::Error;
             steps
                 .describe(
                     "A closure and a method are steps whose function is not known.",
                 );
-            let page = steps
+            let bound_3 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("page")
                         .line(::core::line!())
@@ -89,7 +91,8 @@ const _: () = {
                         )
                     },
                 );
-            let loud = steps
+            let page = bound_3;
+            let bound_4 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("loud")
                         .line(::core::line!())
@@ -109,9 +112,8 @@ const _: () = {
                         )
                     },
                 );
-            __private::Output(&page).owned();
-            __private::Output(&loud).owned();
-            steps
+            let loud = bound_4;
+            let last: __private::Handle<<Result<String> as __private::WorkflowReturn>::Ok> = steps
                 .value::<_, _, _>(
                     __private::Node::new("output")
                         .line(::core::line!())
@@ -126,7 +128,10 @@ const _: () = {
                             ended
                         }
                     },
-                )
+                );
+            __private::Output(&bound_3).owned();
+            __private::Output(&bound_4).owned();
+            last
         }
     }
     __private::inventory::submit! {

@@ -62,7 +62,9 @@ const _: () = {
             (files, rules): (__private::Handle<Vec<String>>, __private::Handle<Rules>),
         ) -> __private::Handle<<notes as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");
             let notes = {

@@ -61,10 +61,12 @@ const _: () = {
             (question,): (__private::Handle<Question>,),
         ) -> __private::Handle<<answer as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");
-            let kind = steps
+            let bound_1 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("kind")
                         .line(::core::line!())
@@ -85,8 +87,8 @@ const _: () = {
                         )
                     },
                 );
-            __private::Output(&kind).owned();
-            {
+            let kind = bound_1;
+            let last: __private::Handle<<Result<String> as __private::WorkflowReturn>::Ok> = {
                 let router = steps
                     .route(
                         __private::Node::new("match")
@@ -121,7 +123,7 @@ const _: () = {
                         router,
                         "Order",
                         |steps| {
-                            let order = steps
+                            let bound_3 = steps
                                 .step::<_, _, _, _>(
                                     __private::Node::new("order")
                                         .line(::core::line!())
@@ -159,8 +161,8 @@ const _: () = {
                                         )
                                     },
                                 );
-                            __private::Output(&order).owned();
-                            {
+                            let order = bound_3;
+                            let last = {
                                 let router = steps
                                     .route(
                                         __private::Node::new("if")
@@ -260,7 +262,9 @@ const _: () = {
                                     );
                                 let arms = __private::Arms::arm(arms, arm);
                                 steps.join(router, arms)
-                            }
+                            };
+                            __private::Output(&bound_3).owned();
+                            last
                         },
                     );
                 let arms = __private::Arms::arm(arms, arm);
@@ -293,7 +297,9 @@ const _: () = {
                     );
                 let arms = __private::Arms::arm(arms, arm);
                 steps.join(router, arms)
-            }
+            };
+            __private::Output(&bound_1).owned();
+            last
         }
     }
     __private::inventory::submit! {

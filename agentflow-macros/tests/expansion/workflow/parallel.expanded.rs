@@ -65,7 +65,9 @@ const _: () = {
             (change,): (__private::Handle<Change>,),
         ) -> __private::Handle<<review as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <review as __private::WorkflowTypes>::Error;
             steps
                 .describe(
@@ -73,7 +75,7 @@ const _: () = {
                 );
             steps.concurrency(4);
             steps.stop_policy(__private::StopPolicy::BestEffort);
-            let diff = steps
+            let bound_2 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("diff")
                         .line(::core::line!())
@@ -96,7 +98,8 @@ const _: () = {
                         )
                     },
                 );
-            let lint = steps
+            let diff = bound_2;
+            let bound_3 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("lint")
                         .line(::core::line!())
@@ -119,6 +122,7 @@ const _: () = {
                         )
                     },
                 );
+            let lint = bound_3;
             let output_4 = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("title_body")
@@ -142,10 +146,7 @@ const _: () = {
                         )
                     },
                 );
-            __private::Output(&diff).owned();
-            __private::Output(&lint).owned();
-            __private::Output(&output_4).owned();
-            steps
+            let last: __private::Handle<<Result<Verdict> as __private::WorkflowReturn>::Ok> = steps
                 .step::<_, _, _, _>(
                     __private::Node::new("judge")
                         .line(::core::line!())
@@ -176,7 +177,11 @@ const _: () = {
                             ended
                         }
                     },
-                )
+                );
+            __private::Output(&bound_2).owned();
+            __private::Output(&bound_3).owned();
+            __private::Output(&output_4).owned();
+            last
         }
     }
     __private::inventory::submit! {

@@ -61,7 +61,9 @@ const _: () = {
             (urls,): (__private::Handle<Vec<String>>,),
         ) -> __private::Handle<<crawl as __private::WorkflowTypes>::Ok> {
             #[allow(unused_imports)]
-            use __private::{OtherOutput as _, OtherTried as _};
+            use __private::{
+                FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+            };
             type __AgentflowError = <crawl as __private::WorkflowTypes>::Error;
             steps.describe("Not a workflow, since a loop has no fixed graph.");
             let _ = {

@@ -1,0 +1,24 @@
+#![allow(dead_code, unused)]
+
+use agentflow::Result;
+use agentflow::prelude::*;
+
+async fn count(text: &str) -> Result<usize> {
+    Ok(text.len())
+}
+
+async fn fetch(url: String) -> Result<String> {
+    Ok(url)
+}
+
+async fn plain(n: u32) -> u32 {
+    n
+}
+
+#[workflow]
+async fn first(urls: Vec<String>) -> Result<String> {
+    let page = race!(urls.iter().map(|url| fetch(url.clone()))).await?;
+    Ok(page)
+}
+
+fn main() {}
