@@ -564,8 +564,9 @@ async fn tools_and_workflows_are_known() {
     assert_eq!(of("looked").policy.timeout_ms, Some(2000));
     assert_eq!(of("looked").policy.retry.max_attempts, 3);
     assert_eq!(of("sub").callee.as_deref(), Some("workflow"));
-    // What is called in items and branches is judged call by call.
-    assert_eq!((of("many").policy.repeatable, of("either").policy.repeatable), (None, None));
+    assert_eq!(of("many").policy.repeatable, Some(false));
+    // What is called in branches is judged call by call.
+    assert_eq!(of("either").policy.repeatable, None);
     assert_eq!(painted::workflow().graph().node("colour").unwrap().callee.as_deref(), Some("agent"));
     let (runtime, seen) = runtime();
     assert_eq!(outer::workflow().run(&runtime, 1).await.unwrap(), 3 + 2 + 1);
