@@ -1,16 +1,45 @@
-//! Records the end of steps that a workflow stops: of one node, or of all when the run is cancelled or dropped.
+//! Records the end of steps that fail, and of those that a workflow stops: of one node, or of all when the run is
+//! cancelled or dropped.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::task::Task;
-use super::{OfWorkflow, WorkflowRun};
+use super::{OfWorkflow, WorkflowRun, millis};
 use crate::error::{Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
 use crate::workflow::machine::{Unit, stopped};
+use crate::workflow::spec::Body;
+use crate::workflow::step_error::StepError;
 
 impl WorkflowRun {
+    /// Records that an attempt failed, and whether another follows.
+    pub(super) fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
+        let attempt = self.machine.attempts(unit);
+        if self.segment.is_run() {
+            // Nobody called its function.
+            failure.value = None;
+        }
+        let error = Arc::new(failure);
+        let retry = &self.machine.spec().node(unit.node).policy.retry;
+        match retry.delay(self.machine.failures(unit) + 1, &error) {
+            Some(delay) if attempt > 0 => {
+                let delay_ms = millis(delay);
+                self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
+                self.set_timer(unit, self.segment.shared.now());
+            }
+            _ => {
+                if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
+                    // The failure of all branches is that of the last.
+                    self.originals.retain(|(of, _)| *of != unit.node);
+                }
+                self.originals.extend(original.map(|original| (unit.node, original)));
+                self.record(unit, EventKind::NodeFailed { attempt, error });
+            }
+        }
+    }
+
     /// Drops what a unit does, so that what is below it has its end first, and records its own.
     pub(super) fn cancel(&mut self, unit: Unit, reason: &str) {
         for task in self.tasks.iter_mut().filter(|task| task.unit() == unit) {

@@ -568,32 +568,6 @@ impl WorkflowRun {
         }
         Ok(())
     }
-
-    /// Records that an attempt failed, and whether another follows.
-    fn fail(&mut self, unit: Unit, StepError { mut failure, original }: StepError) {
-        let attempt = self.machine.attempts(unit);
-        if self.segment.is_run() {
-            // Nobody called its function.
-            failure.value = None;
-        }
-        let error = Arc::new(failure);
-        let retry = &self.machine.spec().node(unit.node).policy.retry;
-        match retry.delay(self.machine.failures(unit) + 1, &error) {
-            Some(delay) if attempt > 0 => {
-                let delay_ms = millis(delay);
-                self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
-                self.set_timer(unit, self.segment.shared.now());
-            }
-            _ => {
-                if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
-                    // The failure of all branches is that of the last.
-                    self.originals.retain(|(of, _)| *of != unit.node);
-                }
-                self.originals.extend(original.map(|original| (unit.node, original)));
-                self.record(unit, EventKind::NodeFailed { attempt, error });
-            }
-        }
-    }
 }
 
 fn millis(duration: Duration) -> u64 {
