@@ -107,8 +107,8 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
 
                 // For the code that we write around the user's expressions.
                 #[allow(
-                    unused_braces, clippy::needless_question_mark, clippy::too_many_lines,
-                    clippy::used_underscore_binding, clippy::zero_prefixed_literal
+                    unused_braces, clippy::needless_question_mark, clippy::no_effect_underscore_binding,
+                    clippy::too_many_lines, clippy::used_underscore_binding, clippy::zero_prefixed_literal
                 )]
                 #lints
                 fn nodes(

@@ -106,6 +106,7 @@ async fn types_of_the_end(text: String) -> Result<u32, Failed> {
     Ok(number)
 }
 
+#[allow(clippy::ptr_arg, reason = "the type of the value is inferred from it")]
 async fn all(number: u32, nothing: Option<u8>, words: &Vec<String>) -> usize {
     number as usize + words.len() + usize::from(nothing.is_some())
 }

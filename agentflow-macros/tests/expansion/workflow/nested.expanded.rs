@@ -52,6 +52,7 @@ const _: () = {
         #[allow(
             unused_braces,
             clippy::needless_question_mark,
+            clippy::no_effect_underscore_binding,
             clippy::too_many_lines,
             clippy::used_underscore_binding,
             clippy::zero_prefixed_literal

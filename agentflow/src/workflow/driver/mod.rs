@@ -295,11 +295,12 @@ impl WorkflowRun {
             EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
         );
         // The nodes in the arms of a router are below its path and none of its work.
-        if ends && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. }) {
-            if self.segment.shared.close_below(&path, "the step has ended") {
-                // It stands after those ends.
-                now = self.segment.shared.now();
-            }
+        if ends
+            && !matches!(self.machine.spec().node(unit.node).body, Body::Router { .. })
+            && self.segment.shared.close_below(&path, "the step has ended")
+        {
+            // It stands after those ends.
+            now = self.segment.shared.now();
         }
         self.machine.apply(unit, &kind, now);
         self.segment.shared.log.record(now, path, kind);
