@@ -141,7 +141,7 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// The JSON in a Markdown fence, which many models put around it whatever they are told.
+/// The JSON in a Markdown fence, which many models put around it, whatever the instructions say.
 pub(crate) fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };

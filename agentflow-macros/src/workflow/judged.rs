@@ -19,7 +19,7 @@ pub(super) enum Judged {
 }
 
 impl Judged {
-    /// The method of the library for a step; there is none for a clock, which is a value.
+    /// The method of the library for a step; a clock has only the one for a value.
     pub(super) fn step(self) -> Option<&'static str> {
         match self {
             Self::Clock => None,

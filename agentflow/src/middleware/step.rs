@@ -253,12 +253,12 @@ impl ToolStep {
         &self.call
     }
 
-    /// The tool; `None` when there is none of the name, such as one that a model was not offered.
+    /// The tool; `None` when no tool has the name, such as one that a model was not offered.
     pub fn definition(&self) -> Option<&ToolDefinition> {
         self.definition.as_deref()
     }
 
-    /// A result of this call: JSON text on success, otherwise a sentence that says why there is none.
+    /// A result of this call: JSON text on success, otherwise a sentence that says what failed.
     pub fn result(&self, status: ToolStatus, output: impl Into<String>) -> ToolResult {
         ToolResult::new(&self.call, status, output)
     }

@@ -2,8 +2,8 @@
 //! store. It controls nothing.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
+use super::by_id::LOOK;
 use super::handle::{Ended, Life};
 use super::host::Host;
 use super::read::read_events;
@@ -12,9 +12,6 @@ use super::shared::RunShared;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, RunCompleted, RunId};
 use crate::store::{RunRecord, Store, StoreError};
-
-/// How often a run of another process is looked at: at first, and at most.
-const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 /// A run as it is now, and from now on.
 pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
@@ -27,15 +24,17 @@ pub(crate) async fn attach(host: &Arc<Host>, run: &RunId) -> Result<Life> {
                 Some(end) => outcome(&here, end),
                 // It stopped here and may continue elsewhere.
                 None => {
-                    let mirror = mirrored(&host, &store, &here.id).await?;
-                    follow(&store, &here.id, &Arc::downgrade(&mirror)).await
+                    let (run, wanted) = (here.id.clone(), Arc::downgrade(&here));
+                    drop(here);
+                    let mirror = mirrored(&host, &store, &run).await?;
+                    follow(&store, &run, &Arc::downgrade(&mirror), &wanted).await
                 }
             }
         }));
     }
     let mirror = mirrored(host, &store, run).await?;
     let (run, of) = (run.clone(), Arc::downgrade(&mirror));
-    Ok(Life::watched(mirror, async move { follow(&store, &run, &of).await }))
+    Ok(Life::watched(mirror, async move { follow(&store, &run, &of, &of).await }))
 }
 
 /// What is recorded of a run so far. Its log belongs to whoever looks: it has no sinks and writes nothing.
@@ -51,12 +50,18 @@ async fn mirrored(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Resu
     Ok(shared)
 }
 
-/// Records what another process records, until the run has ended. Stops when nobody has the log any more.
-async fn follow(store: &Arc<dyn Store>, run: &RunId, mirror: &Weak<RunShared>) -> Result<Ended> {
+/// Records in a mirror what another process records, until the run has ended. Stops when nobody has a handle of the run,
+/// and so `wanted`, any more.
+async fn follow(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    mirror: &Weak<RunShared>,
+    wanted: &Weak<RunShared>,
+) -> Result<Ended> {
     let (mut pause, longest) = LOOK;
     loop {
         {
-            let Some(shared) = mirror.upgrade() else {
+            let Some(shared) = mirror.upgrade().filter(|_| wanted.strong_count() > 0) else {
                 return Err(Error::Lost { reason: "nobody waits for the run any more".to_owned() });
             };
             if let Some(end) = shared.log.end() {

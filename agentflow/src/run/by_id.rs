@@ -19,8 +19,8 @@ use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
 
 /// How long the process that executes a run is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the outcome of a message is looked for: at first, and at most.
-const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+/// How often another process is looked at through the store: at first, and at most.
+pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 
 /// Does what is asked of a run, wherever it is executed, and returns when that is kept.
 pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlRequest) -> Result<()> {

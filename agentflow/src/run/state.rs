@@ -120,7 +120,10 @@ impl RunState {
                 }
             }
             // Resumed from its journal it is what it was before, and what its process left open still is.
-            EventKind::RunResumed { recovered: false, .. } => self.status = RunStatus::Running,
+            EventKind::RunResumed { recovered: false, .. } => {
+                self.status = RunStatus::Running;
+                self.failure = None;
+            }
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
                 let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
                 self.nodes.retain(|path, _| !forgotten(path));

@@ -165,7 +165,7 @@ fn is_of(path: &StepPath, node: &StepPath) -> bool {
 fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static str) -> &'static str {
     match state {
         NodeState::Running { repeatable: false, .. } => {
-            "is not run again: the model is told that it was interrupted and may have had its effect"
+            "is not run again: the model learns that it was interrupted and may have had its effect"
         }
         NodeState::Failed(_) if is_tool => "is not run again: the model has its result",
         _ => usual,

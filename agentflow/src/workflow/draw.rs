@@ -1,5 +1,5 @@
 //! Draws a graph as Mermaid and Graphviz text, as its author wrote it: without the nodes that only join arms, and with no
-//! more order edges than say why each node waits. It changes no plan and is no part of a definition hash.
+//! more order edges than say why each node waits. It changes neither a plan nor a definition hash.
 
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -339,3 +339,33 @@ async fn an_agent_that_is_not_known_is_left() {
     );
     assert_eq!(second.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
 }
+
+/// What it failed of before its retry says nothing of a run that is running.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_was_retried_is_running() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Auth), Turn::stall()]);
+    let agent = waiter(&model, &Arc::default());
+    let first = runtime(store.clone(), &clock).agent(&agent).build();
+    let run = agent.clone().runtime(&first).start("go").unwrap();
+    run.result().await.unwrap_err();
+    run.retry("model#1", "ada").await.unwrap();
+    pass(1).await;
+    let refused = run.retry("model#1", "ada").await.unwrap_err();
+    assert_eq!(refused.to_string(), "the run of an agent is retried when it has failed; it is running");
+    run.cancel("enough").await.unwrap();
+}
+
+/// A handle of a run that stopped here follows it into the process that resumes it.
+#[tokio::test(start_paused = true)]
+async fn an_attached_run_is_followed_into_another_process() {
+    let (store, clock) = (ProcessStore::new(), TestClock::new());
+    let first = runtime(store.clone(), &clock).build();
+    let run = first.start(chain::workflow(), 1).await.unwrap();
+    let attached = first.attach(&id()).await.unwrap();
+    pass(15).await;
+    run.abandon();
+    tokio::task::yield_now().await;
+    assert_eq!(runtime(store.process(2), &clock).build().recover().await.unwrap().resumed.len(), 1);
+    assert_eq!(attached.typed::<u32>().result().await.unwrap(), 4);
+}

@@ -16,7 +16,7 @@ impl Machine {
                 return Some(command);
             }
         }
-        // The first in the order is on top: behind one that is stopped there is none that may begin.
+        // The first in the order is on top: what is behind one that is stopped may not begin either.
         while let Some(Reverse(node)) = self.instant.peek().copied()
             && !self.is_stopped(node)
         {
