@@ -126,6 +126,11 @@ impl ToolPolicy {
         self
     }
 
+    /// Whether a call of which nobody knows how it ended may be made again.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.idempotent || self.effects != Effects::Write
+    }
+
     /// Sets the most bytes of output.
     #[must_use]
     pub fn max_output(mut self, bytes: usize) -> Self {

@@ -25,7 +25,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let in_step = in_step(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
-    let options = options(&tool.options, &private);
+    let options = options(&tool.options, signature.asyncness.is_none(), &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
         #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
@@ -277,7 +277,7 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     quote!(#private::Param::new(#name, #description, #filled) #default)
 }
 
-fn options(options: &ToolOptions, private: &TokenStream) -> TokenStream {
+fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStream {
     let mut fields = Vec::new();
     if let Some((timeout, _)) = options.timeout {
         fields.push(quote!(timeout_ms: #private::Some(#timeout)));
@@ -300,6 +300,9 @@ fn options(options: &ToolOptions, private: &TokenStream) -> TokenStream {
     }
     if options.blocking.is_some() {
         fields.push(quote!(blocking: true));
+    }
+    if sync {
+        fields.push(quote!(sync: true));
     }
     if let Some(max_output) = &options.max_output {
         fields.push(quote!(max_output: #max_output));

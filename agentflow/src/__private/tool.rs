@@ -41,6 +41,7 @@ pub struct Options {
     pub approve: bool,
     pub scopes: &'static [&'static str],
     pub blocking: bool,
+    pub sync: bool,
     pub max_output: usize,
 }
 
@@ -53,6 +54,7 @@ impl Options {
         approve: false,
         scopes: &[],
         blocking: false,
+        sync: false,
         max_output: ToolPolicy::MAX_OUTPUT,
     };
 }
@@ -103,6 +105,10 @@ impl Tool for LinkedTool {
 
     fn announces_itself(&self) -> bool {
         true
+    }
+
+    fn returns_at_once(&self) -> bool {
+        self.options.sync
     }
 }
 
@@ -164,6 +170,10 @@ impl<T: PathTool> Tool for T {
 
     fn announces_itself(&self) -> bool {
         true
+    }
+
+    fn returns_at_once(&self) -> bool {
+        T::tool().returns_at_once()
     }
 }
 

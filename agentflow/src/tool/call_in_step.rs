@@ -144,11 +144,6 @@ fn refuse_in_value(definition: &ToolDefinition, hooked: bool) {
     EndsStep::unwind(Failure::new(FailureKind::Build, message));
 }
 
-/// Whether a tool must not be called again when nobody knows how it ended.
-fn is_once(policy: &ToolPolicy) -> bool {
-    policy.effects == Effects::Write && !policy.idempotent
-}
-
 /// The arguments as a journal has them: a runtime may take secrets out of its events.
 fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
@@ -178,7 +173,7 @@ impl KnownCall {
         if policy.approve && !granted && !covered.approved {
             return refused("needs a person's approval");
         }
-        if is_once(policy) && !covered.once && self.place.cx.run().log.is_durable() {
+        if !policy.is_repeatable() && !covered.once && self.place.cx.run().log.is_durable() {
             return refused("writes and may not be repeated, so its start must be kept before it begins");
         }
         Ok(())
@@ -355,7 +350,7 @@ impl KnownCall {
                 false => cx.clone().with_attempt(attempt, attempt),
             };
             cx.forget_claims();
-            let once = is_once(self.policy());
+            let once = !self.policy().is_repeatable();
             let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
             // The body of a sync tool runs as it is called, so that must happen inside of the place.
             let called = Around::at(place).within(async { body(cx.clone(), arguments).await });

@@ -71,6 +71,12 @@ pub trait Tool: Send + Sync {
     fn announces_itself(&self) -> bool {
         false
     }
+
+    /// Whether that function is not `async`, so that its call within an expression cannot wait for a record.
+    #[doc(hidden)]
+    fn returns_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// What [`Tool::call`] returns: an answer that is there already, or a future.

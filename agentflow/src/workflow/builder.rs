@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
-use crate::tool::{Effects, ToolPolicy};
+use crate::tool::ToolPolicy;
 use crate::value::{Encoded, NodeValue};
 
 /// The name of an output's Rust type, and its schema.
@@ -454,7 +454,10 @@ impl Builder {
         };
         let call = if node.text.is_empty() { node.call } else { node.text };
         tools.iter().for_each(|(_, tool)| take_over(&mut policy, tool, call));
-        if tools.iter().any(|(_, tool)| !is_repeatable(tool)) && asked.is_none() {
+        // Nor can the start of a call within an expression be kept, when it cannot wait: the node's start is kept for it.
+        let is_once = tools.iter().any(|(_, tool)| !tool.is_repeatable())
+            || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
+        if is_once && asked.is_none() {
             policy.repeatable = Some(false);
         }
         let mut made = NodeSpec {
@@ -523,13 +526,9 @@ impl Builder {
     }
 }
 
-fn is_repeatable(tool: &ToolPolicy) -> bool {
-    tool.idempotent || tool.effects != Effects::Write
-}
-
 /// What a tool says of itself counts where the node says nothing.
 fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
-    policy.repeatable.get_or_insert(is_repeatable(tool));
+    policy.repeatable.get_or_insert(tool.is_repeatable());
     if policy.timeout_ms.is_none()
         && let Some(timeout) = tool.timeout
     {

@@ -61,6 +61,15 @@ pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
     }
 }
 
+/// Whether a function is a tool that must not be called twice, and whose call within an expression cannot wait until its
+/// start is kept.
+pub(super) fn is_once_and_sync(function: TypeId) -> bool {
+    match kind(function) {
+        Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && !tool.definition().policy.is_repeatable(),
+        _ => false,
+    }
+}
+
 /// The word for the function's attribute, for graphs and drawings.
 pub(super) fn word(function: TypeId) -> Option<&'static str> {
     Some(match kind(function)? {

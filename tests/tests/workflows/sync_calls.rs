@@ -138,6 +138,25 @@ async fn sync_write(cx: &Context, _cents: u64) -> Result<usize> {
     Ok(scratched)
 }
 
+#[workflow(name = "sync-arm")]
+async fn sync_arm(cx: &Context, cents: u64) -> Result<usize> {
+    let scratched = match now(cents).await? {
+        0 => 0,
+        _ => scratch(cx.inject()?),
+    };
+    Ok(scratched)
+}
+
+async fn scratched_later(cx: Context) -> Result<usize> {
+    Ok(scratch(cx.inject()?))
+}
+
+#[workflow(name = "sync-hidden")]
+async fn sync_hidden(cx: &Context, _cents: u64) -> Result<usize> {
+    let scratched = scratched_later(cx.clone()).await?;
+    Ok(scratched)
+}
+
 #[tokio::test]
 async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
     let (lines, ended) = crate::calls::run_of(&sync_calls::workflow(), |runtime| runtime).await;
@@ -159,12 +178,19 @@ async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
     );
     assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
 
-    let (_, ended) = crate::calls::run_of(&sync_write::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
+    // The start of the step is kept for the calls that can be seen in it.
+    for workflow in [sync_write::workflow(), sync_arm::workflow()] {
+        let (_, ended) = crate::calls::run_of(&workflow, |runtime| runtime.resource(EffectLog::new())).await;
+        assert_eq!(ended.unwrap(), 0);
+        let node = workflow.graph().nodes.into_iter().find(|node| node.name == "scratched").unwrap();
+        assert_eq!(node.policy.repeatable, Some(false));
+    }
+    let (_, ended) = crate::calls::run_of(&sync_hidden::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("`scratch` writes and may not be repeated, so its start must be kept"), "{error}");
     // In memory there is nothing to keep.
     let runtime = test_runtime().resource(EffectLog::new()).build();
-    assert_eq!(sync_write(&runtime.context(), 1).await.unwrap(), 0);
+    assert_eq!(sync_hidden(&runtime.context(), 1).await.unwrap(), 0);
 }
 
 #[test]

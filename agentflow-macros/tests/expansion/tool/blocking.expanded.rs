@@ -53,6 +53,7 @@ const _: () = {
         my_agentflow::__private::Options {
             timeout_ms: my_agentflow::__private::Some(5000u64),
             blocking: true,
+            sync: true,
             ..my_agentflow::__private::Options::DEFAULT
         },
         <words as my_agentflow::__private::ToolFn1>::BODY,

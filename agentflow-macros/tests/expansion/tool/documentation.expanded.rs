@@ -47,7 +47,10 @@ const _: () = {
                 __private::Probe::<String>::FILLED,
             ),
         ],
-        __private::Options::DEFAULT,
+        __private::Options {
+            sync: true,
+            ..__private::Options::DEFAULT
+        },
         <describe as __private::ToolFn1>::BODY,
     );
     impl __private::PathTool for describe {

@@ -45,7 +45,10 @@ const _: () = {
             __private::Param::new("a", "", __private::Probe::<i64>::FILLED),
             __private::Param::new("b", "", __private::Probe::<i64>::FILLED),
         ],
-        __private::Options::DEFAULT,
+        __private::Options {
+            sync: true,
+            ..__private::Options::DEFAULT
+        },
         <add as __private::ToolFn2>::BODY,
     );
     impl __private::PathTool for add {

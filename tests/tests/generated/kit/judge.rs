@@ -302,6 +302,14 @@ fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
             Noted::Crash => {}
         }
     }
+    // The function ended within these groups: another item may have failed first, and may look like the one that is known.
+    for (at, leaf) in leaves.iter_mut().enumerate() {
+        for (group, item) in &mut leaf.within {
+            if within.iter().any(|(open, _)| open == group) {
+                *item = at;
+            }
+        }
+    }
     leaves
 }
 
@@ -408,6 +416,18 @@ mod tests {
         let function = ran(vec![open, item.clone(), write(1), write(2), item, write(1), write(3), close]);
         assert_eq!(classes(&function, &ran([1, 3, 1, 2].map(write).to_vec())), []);
         assert_eq!(classes(&function, &ran([1, 3, 2, 1].map(write).to_vec())), [Class::Order]);
+    }
+
+    #[test]
+    fn any_item_may_be_the_one_that_fails() {
+        let [first, second] = [entry(Act::Write, 1), entry(Act::Check, 2)];
+        let fails = |log: &[&Noted]| Ran {
+            outcome: Err("no".to_owned()),
+            ..ran(log.iter().map(|noted| (*noted).clone()).collect())
+        };
+        let another = fails(&[&second]);
+        assert_eq!(classes(&fails(&[&Noted::Open, &Noted::Item, &first, &second]), &another), []);
+        assert_eq!(classes(&fails(&[&first, &Noted::Open, &Noted::Item, &second]), &another), [Class::Order]);
     }
 
     #[test]
