@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
+use super::entry::{Begins, Entry};
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
@@ -467,7 +468,10 @@ impl Builder {
             line: node.line,
             reads: reads.iter().map(|handle| handle.node).collect(),
             after: node.after.iter().map(|after| After { node: after.node, why: OrderReason::Asked }).collect(),
-            guard: self.guard,
+            entries: self.guard.map(|(router, arm)| Entry::of_arm(router, arm)).into_iter().collect(),
+            begins: Begins::All,
+            ends: false,
+            has_rescue: false,
             unless: self.unless.filter(|_| kind != NodeKind::Join),
             policy,
             type_name,

@@ -191,7 +191,7 @@ impl Graph {
                 .filter(|after| after.why != OrderReason::Asked)
                 .map(|after| OrderEdge { node: name(after.node), reason: after.why })
                 .collect(),
-            guard: node.guard.map(|(router, arm)| {
+            guard: node.guard().map(|(router, arm)| {
                 let of = spec.node(router);
                 let arm = match &of.body {
                     Body::Router { arms, .. } => arms[arm as usize].to_string(),

@@ -86,13 +86,13 @@ fn holds(nodes: &[NodeSpec], above: &NodeSpec, node: &NodeSpec) -> bool {
     if node.kind == NodeKind::Join && router_of(&node.path).as_ref() == Some(&router) {
         return true;
     }
-    let mut guard = node.guard;
+    let mut guard = node.guard();
     while let Some((of, _)) = guard {
         let of = &nodes[of as usize];
         if of.path == router {
             return true;
         }
-        guard = of.guard;
+        guard = of.guard();
     }
     false
 }

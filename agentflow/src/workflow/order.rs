@@ -113,7 +113,7 @@ fn is_implied(nodes: &[NodeSpec], next: &NodeSpec, edges: &[After], wanted: Afte
     let before = |node: &NodeSpec, into: &mut Vec<NodeIndex>| {
         into.extend(&node.reads);
         into.extend(node.after.iter().filter(|after| passes(after)).map(|after| after.node));
-        into.extend(node.guard.map(|(router, _)| router).into_iter().chain(node.unless));
+        into.extend(node.guard().map(|(router, _)| router).into_iter().chain(node.unless));
     };
     let mut open = Vec::new();
     before(next, &mut open);

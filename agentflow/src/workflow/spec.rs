@@ -10,9 +10,11 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::entry::{Begins, Entry, When};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
+use crate::error::Failure;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
@@ -27,6 +29,11 @@ pub(crate) type StepFuture = BoxFuture<'static, Result<Encoded, StepError>>;
 /// The outputs of nodes, by their place.
 pub(crate) trait Outputs {
     fn output(&self, node: NodeIndex) -> Option<&Encoded>;
+
+    /// The failure of a node that an edge leaves which is taken when it fails.
+    fn failure(&self, _: NodeIndex) -> Option<&Failure> {
+        None
+    }
 }
 
 /// A step: its future, made of the outputs it reads.
@@ -63,6 +70,8 @@ pub(crate) struct Spec {
     /// The nodes that depend on each node; `followers_at[n]..followers_at[n + 1]` in `followers`.
     followers: Vec<NodeIndex>,
     followers_at: Vec<u32>,
+    /// The nodes that may begin at the end of a node, whatever becomes of their other edges; ordered.
+    chances: Vec<(NodeIndex, NodeIndex)>,
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
 }
@@ -77,8 +86,14 @@ pub(crate) struct NodeSpec {
     pub(crate) reads: Vec<NodeIndex>,
     /// The nodes that have ended before it begins.
     pub(crate) after: Vec<After>,
-    /// It runs only when this router took this arm.
-    pub(crate) guard: Option<(NodeIndex, u32)>,
+    /// The edges that lead to it. A node in an arm of a router has one.
+    pub(crate) entries: Vec<Entry>,
+    /// How many of them must be taken.
+    pub(crate) begins: Begins,
+    /// The workflow ends with its output.
+    pub(crate) ends: bool,
+    /// An edge leaves it that is taken when it fails, so that its failure is not that of the workflow.
+    pub(crate) has_rescue: bool,
     /// It runs only when none of the arms was taken whose ends this join puts together: arms that return.
     pub(crate) unless: Option<NodeIndex>,
     pub(crate) policy: NodePolicy,
@@ -225,9 +240,16 @@ impl Spec {
         (concurrency, stop): (usize, StopPolicy),
         ordered: bool,
     ) -> Self {
+        let mut chances = Vec::new();
+        for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all()) {
+            let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
+            chances.extend(node.entries.iter().map(|entry| (entry.from, at)));
+        }
+        chances.sort_unstable();
+        chances.dedup();
         let mut counts = vec![0_u32; nodes.len() + 1];
         for node in &nodes {
-            node.predecessors().for_each(|before| counts[before as usize + 1] += 1);
+            node.awaited().for_each(|before| counts[before as usize + 1] += 1);
         }
         for at in 1..counts.len() {
             counts[at] += counts[at - 1];
@@ -235,7 +257,7 @@ impl Spec {
         let mut next = counts.clone();
         let mut followers = vec![0; counts.last().map_or(0, |last| *last as usize)];
         for (at, node) in nodes.iter().enumerate() {
-            for before in node.predecessors() {
+            for before in node.awaited() {
                 let place = &mut next[before as usize];
                 followers[*place as usize] = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
                 *place += 1;
@@ -251,6 +273,7 @@ impl Spec {
             ordered,
             followers,
             followers_at: counts,
+            chances,
             hash: OnceLock::new(),
             own_hash: OnceLock::new(),
         }
@@ -292,20 +315,47 @@ impl Spec {
         let (from, to) = (self.followers_at[node as usize], self.followers_at[node as usize + 1]);
         &self.followers[from as usize..to as usize]
     }
+
+    /// The nodes that may begin now that a node has ended, whatever becomes of their other edges.
+    pub(crate) fn chances(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + '_ {
+        let from = self.chances.partition_point(|(before, _)| *before < node);
+        self.chances[from..].iter().take_while(move |(before, _)| *before == node).map(|(_, after)| *after)
+    }
+
+    pub(crate) fn has_chances(&self) -> bool {
+        !self.chances.is_empty()
+    }
 }
 
 impl NodeSpec {
-    /// All nodes that must have ended before this one is decided on; one may be there several times.
-    pub(crate) fn predecessors(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        let after = self.after.iter().map(|after| after.node);
-        let guards = self.guard.map(|(router, _)| router).into_iter().chain(self.unless);
-        self.reads.iter().copied().chain(after).chain(guards)
+    /// The arm of a router that the node is in.
+    pub(crate) fn guard(&self) -> Option<(NodeIndex, u32)> {
+        match (&*self.entries, self.begins) {
+            ([Entry { from, when: When::Arm(arm) }], Begins::All) => Some((*from, *arm)),
+            _ => None,
+        }
     }
 
-    /// How many predecessors there are, each as often as it is there.
-    pub(crate) fn predecessor_count(&self) -> u32 {
-        let guards = usize::from(self.guard.is_some()) + usize::from(self.unless.is_some());
-        u32::try_from(self.reads.len() + self.after.len() + guards).unwrap_or(u32::MAX)
+    /// All nodes that matter for whether this one runs; one may be there several times.
+    pub(crate) fn predecessors(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let after = self.after.iter().map(|after| after.node);
+        let entries = self.entries.iter().map(|entry| entry.from);
+        self.reads.iter().copied().chain(after).chain(entries).chain(self.unless)
+    }
+
+    /// Those that must have ended before this one is decided on.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let after = self.after.iter().map(|after| after.node);
+        let entries = if self.begins.waits_for_all() { self.entries.as_slice() } else { &[] };
+        let entries = entries.iter().map(|entry| entry.from);
+        self.reads.iter().copied().chain(after).chain(entries).chain(self.unless)
+    }
+
+    /// How many of those there are, each as often as it is there.
+    pub(crate) fn awaited_count(&self) -> u32 {
+        let entries = if self.begins.waits_for_all() { self.entries.len() } else { 0 };
+        let all = self.reads.len() + self.after.len() + entries + usize::from(self.unless.is_some());
+        u32::try_from(all).unwrap_or(u32::MAX)
     }
 
     /// What it consists of: its items or rounds, or its branches by their names.

@@ -4,6 +4,7 @@
 //! was defined. It alone decides on failures, skipped nodes and the end of the run.
 //! Its work is linear in nodes and edges.
 
+mod entries;
 mod group;
 mod next;
 mod obstacle;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use self::group::Group;
-use self::stopped::{BEGUN_ONCE, STOPPED};
+use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
 use super::policy::{OnError, StopPolicy};
 use super::spec::{Body, NodeIndex, Outputs, Spec};
@@ -99,6 +100,8 @@ pub(crate) struct Machine {
     announced: Option<PauseReason>,
     /// The nodes that the run fails of, in the order of their failures.
     failures: Vec<(NodeIndex, Arc<Failure>)>,
+    /// The node that has ended the workflow with its output.
+    ended_by: Option<NodeIndex>,
     /// A failure stops everything from this node on: in a workflow with written order, what is below it. What is above
     /// it goes to its end first, as it would have in a function; a failure there counts in its place.
     stopped_from: Option<NodeIndex>,
@@ -114,6 +117,8 @@ struct NodeState {
     cancelled: bool,
     asked: Option<Timestamp>,
     output: Option<Encoded>,
+    /// Why it failed, where an edge is taken for that.
+    failure: Option<Arc<Failure>>,
     group: Option<Box<Group>>,
 }
 
@@ -155,23 +160,26 @@ impl Phase {
     }
 }
 
-/// What a router has chosen.
+/// What a router has chosen: one arm, or several.
 #[derive(Deserialize)]
 struct Chosen<'a> {
-    #[serde(borrow)]
-    arm: std::borrow::Cow<'a, str>,
+    #[serde(borrow, default)]
+    arm: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default)]
+    arms: Vec<String>,
 }
 
 impl Machine {
     /// A machine that has been given nothing but the workflow's inputs, in the order of the input nodes.
     pub(crate) fn new(spec: Arc<Spec>, inputs: Vec<Encoded>) -> Self {
         let nodes = spec.nodes.iter().map(|node| NodeState {
-            open: node.predecessor_count(),
+            open: node.awaited_count(),
             unit: UnitState::default(),
             approved: false,
             cancelled: false,
             asked: None,
             output: None,
+            failure: None,
             group: None,
         });
         let mut machine = Self {
@@ -186,6 +194,7 @@ impl Machine {
             paused: false,
             announced: None,
             failures: Vec::new(),
+            ended_by: None,
             stopped_from: None,
             spec,
         };
@@ -327,13 +336,21 @@ impl Machine {
         }
     }
 
-    /// A node whose predecessors have all ended: does it run, is it skipped, is it nothing but a value?
+    /// A node that is waited for no more: does it run, is it skipped, is it nothing but a value?
     fn decide(&mut self, node: NodeIndex) {
         let definition = self.spec.node(node);
+        if !self.is_known(definition) {
+            return;
+        }
+        if let Some(problem) = self.broken(definition) {
+            let error = Arc::new(Failure::new(FailureKind::Value, problem));
+            self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+            return;
+        }
         let is_pure = definition.body.is_pure();
         if let Body::Join = definition.body {
             // The end of an arm may be a node outside of it: then its join has the arm's guard.
-            let taken = match self.guarded(definition) {
+            let taken = match self.not_entered(definition) {
                 None => definition.reads.iter().find_map(|end| self.output(*end).cloned()),
                 Some(_) => None,
             };
@@ -361,11 +378,21 @@ impl Machine {
         }
     }
 
-    /// The arm that a router has taken.
+    /// The arm that a router has taken, of one that takes one.
     pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
         let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
         let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
-        arms.iter().position(|arm| **arm == *chosen.arm).map(index)
+        let chosen = chosen.arm?;
+        arms.iter().position(|arm| **arm == *chosen).map(index)
+    }
+
+    /// Whether a router has taken an arm.
+    fn takes(&self, router: NodeIndex, arm: u32) -> bool {
+        let Body::Router { arms, .. } = &self.spec.node(router).body else { return false };
+        let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else { return false };
+        serde_json::from_str::<Chosen<'_>>(output.as_str()).is_ok_and(|chosen| {
+            chosen.arm.is_some_and(|chosen| **arm == *chosen) || chosen.arms.iter().any(|chosen| **arm == **chosen)
+        })
     }
 
     /// Takes in what was recorded of a unit.
@@ -438,6 +465,11 @@ impl Machine {
 
     fn complete(&mut self, node: NodeIndex, output: Encoded) {
         self.nodes[node as usize].output = Some(output);
+        if self.spec.node(node).ends && self.ended_by.is_none() && !self.is_stopped(node) {
+            (self.ended_by, self.stopped_from) = (Some(node), Some(0));
+            self.set_phase(Unit::node(node), Phase::Done);
+            return self.cancel_from(0, ENDED);
+        }
         self.end(node, Phase::Done);
     }
 
@@ -465,6 +497,10 @@ impl Machine {
             OnError::Skip => self.end(unit.node, Phase::Failed),
             // Whether it had its effect is not known, so whether it runs again is not ours to say.
             OnError::Fail if error.kind == FailureKind::Interrupted => self.set_phase(unit, Phase::Interrupted),
+            OnError::Fail if self.spec.node(unit.node).has_rescue => {
+                self.nodes[unit.node as usize].failure = Some(Arc::clone(error));
+                self.end(unit.node, Phase::Failed);
+            }
             OnError::Fail => {
                 self.end(unit.node, Phase::Failed);
                 self.failures.push((unit.node, Arc::clone(error)));
@@ -509,6 +545,15 @@ impl Machine {
             state.open = state.open.saturating_sub(1);
             if state.open == 0 && state.unit.phase == Phase::Waiting {
                 self.decide(follower);
+            }
+        }
+        if self.spec.has_chances() {
+            let spec = Arc::clone(&self.spec);
+            for chance in spec.chances(node) {
+                let state = &self.nodes[chance as usize];
+                if state.open == 0 && state.unit.phase == Phase::Waiting {
+                    self.decide(chance);
+                }
             }
         }
     }
@@ -560,5 +605,9 @@ fn index(at: usize) -> NodeIndex {
 impl Outputs for Machine {
     fn output(&self, node: NodeIndex) -> Option<&Encoded> {
         self.nodes.get(node as usize)?.output.as_ref()
+    }
+
+    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
+        self.nodes.get(node as usize)?.failure.as_deref()
     }
 }

@@ -85,6 +85,9 @@ impl Machine {
             let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
         }
+        if let Some(output) = self.ended_by.and_then(|node| self.output(node)) {
+            return Some(Command::Finish(Outcome::Completed(output.clone())));
+        }
         let first = match self.spec.ordered {
             // What is written first would have failed first.
             true => self.failures.iter().min_by_key(|(node, _)| *node),

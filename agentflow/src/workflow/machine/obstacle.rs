@@ -12,20 +12,10 @@ impl Machine {
     pub(super) fn obstacle(&self, node: NodeIndex) -> Option<Arc<str>> {
         let definition = self.spec.node(node);
         let missing = || definition.reads.iter().find(|read| self.output(**read).is_none());
-        self.guarded(definition)
+        self.not_entered(definition)
             .or_else(|| definition.unless.and_then(|join| self.returned(join)))
             .or_else(|| missing().map(|read| self.not_there(*read)))
             .or_else(|| self.held_back(definition))
-    }
-
-    /// Why the arm that a node is in does not run it.
-    pub(super) fn guarded(&self, definition: &NodeSpec) -> Option<Arc<str>> {
-        let (router, arm) = definition.guard?;
-        match self.chosen(router) {
-            Some(chosen) if chosen == arm => None,
-            Some(_) => Some("another arm was taken".into()),
-            None => Some(self.not_there(router)),
-        }
     }
 
     /// Why nothing runs that stands below the arms whose ends a join puts together: one that returns was taken, or it
@@ -33,7 +23,7 @@ impl Machine {
     fn returned(&self, join: NodeIndex) -> Option<Arc<str>> {
         let mut unknown = None;
         for end in &self.spec.node(join).reads {
-            let Some((router, arm)) = self.spec.node(*end).guard else { continue };
+            let Some((router, arm)) = self.spec.node(*end).guard() else { continue };
             match self.chosen(router) {
                 Some(chosen) if chosen == arm => return Some("the workflow returned before".into()),
                 Some(_) => {}
@@ -46,7 +36,7 @@ impl Machine {
 
     /// Whether a node is in an arm that was not taken, so that a router there has chosen nothing.
     fn is_passed_by(&self, node: NodeIndex) -> bool {
-        match self.spec.node(node).guard {
+        match self.spec.node(node).guard() {
             None => false,
             Some((around, arm)) => match self.chosen(around) {
                 Some(chosen) => chosen != arm,

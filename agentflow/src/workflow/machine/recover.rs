@@ -38,7 +38,7 @@ impl Machine {
                 state.cancelled && Some(index(at)) != node && state.unit.attempts > 0 && !state.unit.repeatable;
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
-            (state.cancelled, state.output) = (false, None);
+            (state.cancelled, state.output, state.failure) = (false, None, None);
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {
@@ -51,7 +51,7 @@ impl Machine {
                 // It was ready when everything was stopped.
                 Phase::Ready => self.make_ready(Unit::node(index(at))),
                 Phase::Waiting if again => {
-                    let open = spec.nodes[at].predecessors().filter(before).count();
+                    let open = spec.nodes[at].awaited().filter(before).count();
                     self.nodes[at].open = u32::try_from(open).unwrap_or(u32::MAX);
                     if open == 0 {
                         self.decide(index(at));

@@ -6,6 +6,9 @@ use crate::error::{Failure, FailureKind};
 /// Why steps are stopped when a node fails.
 pub(super) const STOPPED: &str = "another node failed";
 
+/// Why steps are stopped when a node ends the workflow.
+pub(super) const ENDED: &str = "the workflow has ended";
+
 /// What is recorded of a step that was stopped; `begun_once`: in the middle of something that may not simply be done
 /// again, which is then true of the step.
 pub(crate) fn stopped(reason: &str, begun_once: bool) -> String {

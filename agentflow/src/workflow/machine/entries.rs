@@ -1,0 +1,79 @@
+//! What becomes of the edges that lead to a node, and whether it is known by now that the node begins. It changes nothing.
+
+use std::sync::Arc;
+
+use super::{Machine, Phase, Unit};
+use crate::workflow::entry::{Begins, Edge, Entry, When};
+use crate::workflow::spec::NodeSpec;
+
+impl Machine {
+    /// What has become of an edge.
+    fn edge(&self, entry: &Entry) -> Edge {
+        let phase = self.phase(Unit::node(entry.from));
+        let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
+        match (phase, &entry.when) {
+            (Phase::Done, When::Done) => Edge::Taken,
+            (Phase::Done, When::Arm(arm)) => of(self.takes(entry.from, *arm)),
+            (Phase::Done, When::Failed) => Edge::NotTaken,
+            (Phase::Done, When::Holds(condition)) => condition.holds(self).map_or_else(Edge::Broken, of),
+            (Phase::Failed, When::Failed) if !self.nodes[entry.from as usize].cancelled => Edge::Taken,
+            (Phase::Failed | Phase::Skipped, _) => Edge::Dead,
+            _ => Edge::Open,
+        }
+    }
+
+    /// Whether it is known if enough of its edges are taken.
+    pub(super) fn is_known(&self, definition: &NodeSpec) -> bool {
+        if definition.begins.waits_for_all() {
+            return true;
+        }
+        let (mut taken, mut open) = (0, 0);
+        for entry in &definition.entries {
+            match self.edge(entry) {
+                Edge::Taken => taken += 1,
+                Edge::Open => open += 1,
+                Edge::NotTaken | Edge::Dead => {}
+                Edge::Broken(_) => return true,
+            }
+        }
+        let needed = definition.begins.needed(definition.entries.len());
+        taken >= needed || taken + open < needed
+    }
+
+    /// Why it cannot be said whether an edge is taken.
+    pub(super) fn broken(&self, definition: &NodeSpec) -> Option<String> {
+        let conditional = definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
+        conditional.into_iter().find_map(|entry| match self.edge(entry) {
+            Edge::Broken(problem) => {
+                let from = &self.spec.node(entry.from).path;
+                Some(format!("whether the edge from `{from}` is taken cannot be said: {problem}"))
+            }
+            _ => None,
+        })
+    }
+
+    /// Why too few of its edges are taken.
+    pub(super) fn not_entered(&self, definition: &NodeSpec) -> Option<Arc<str>> {
+        let entries = &definition.entries;
+        if entries.is_empty() {
+            return None;
+        }
+        let edges: Vec<Edge> = entries.iter().map(|entry| self.edge(entry)).collect();
+        let taken = edges.iter().filter(|edge| **edge == Edge::Taken).count();
+        let needed = definition.begins.needed(entries.len());
+        if taken >= needed {
+            return None;
+        }
+        if definition.begins != Begins::All {
+            return Some(format!("{taken} of its {} edges are taken, and it needs {needed}", entries.len()).into());
+        }
+        let (entry, edge) = entries.iter().zip(&edges).find(|(_, edge)| **edge != Edge::Taken)?;
+        let from = &self.spec.node(entry.from).path;
+        Some(match (&entry.when, edge) {
+            (When::Arm(_), Edge::NotTaken) => "another arm was taken".into(),
+            (When::Failed, Edge::NotTaken) => format!("`{from}` did not fail").into(),
+            (_, Edge::NotTaken) => format!("the condition of the edge from `{from}` does not hold").into(),
+            _ => self.not_there(entry.from),
+        })
+    }
+}

@@ -1,0 +1,317 @@
+//! `Mapping`: how a value is made of the outputs of nodes, as data. It computes nothing beside that.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::spec::{NodeIndex, Outputs};
+use crate::text::nearest;
+use crate::value::Encoded;
+
+/// How a value is made: the output of a node or a part of it, a constant, or an object or a list of such.
+///
+/// As JSON it is an object with one of these keys:
+///
+/// | JSON | the value |
+/// | --- | --- |
+/// | `{"from": "page"}` | the output of the node or the input `page` |
+/// | `{"from": "page", "at": "/links/0"}` | the part of it at a JSON Pointer (RFC 6901) |
+/// | `{"from": "page", "at": "/title", "or": ""}` | another value where there is no such output or part |
+/// | `{"error_of": "fetch"}` | the failure of a node, `{"kind": .., "message": ..}`, or `null` |
+/// | `{"item": ""}` | the item of a node that runs for each item, or the last output of one that is repeated; or a part of it |
+/// | `{"value": 5}` | a constant |
+/// | `{"object": {"url": {"from": "page"}}}` | an object |
+/// | `{"list": [{"from": "page"}]}` | a list |
+///
+/// ```
+/// use agentflow::workflow::Mapping;
+/// use serde_json::json;
+///
+/// let mapping: Mapping = serde_json::from_value(json!({"object": {"url": {"from": "page", "at": "/links/0"}}})).unwrap();
+/// assert_eq!(mapping, Mapping::object([("url", Mapping::from_part("page", "/links/0"))]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+#[non_exhaustive]
+pub enum Mapping {
+    /// The output of a node or an input, or a part of it.
+    From {
+        /// The node.
+        node: String,
+        /// A JSON Pointer; empty for all of it.
+        at: String,
+        /// What it is where there is no such output or part; without it, that is a failure.
+        or: Option<Value>,
+    },
+    /// The failure of a node; `null` when it has not failed.
+    ErrorOf(String),
+    /// The part of the item at a JSON Pointer; empty for all of it.
+    Item(String),
+    /// A constant.
+    Value(Value),
+    /// An object.
+    Object(BTreeMap<String, Mapping>),
+    /// A list.
+    List(Vec<Mapping>),
+}
+
+/// The keys of a mapping's JSON form.
+const KEYS: [&str; 6] = ["from", "error_of", "item", "value", "object", "list"];
+
+impl Mapping {
+    /// The output of a node or an input.
+    pub fn from(node: impl Into<String>) -> Self {
+        Self::from_part(node, "")
+    }
+
+    /// A part of the output of a node, at a JSON Pointer.
+    pub fn from_part(node: impl Into<String>, at: impl Into<String>) -> Self {
+        Self::From { node: node.into(), at: at.into(), or: None }
+    }
+
+    /// An object of values.
+    pub fn object<K: Into<String>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
+        Self::Object(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+
+    /// The nodes and inputs that it reads, each as often as it does, with whether one may be missing.
+    pub(crate) fn reads(&self) -> Vec<(&str, bool)> {
+        match self {
+            Self::From { node, or, .. } => vec![(node, or.is_some())],
+            Self::ErrorOf(node) => vec![(node, true)],
+            Self::Item(_) | Self::Value(_) => Vec::new(),
+            Self::Object(fields) => fields.values().flat_map(Self::reads).collect(),
+            Self::List(all) => all.iter().flat_map(Self::reads).collect(),
+        }
+    }
+
+    /// Whether it is made of an item.
+    pub(crate) fn has_item(&self) -> bool {
+        match self {
+            Self::Item(_) => true,
+            Self::Object(fields) => fields.values().any(Self::has_item),
+            Self::List(all) => all.iter().any(Self::has_item),
+            _ => false,
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// A sentence that names what is not there.
+    pub(crate) fn value(&self, scope: &Scope<'_>) -> Result<Value, String> {
+        match self {
+            Self::From { node, at, or } => match (scope.output(node), or) {
+                (Some(output), or) => match part(output, at)? {
+                    Some(value) => Ok(value),
+                    None => or.clone().ok_or_else(|| format!("the output of `{node}` has nothing at `{at}`: {output}")),
+                },
+                (None, Some(or)) => Ok(or.clone()),
+                (None, None) => Err(format!("`{node}` has no output")),
+            },
+            Self::ErrorOf(node) => Ok(scope.error_of(node)),
+            Self::Item(at) => {
+                let item = scope.item.ok_or("there is no item")?;
+                part(item, at)?.ok_or_else(|| format!("the item has nothing at `{at}`: {item}"))
+            }
+            Self::Value(value) => Ok(value.clone()),
+            Self::Object(fields) => {
+                let fields = fields.iter().map(|(name, value)| Ok((name.clone(), value.value(scope)?)));
+                fields.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+            }
+            Self::List(all) => all.iter().map(|value| value.value(scope)).collect::<Result<_, _>>().map(Value::Array),
+        }
+    }
+
+    /// The value as JSON text. A whole output is copied and not read.
+    ///
+    /// # Errors
+    /// As [`value`](Self::value).
+    pub(crate) fn encoded(&self, scope: &Scope<'_>) -> Result<Encoded, String> {
+        match self {
+            Self::From { node, at, .. } if at.is_empty() && let Some(output) = scope.output(node) => Ok(output.clone()),
+            Self::Item(at) if at.is_empty() && let Some(item) = scope.item => Ok(item.clone()),
+            other => Encoded::new(&other.value(scope)?).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// The part of a value at a JSON Pointer.
+fn part(of: &Encoded, at: &str) -> Result<Option<Value>, String> {
+    let value: Value = of.decode().map_err(|error| format!("`{of}` is not JSON: {error}"))?;
+    Ok(value.pointer(at).cloned())
+}
+
+/// The names that mappings use, with their nodes.
+pub(crate) type Names = Arc<HashMap<String, NodeIndex>>;
+
+/// What a mapping is made of.
+pub(crate) struct Scope<'a> {
+    pub(crate) names: &'a HashMap<String, NodeIndex>,
+    pub(crate) outputs: &'a dyn Outputs,
+    pub(crate) item: Option<&'a Encoded>,
+}
+
+impl Scope<'_> {
+    fn output(&self, node: &str) -> Option<&Encoded> {
+        self.outputs.output(*self.names.get(node)?)
+    }
+
+    fn error_of(&self, node: &str) -> Value {
+        let failure = self.names.get(node).and_then(|node| self.outputs.failure(*node));
+        failure.map_or(Value::Null, |failure| json!({"kind": failure.kind.as_str(), "message": failure.message}))
+    }
+}
+
+impl From<Mapping> for Value {
+    fn from(mapping: Mapping) -> Self {
+        match mapping {
+            Mapping::From { node, at, or } => {
+                let mut fields = Map::from_iter([("from".to_owned(), Self::String(node))]);
+                if !at.is_empty() {
+                    fields.insert("at".to_owned(), Self::String(at));
+                }
+                if let Some(or) = or {
+                    fields.insert("or".to_owned(), or);
+                }
+                Self::Object(fields)
+            }
+            Mapping::ErrorOf(node) => json!({"error_of": node}),
+            Mapping::Item(at) => json!({"item": at}),
+            Mapping::Value(value) => json!({"value": value}),
+            Mapping::Object(fields) => {
+                let fields: Map<String, Self> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+                json!({"object": fields})
+            }
+            Mapping::List(all) => json!({"list": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
+        }
+    }
+}
+
+impl TryFrom<Value> for Mapping {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let Value::Object(mut fields) = value else {
+            return Err(format!("a mapping is an object such as {{\"from\": \"page\"}} or {{\"value\": 5}}, not `{value}`"));
+        };
+        let Some(key) = KEYS.into_iter().find(|key| fields.contains_key(*key)) else {
+            let hint = match fields.keys().next() {
+                Some(key) => match nearest(key, KEYS.into_iter()) {
+                    Some(near) => format!("`{key}` is not one of them; did you mean `{near}`?"),
+                    None => format!("`{key}` is not one of them"),
+                },
+                None => "this one is empty".to_owned(),
+            };
+            return Err(format!("a mapping has one of the keys `{}`; {hint}", KEYS.join("`, `")));
+        };
+        let given = fields.remove(key).unwrap_or_default();
+        let text = |value: Value, what: &str| match value {
+            Value::String(text) => Ok(text),
+            other => Err(format!("`{what}` of a mapping is a text, not `{other}`")),
+        };
+        let mapping = match key {
+            "from" => {
+                let at = fields.remove("at").map_or_else(|| Ok(String::new()), |at| pointer(text(at, "at")?))?;
+                Self::From { node: text(given, key)?, at, or: fields.remove("or") }
+            }
+            "error_of" => Self::ErrorOf(text(given, key)?),
+            "item" => Self::Item(pointer(text(given, key)?)?),
+            "value" => Self::Value(given),
+            "object" => match given {
+                Value::Object(values) => {
+                    let values = values.into_iter().map(|(name, value)| Ok((name, Self::try_from(value)?)));
+                    Self::Object(values.collect::<Result<_, String>>()?)
+                }
+                other => return Err(format!("`object` of a mapping is an object of mappings, not `{other}`")),
+            },
+            _ => match given {
+                Value::Array(all) => Self::List(all.into_iter().map(Self::try_from).collect::<Result<_, _>>()?),
+                other => return Err(format!("`list` of a mapping is a list of mappings, not `{other}`")),
+            },
+        };
+        match fields.keys().next() {
+            Some(other) => Err(format!("a mapping with `{key}` has no `{other}`; remove it")),
+            None => Ok(mapping),
+        }
+    }
+}
+
+/// A JSON Pointer: empty, or it begins with `/`.
+fn pointer(text: String) -> Result<String, String> {
+    match text.is_empty() || text.starts_with('/') {
+        true => Ok(text),
+        false => Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Page(Encoded);
+
+    impl Outputs for Page {
+        fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+            (node == 0).then_some(&self.0)
+        }
+    }
+
+    fn read(json: Value) -> Result<Mapping, String> {
+        serde_json::from_value(json).map_err(|error| error.to_string())
+    }
+
+    fn made(json: Value) -> Result<Value, String> {
+        let names = HashMap::from([("page".to_owned(), 0), ("note".to_owned(), 1)]);
+        let page = Page(Encoded::new(&json!({"title": "T", "links": ["a", "b"]})).unwrap());
+        let item = Encoded::new(&json!({"n": 3})).unwrap();
+        let scope = Scope { names: &names, outputs: &page, item: Some(&item) };
+        let mapping = read(json)?;
+        let value = mapping.value(&scope)?;
+        assert_eq!(mapping.encoded(&scope)?.decode::<Value>().unwrap(), value);
+        Ok(value)
+    }
+
+    #[test]
+    fn values_are_made_of_outputs() {
+        assert_eq!(made(json!({"from": "page", "at": "/links/1"})).unwrap(), json!("b"));
+        assert_eq!(made(json!({"from": "page", "at": "/no", "or": 1})).unwrap(), json!(1));
+        assert_eq!(made(json!({"from": "note", "or": null})).unwrap(), Value::Null);
+        assert_eq!(made(json!({"item": "/n"})).unwrap(), json!(3));
+        let nested = json!({"object": {"a": {"list": [{"value": 1}, {"item": ""}]}, "e": {"error_of": "page"}}});
+        assert_eq!(made(nested).unwrap(), json!({"a": [1, {"n": 3}], "e": null}));
+        assert_eq!(made(json!({"from": "note"})).unwrap_err(), "`note` has no output");
+        let missing = made(json!({"from": "page", "at": "/no"})).unwrap_err();
+        assert!(missing.starts_with("the output of `page` has nothing at `/no`: "), "{missing}");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (json, says) in [
+            (json!("page"), "a mapping is an object such as"),
+            (json!({}), "this one is empty"),
+            (json!({"form": "page"}), "`form` is not one of them; did you mean `from`?"),
+            (json!({"from": "page", "att": "/x"}), "a mapping with `from` has no `att`; remove it"),
+            (json!({"from": 3}), "`from` of a mapping is a text, not `3`"),
+            (json!({"from": "page", "at": "title"}), "`title` is not a JSON Pointer; it begins with `/`, as in `/title`"),
+            (json!({"object": {"a": {"lst": []}}}), "`lst` is not one of them; did you mean `list`?"),
+        ] {
+            let error = read(json.clone()).unwrap_err();
+            assert!(error.contains(says), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for json in [
+            json!({"from": "page"}),
+            json!({"from": "page", "at": "/a~1b", "or": null}),
+            json!({"list": [{"value": {"from": "x"}}, {"item": "/n"}, {"error_of": "y"}]}),
+        ] {
+            let mapping = read(json.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&mapping).unwrap(), json);
+        }
+    }
+}
