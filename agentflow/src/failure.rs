@@ -220,6 +220,9 @@ kinds! {
     InvalidResponse "invalid_response" ModelError May,
     /// The model's answer is larger than it may be.
     AnswerTooLarge "answer_too_large" ModelError May,
+    // Of a workflow.
+    /// A router that is data takes no arm.
+    RouteUnmatched "route_unmatched" Validation May,
     // Of an agent.
     /// The model gave neither text nor a tool call.
     NoAnswer "no_answer" ModelError May,

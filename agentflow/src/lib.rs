@@ -16,6 +16,8 @@ pub mod path;
 pub mod resource;
 pub mod run;
 pub mod runtime;
+#[cfg(feature = "dynamic")]
+mod schema_check;
 pub mod store;
 mod strict;
 pub mod telemetry;

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Agent;
+use super::run_request::RunRequest;
+use crate::context::Context;
 use crate::error::Result;
+use crate::future::BoxFuture;
 use crate::run::{Host, RunHandle, RunShared};
 use crate::value::Encoded;
 
@@ -15,6 +18,8 @@ pub struct ErasedAgent(Arc<dyn Erased>);
 trait Erased: Send + Sync {
     fn name(&self) -> &Arc<str>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
+    fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
+    fn writes(&self) -> bool;
 }
 
 impl<O: 'static> Erased for Agent<O> {
@@ -25,6 +30,15 @@ impl<O: 'static> Erased for Agent<O> {
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
         Ok(self.clone().host(host).continued(shared)?.untyped())
     }
+
+    fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>> {
+        let (agent, cx) = (self.clone(), cx.clone());
+        Box::pin(async move { agent.end_in(&cx, request).await?.encoded() })
+    }
+
+    fn writes(&self) -> bool {
+        self.plan().map_or(true, |plan| plan.writes())
+    }
 }
 
 impl ErasedAgent {
@@ -34,6 +48,17 @@ impl ErasedAgent {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         self.0.name()
+    }
+
+    /// Runs it as a step of the run that a context belongs to. It is asked a text, or any other value as JSON.
+    pub(crate) async fn run_in(&self, cx: &Context, asked: &Encoded) -> Result<Encoded> {
+        let text = asked.decode::<String>().unwrap_or_else(|_| asked.to_string());
+        self.0.run_in(cx, RunRequest::new(text)).await
+    }
+
+    /// Whether one of its tools changes something outside of the run.
+    pub(crate) fn writes(&self) -> bool {
+        self.0.writes()
     }
 
     /// Continues a run whose journal is in the log.

@@ -77,7 +77,7 @@ fn as_recorded(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Arc<Ag
 
 impl Plan {
     /// Whether one of its tools changes something outside of the run.
-    fn writes(&self) -> bool {
+    pub(super) fn writes(&self) -> bool {
         let tools = self.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
         tools.into_iter().any(|tool| tool.policy.effects == Effects::Write)
     }

@@ -254,12 +254,16 @@ impl<O: 'static> Agent<O> {
     /// # Errors
     /// See [`Error`].
     pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+        let ended = self.end_in(cx, request.into()).await;
+        ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
+    }
+
+    async fn end_in(&self, cx: &Context, request: RunRequest) -> Result<crate::run::RunEnd> {
         let plan = self.plan()?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        let request = request.into().granted_as(cx.grants());
-        let ended = around.poll(driver::Run::start(plan, request, step)).await;
-        ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
+        let request = request.granted_as(cx.grants());
+        around.poll(driver::Run::start(plan, request, step)).await
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {

@@ -108,15 +108,21 @@ impl CallInStep {
 
 /// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.
 fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
-    let granted = place.cx.grants();
-    if let Some(scope) = definition.policy.scopes.iter().find(|scope| !granted.contains(scope)) {
-        let name = &definition.name;
-        let message = format!(
-            "`{name}` needs the scope `{scope}`, which this run was not granted; grant it with \
-             `Runtime::builder().grant([\"{scope}\"])` before the run begins"
-        );
-        EndsStep::unwind(Failure::new(FailureKind::Unauthorized, message));
+    if let Some(failure) = missing_scope(&place.cx, definition) {
+        EndsStep::unwind(failure);
     }
+}
+
+/// The failure of a step that is not granted what a tool needs.
+pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
+    let granted = cx.grants();
+    let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
+    let message = format!(
+        "`{}` needs the scope `{scope}`, which this run was not granted; grant it with \
+         `Runtime::builder().grant([\"{scope}\"])` before the run begins",
+        definition.name
+    );
+    Some(Failure::new(FailureKind::Unauthorized, message))
 }
 
 /// A value is computed without a record of its own, so what it calls must not have effects. An async tool is not called

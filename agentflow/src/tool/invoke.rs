@@ -39,7 +39,7 @@ pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, grant
 }
 
 /// The same with the hooks of the runtime's middleware around it, for a caller that records nothing.
-pub(super) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
     // In a step, the function of a tool is a call of the step, which has its hooks.
     let has_its_own = || tool.announces_itself() && Around::has_place();
     match ToolHooks::of_host(cx.host()) {

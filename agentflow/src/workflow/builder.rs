@@ -3,6 +3,7 @@
 //! It checks what types cannot: names, and that handles stay with their builder. It runs nothing.
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,6 +15,7 @@ use super::entry::{Begins, Entry};
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
+use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{
@@ -28,7 +30,7 @@ use crate::tool::ToolPolicy;
 use crate::value::{Encoded, NodeValue};
 
 /// The name of an output's Rust type, and its schema.
-pub(super) type TypeOf = (&'static str, fn() -> Value);
+pub(super) type TypeOf = (Cow<'static, str>, NodeSchema);
 
 /// A choice of one arm; made by [`Builder::route`].
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +99,8 @@ impl Builder {
     }
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
-        let fits = |value: &Encoded| T::decode(value).map(drop);
-        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits })
+        let fits: fn(&Encoded) -> _ = |value| T::decode(value).map(drop);
+        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(fits) })
     }
 
     /// Adds a step. It begins when all that it reads is there, beside every other step that can begin.
@@ -195,7 +197,7 @@ impl Builder {
     /// The output of a node outside of the arm, as that of the arm: it is there only when the arm is taken.
     fn yielded<O>(&mut self, end: Handle<O>) -> Handle<O> {
         let of = &self.nodes[end.node as usize];
-        let described = (of.type_name, of.schema);
+        let described = (of.type_name.clone(), of.schema.clone());
         let at = self.add(Node::new(names::YIELD), NodeKind::Join, vec![end.raw()], Body::Join, described);
         end.moved(at)
     }
@@ -281,7 +283,7 @@ impl Builder {
             node,
             NodeKind::Gate,
             reads.handles(),
-            Body::Gate { question, fits: |answer| A::decode(answer).map(drop) },
+            Body::Gate { question, fits: Fits::Type(|answer| A::decode(answer).map(drop)) },
         )
     }
 
@@ -419,7 +421,7 @@ impl Builder {
         reads: Vec<RawHandle>,
         body: Body,
     ) -> Handle<T> {
-        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>(), T::schema));
+        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::made(T::schema)));
         Handle::new(at.node, at.builder)
     }
 
@@ -433,7 +435,7 @@ impl Builder {
     ) -> RawHandle {
         let name = format!("{}{}", self.prefix, node.name);
         self.problems.extend(names::problem_of_node(&name));
-        self.problems.extend(names::problem_of_type(&name, type_name));
+        self.problems.extend(names::problem_of_type(&name, &type_name));
         if !self.names.insert(name.clone()) {
             self.problems.push(format!("two nodes are named `{name}`; rename one"));
         }
@@ -464,7 +466,7 @@ impl Builder {
         let mut made = NodeSpec {
             path: StepPath::of_names(name.into()),
             kind,
-            call: node.call,
+            call: node.call.into(),
             line: node.line,
             reads: reads.iter().map(|handle| handle.node).collect(),
             after: node.after.iter().map(|after| After { node: after.node, why: OrderReason::Asked }).collect(),
@@ -487,6 +489,7 @@ impl Builder {
             code: node.code,
             body,
             inner: node.inner,
+            does: None,
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
         if made.barrier.is_none() {
@@ -531,7 +534,7 @@ impl Builder {
 }
 
 /// What a tool says of itself counts where the node says nothing.
-fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
+pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
     policy.repeatable.get_or_insert(tool.is_repeatable());
     if policy.timeout_ms.is_none()
         && let Some(timeout) = tool.timeout

@@ -70,6 +70,13 @@ pub(super) fn is_once_and_sync(function: TypeId) -> bool {
     }
 }
 
+/// The function behind a tool that is linked into the program.
+#[cfg(feature = "dynamic")]
+pub(super) fn function_of(tool: &ToolRef) -> Option<TypeId> {
+    let is_it = |of: &ToolRef| Arc::ptr_eq(of.definition(), tool.definition());
+    linked::all().find_map(|(function, item)| item.downcast_ref::<ToolRef>().is_some_and(is_it).then_some(function))
+}
+
 /// The word for the function's attribute, for graphs and drawings.
 pub(super) fn word(function: TypeId) -> Option<&'static str> {
     Some(match kind(function)? {

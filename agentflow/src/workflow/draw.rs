@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::graph::{Graph, GraphNode};
+use super::graph_body::GraphEdge;
 use super::names;
 use super::spec::{NodeKind, OrderReason};
 use crate::path::StepPath;
@@ -166,6 +167,17 @@ impl Graph {
             if let Some(router) = self.router_above(node) {
                 add(router, EdgeKind::Arm("otherwise"));
             }
+            for edge in &node.edges {
+                let label = match edge {
+                    GraphEdge { arm: Some(arm), .. } => Some(arm.as_str()),
+                    GraphEdge { failed: true, .. } => Some("failed"),
+                    GraphEdge { when: Some(_), .. } => Some("condition"),
+                    _ => None,
+                };
+                if let Some(from) = self.place(&edge.from) {
+                    add(from, label.map_or(EdgeKind::Reads, EdgeKind::Arm));
+                }
+            }
             let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
             let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
             for (name, kind) in node.reads.iter().map(|name| (name, EdgeKind::Reads)).chain(asked).chain(order) {
@@ -287,7 +299,7 @@ impl EdgeKind<'_> {
     fn stronger(self, other: Self) -> Self {
         let rank = |kind: &Self| match kind {
             Self::Reads | Self::Arm(_) => 0,
-            Self::Order(OrderReason::Above) => 1,
+            Self::Order(OrderReason::Above | OrderReason::Optional) => 1,
             Self::Order(OrderReason::Write) => 2,
             Self::Order(OrderReason::Asked) => 3,
             Self::Order(OrderReason::Check) => 4,

@@ -38,8 +38,8 @@ fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
 /// Whether an answer is of the type that a node asks for.
 pub(crate) fn check_answer(node: &NodeSpec, answer: &Encoded) -> Result<(), ControlError> {
     let fits = match &node.body {
-        Body::Gate { fits, .. } => fits(answer),
-        _ => answer.decode::<Approval>().map(drop),
+        Body::Gate { fits, .. } => fits.check(answer),
+        _ => answer.decode::<Approval>().map(drop).map_err(|error| error.to_string()),
     };
     fits.map_err(|error| {
         ControlError::new(

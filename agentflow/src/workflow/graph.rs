@@ -2,12 +2,15 @@
 //! running anything and can be stored.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::condition::Condition;
+use super::entry::{Begins, Entry, When};
+use super::graph_body::{GraphBody, GraphEdge};
+use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 
@@ -62,6 +65,18 @@ pub struct GraphNode {
     /// The arm it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
+    /// The edges that lead to it, of a node that is in no arm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<GraphEdge>,
+    /// How many of its edges must be taken.
+    #[serde(default, skip_serializing_if = "Begins::is_all")]
+    pub begins: Begins,
+    /// Whether the workflow ends with its output, and all else is stopped.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub ends: bool,
+    /// What it does, where that is data and not code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub does: Option<GraphBody>,
     /// The join of the arms that return above it: it runs only when none of them is taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless: Option<String>,
@@ -86,14 +101,19 @@ pub struct GraphNode {
     /// What is done when it fails, takes long, or needs a person's word.
     #[serde(default)]
     pub policy: NodePolicy,
-    /// The Rust type of its output.
-    #[serde(rename = "type")]
+    /// The Rust type of its output; `json` when that is data.
+    #[serde(rename = "type", default = "json_type")]
     pub type_name: String,
     /// The JSON Schema of its output.
+    #[serde(default)]
     pub schema: NodeSchema,
     /// The line of the source it is written on; 0 when that is not known.
     #[serde(default)]
     pub line: u32,
+}
+
+fn json_type() -> String {
+    "json".to_owned()
 }
 
 fn is_false(value: &bool) -> bool {
@@ -120,50 +140,6 @@ pub struct Guard {
     pub arm: String,
 }
 
-/// The JSON Schema of a node's output; made when it is first looked at.
-#[derive(Clone)]
-pub struct NodeSchema(Schema);
-
-#[derive(Clone)]
-enum Schema {
-    Made(fn() -> Value),
-    Known(Value),
-}
-
-impl NodeSchema {
-    /// The schema.
-    pub fn to_value(&self) -> Value {
-        match &self.0 {
-            Schema::Made(make) => make(),
-            Schema::Known(schema) => schema.clone(),
-        }
-    }
-}
-
-impl PartialEq for NodeSchema {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_value() == other.to_value()
-    }
-}
-
-impl fmt::Debug for NodeSchema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_value().fmt(f)
-    }
-}
-
-impl Serialize for NodeSchema {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.to_value().serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for NodeSchema {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Schema::Known(Value::deserialize(deserializer)?)))
-    }
-}
-
 impl Graph {
     /// The version of the form that this release makes.
     pub const VERSION: u32 = 1;
@@ -178,12 +154,13 @@ impl Graph {
         let describe = |node: &NodeSpec| GraphNode {
             name: node.path.to_string(),
             kind: node.kind,
-            calls: node.call.to_owned(),
+            calls: node.call.to_string(),
             callee: node
                 .callee
                 .iter()
                 .chain(&node.callees)
                 .find_map(|callee| super::callee::word(*callee))
+                .or_else(|| Some(node.does.as_ref()?.calls().first()?.kind.as_str()))
                 .map(ToOwned::to_owned),
             reads: node.reads.iter().map(|read| name(*read)).collect(),
             after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
@@ -191,14 +168,14 @@ impl Graph {
                 .filter(|after| after.why != OrderReason::Asked)
                 .map(|after| OrderEdge { node: name(after.node), reason: after.why })
                 .collect(),
-            guard: node.guard().map(|(router, arm)| {
-                let of = spec.node(router);
-                let arm = match &of.body {
-                    Body::Router { arms, .. } => arms[arm as usize].to_string(),
-                    _ => String::new(),
-                };
-                Guard { router: of.path.to_string(), arm }
-            }),
+            guard: node.guard().map(|(router, arm)| Guard { router: name(router), arm: arm_of(spec, router, arm) }),
+            edges: match node.guard() {
+                Some(_) => Vec::new(),
+                None => node.entries.iter().map(|entry| edge_of(spec, entry)).collect(),
+            },
+            begins: node.begins,
+            ends: node.ends,
+            does: node.does.as_deref().cloned(),
             unless: node.unless.map(name),
             body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),
             branch_bodies: node
@@ -219,8 +196,8 @@ impl Graph {
                 _ => Vec::new(),
             },
             policy: node.policy.clone(),
-            type_name: node.type_name.to_owned(),
-            schema: NodeSchema(Schema::Made(node.schema)),
+            type_name: node.type_name.to_string(),
+            schema: node.schema.clone(),
             line: node.line,
         };
         Self {
@@ -232,6 +209,26 @@ impl Graph {
             stop_policy: spec.stop,
             nodes: spec.nodes.iter().map(describe).collect(),
         }
+    }
+
+    /// A workflow without nodes. Its output is that of the node `output`.
+    pub fn new(name: impl Into<String>, output: impl Into<String>) -> Self {
+        Self {
+            version: Self::VERSION,
+            name: name.into(),
+            description: String::new(),
+            output: output.into(),
+            concurrency: super::CONCURRENCY,
+            stop_policy: StopPolicy::default(),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Adds a node.
+    #[must_use]
+    pub fn with(mut self, node: GraphNode) -> Self {
+        self.nodes.push(node);
+        self
     }
 
     /// The node of a name.
@@ -291,10 +288,10 @@ impl Graph {
             hash.text(&schema.to_string());
             hash.0
         };
-        let schema = match &node.schema.0 {
+        let schema = match node.schema.key() {
             // Many nodes have one type: its schema is made once.
-            Schema::Made(make) => *schemas.entry(*make as usize).or_insert_with(schema_hash),
-            Schema::Known(_) => schema_hash(),
+            Some(key) => *schemas.entry(key).or_insert_with(schema_hash),
+            None => schema_hash(),
         };
         let mut hash = Fnv::new();
         hash.text(&node.name);
@@ -318,6 +315,10 @@ impl Graph {
         if let Some(guard) = &node.guard {
             hash.text(&guard.router);
             hash.text(&guard.arm);
+        }
+        if !node.edges.is_empty() || node.ends || node.does.is_some() {
+            let data = (&node.edges, node.begins, node.ends, &node.does);
+            hash.text(&serde_json::to_string(&data).unwrap_or_default());
         }
         hash.text(node.unless.as_deref().unwrap_or_default());
         for (branch, body) in node.bodies() {
@@ -363,10 +364,101 @@ impl Spec {
 }
 
 impl GraphNode {
+    /// An input of the workflow, whose values fit a JSON Schema.
+    pub fn input(name: impl Into<String>, schema: impl Into<NodeSchema>) -> Self {
+        Self { kind: NodeKind::Input, schema: schema.into(), ..Self::bare(name.into()) }
+    }
+
+    /// A node that is data.
+    pub fn new(name: impl Into<String>, does: GraphBody) -> Self {
+        Self { kind: does.kind(), does: Some(does), ..Self::bare(name.into()) }
+    }
+
+    fn bare(name: String) -> Self {
+        Self {
+            name,
+            kind: NodeKind::Step,
+            calls: String::new(),
+            callee: None,
+            reads: Vec::new(),
+            after: Vec::new(),
+            order: Vec::new(),
+            guard: None,
+            edges: Vec::new(),
+            begins: Begins::All,
+            ends: false,
+            does: None,
+            unless: None,
+            branches: Vec::new(),
+            body: None,
+            branch_bodies: BTreeMap::new(),
+            writes: false,
+            code: String::new(),
+            workflows: BTreeMap::new(),
+            policy: NodePolicy::default(),
+            type_name: json_type(),
+            schema: NodeSchema::default(),
+            line: 0,
+        }
+    }
+
+    /// Adds an edge that leads to it.
+    #[must_use]
+    pub fn edge(mut self, edge: GraphEdge) -> Self {
+        self.edges.push(edge);
+        self
+    }
+
+    /// Sets how many of its edges must be taken.
+    #[must_use]
+    pub fn begins(mut self, begins: Begins) -> Self {
+        self.begins = begins;
+        self
+    }
+
+    /// Ends the workflow with its output, and stops all else.
+    #[must_use]
+    pub fn ends(mut self) -> Self {
+        self.ends = true;
+        self
+    }
+
+    /// Sets what is done when it fails, takes long, or needs a person's word.
+    #[must_use]
+    pub fn policy(mut self, policy: NodePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets the JSON Schema of its output.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<NodeSchema>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
     /// What it consists of, where that is more than one step: its branches by their names, else by an empty name.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = (&str, &Graph)> {
         let branches = self.branch_bodies.iter().map(|(name, body)| (name.as_str(), body));
         self.body.as_deref().into_iter().map(|body| ("", body)).chain(branches)
+    }
+}
+
+/// The name of a router's arm.
+fn arm_of(spec: &Spec, router: u32, arm: u32) -> String {
+    match &spec.node(router).body {
+        Body::Router { arms, .. } => arms[arm as usize].to_string(),
+        _ => String::new(),
+    }
+}
+
+fn edge_of(spec: &Spec, entry: &Entry) -> GraphEdge {
+    let edge = GraphEdge::from(spec.node(entry.from).path.to_string());
+    match &entry.when {
+        When::Done => edge,
+        When::Failed => edge.failed(),
+        When::Arm(arm) => edge.arm(arm_of(spec, entry.from, *arm)),
+        When::Holds(condition) => edge.when(Condition::clone(&condition.condition)),
     }
 }
 

@@ -4,11 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::builder::{Builder, TypeOf};
 use super::node::Node;
 use super::node_handle::{Handle, RawHandle, Reads};
+use super::node_schema::{Fits, NodeSchema};
 use super::spec::{Body, NodeKind, Spec};
 use crate::path::StepPath;
 
@@ -32,9 +31,9 @@ impl Builder {
         let read = reads.moved(&mut |outer| {
             let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
             match of {
-                Some(of) => inner.inner_input(of.path.last_name().unwrap_or_default(), (of.type_name, of.schema)),
+                Some(of) => inner.inner_input(of.path.last_name().unwrap_or_default(), (of.type_name.clone(), of.schema.clone())),
                 // The node itself reports that it reads this.
-                None => inner.inner_input("unknown", ("?", || Value::Null)),
+                None => inner.inner_input("unknown", ("?".into(), NodeSchema::default())),
             }
         });
         let output = nodes(&mut inner, item, read);
@@ -50,7 +49,7 @@ impl Builder {
 
     /// An input of a workflow below a node. It is named when all other names are known.
     fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
-        let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: |_| Ok(()) }, described);
+        let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(|_| Ok(())) }, described);
         self.names.remove(name);
         at
     }

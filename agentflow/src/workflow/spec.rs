@@ -4,13 +4,15 @@
 //! execution order and there is no cycle.
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::entry::{Begins, Entry, When};
+use super::graph_body::GraphBody;
+use super::node_schema::{Fits, NodeSchema};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
@@ -51,9 +53,6 @@ pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded
 /// What a gate asks.
 pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
-/// Whether a value is of a type.
-pub(crate) type Fits = fn(&Encoded) -> Result<(), serde_json::Error>;
-
 /// Whether a repetition is over, from its last output.
 pub(crate) type Until = Arc<dyn Fn(&Encoded) -> Result<bool, StepError> + Send + Sync>;
 
@@ -80,7 +79,7 @@ pub(crate) struct NodeSpec {
     pub(crate) path: StepPath,
     pub(crate) kind: NodeKind,
     /// What the node calls, as written.
-    pub(crate) call: &'static str,
+    pub(crate) call: Cow<'static, str>,
     pub(crate) line: u32,
     /// The nodes whose outputs it reads.
     pub(crate) reads: Vec<NodeIndex>,
@@ -97,8 +96,8 @@ pub(crate) struct NodeSpec {
     /// It runs only when none of the arms was taken whose ends this join puts together: arms that return.
     pub(crate) unless: Option<NodeIndex>,
     pub(crate) policy: NodePolicy,
-    pub(crate) type_name: &'static str,
-    pub(crate) schema: fn() -> Value,
+    pub(crate) type_name: Cow<'static, str>,
+    pub(crate) schema: NodeSchema,
     /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
     /// recorded a second time.
     pub(crate) callee: Option<TypeId>,
@@ -116,6 +115,8 @@ pub(crate) struct NodeSpec {
     pub(crate) body: Body,
     /// What its items or rounds consist of, when that is more than one step.
     pub(crate) inner: Option<Arc<Spec>>,
+    /// What it does, where that is data.
+    pub(crate) does: Option<Arc<GraphBody>>,
 }
 
 /// A node that ends before another begins.
@@ -140,6 +141,8 @@ pub enum OrderReason {
     Gate,
     /// A check stands above: nothing below it begins before it has passed.
     Check,
+    /// It reads the output if there is one.
+    Optional,
 }
 
 impl OrderReason {
@@ -151,6 +154,7 @@ impl OrderReason {
             Self::Above => "above",
             Self::Gate => "gate",
             Self::Check => "check",
+            Self::Optional => "optional",
         }
     }
 
@@ -303,7 +307,7 @@ impl Spec {
             _ => None,
         });
         inputs.zip(values).try_for_each(|((name, fits), value)| {
-            fits(value).map_err(|error| format!("the input `{name}` does not fit: {error}; `{value}` was given"))
+            fits.check(value).map_err(|error| format!("the input `{name}` does not fit: {error}; `{value}` was given"))
         })
     }
 

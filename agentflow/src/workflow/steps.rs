@@ -14,6 +14,7 @@ use super::builder::{Builder, Router};
 use super::callee::{StepArgs, ask_callees, tool_policy};
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
+use super::node_schema::NodeSchema;
 use super::policy::StopPolicy;
 use super::same_type::{Arms, Branches, MatchedOutput, PlainOutput, SameArm};
 use super::spec::{Body, ItemStep, NodeKind, Pure, Step, StepFuture};
@@ -397,7 +398,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         O: NodeValue,
     {
         let of = self.of;
-        let described = (item, (std::any::type_name::<I>(), I::schema as fn() -> _));
+        let described = (item, (std::any::type_name::<I>().into(), NodeSchema::made(I::schema)));
         let inner = self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
             let item = Handle::of(item.unwrap_or(RawHandle::nowhere()));
             nodes(&mut Steps { builder, of }, item, reads)

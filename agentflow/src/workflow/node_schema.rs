@@ -1,0 +1,102 @@
+//! `NodeSchema` and `Fits`: the JSON Schema of a node's output, of a Rust type or given as data, and whether a value fits.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+#[cfg(feature = "dynamic")]
+use crate::schema_check::SchemaCheck;
+use crate::value::Encoded;
+
+/// The JSON Schema of a node's output; made when it is first looked at.
+#[derive(Clone)]
+pub struct NodeSchema(Schema);
+
+#[derive(Clone)]
+enum Schema {
+    Made(fn() -> Value),
+    Known(Arc<Value>),
+}
+
+impl NodeSchema {
+    pub(crate) const fn made(make: fn() -> Value) -> Self {
+        Self(Schema::Made(make))
+    }
+
+    /// The schema.
+    pub fn to_value(&self) -> Value {
+        match &self.0 {
+            Schema::Made(make) => make(),
+            Schema::Known(schema) => Value::clone(schema),
+        }
+    }
+
+    /// What is the same for all nodes of one Rust type.
+    pub(super) fn key(&self) -> Option<usize> {
+        match &self.0 {
+            Schema::Made(make) => Some(*make as usize),
+            Schema::Known(_) => None,
+        }
+    }
+}
+
+impl From<Value> for NodeSchema {
+    fn from(schema: Value) -> Self {
+        Self(Schema::Known(Arc::new(schema)))
+    }
+}
+
+impl Default for NodeSchema {
+    /// Any value.
+    fn default() -> Self {
+        Value::Bool(true).into()
+    }
+}
+
+impl PartialEq for NodeSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_value() == other.to_value()
+    }
+}
+
+impl fmt::Debug for NodeSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
+}
+
+impl Serialize for NodeSchema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeSchema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Value::deserialize(deserializer)?.into())
+    }
+}
+
+/// Whether a value is of a type, or fits a schema.
+pub(crate) enum Fits {
+    Type(fn(&Encoded) -> Result<(), serde_json::Error>),
+    #[cfg(feature = "dynamic")]
+    Schema(SchemaCheck),
+}
+
+impl Fits {
+    /// # Errors
+    /// A sentence that says where the value does not fit.
+    pub(crate) fn check(&self, value: &Encoded) -> Result<(), String> {
+        match self {
+            Self::Type(fits) => fits(value).map_err(|error| error.to_string()),
+            #[cfg(feature = "dynamic")]
+            Self::Schema(schema) => {
+                let value: Value = value.decode().map_err(|error| error.to_string())?;
+                schema.check(&value)
+            }
+        }
+    }
+}

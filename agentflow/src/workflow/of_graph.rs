@@ -1,0 +1,462 @@
+//! A workflow of a [`Graph`] whose nodes are data: checks all of it, collects every problem, and makes the form that is
+//! executed. What references mean is the runtime's to say; `reference_steps.rs` makes the calls.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::condition::{BoundCondition, Condition};
+use super::entry::{Begins, Entry, When};
+use super::graph::{Graph, GraphNode};
+use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
+use super::mapping::{Mapping, Names, Scope};
+use super::names;
+use super::node_schema::{Fits, NodeSchema};
+use super::policy::NodePolicy;
+use super::reference_steps::{Callee, item_step, step};
+use super::spec::{After, Body, Branch, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until};
+use super::step_error::StepError;
+use crate::error::FailureKind;
+use crate::event::ApprovalRequest;
+use crate::path::StepPath;
+use crate::run::Approval;
+use crate::schema_check::SchemaCheck;
+use crate::text::{did_you_mean, nearest};
+use crate::value::{Encoded, NodeValue};
+
+/// Finds what a reference is to.
+pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, String>;
+
+impl Graph {
+    /// The workflow that it describes, in the form that is executed.
+    ///
+    /// # Errors
+    /// All problems, a line each.
+    pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+        let mut loading = Loading { graph: self, resolve, names: Names::default(), problems: Vec::new() };
+        let order = loading.order();
+        loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
+        let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
+        let mut problems = loading.problems;
+        problems.extend(names::problems_of_places(&nodes));
+        let output = nodes.iter().position(|node| *node.path.names() == *self.output);
+        if output.is_none() {
+            let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
+            problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
+        }
+        match (problems.is_empty(), output) {
+            (true, Some(output)) => Ok(Spec::new(
+                self.name.as_str().into(),
+                self.description.as_str().into(),
+                nodes,
+                index(output),
+                (self.concurrency, self.stop_policy),
+                false,
+            )),
+            _ => Err(problems.join("\n")),
+        }
+    }
+}
+
+struct Loading<'a> {
+    graph: &'a Graph,
+    resolve: Resolve<'a>,
+    names: Names,
+    problems: Vec<String>,
+}
+
+impl<'a> Loading<'a> {
+    /// The nodes, each after all that it depends on and else as they are written.
+    fn order(&mut self) -> Vec<&'a GraphNode> {
+        let mut by_name: HashMap<&str, &GraphNode> = HashMap::new();
+        for node in &self.graph.nodes {
+            if by_name.insert(&node.name, node).is_some() {
+                self.problems.push(format!("two nodes are named `{}`; rename one", node.name));
+            }
+        }
+        let mut done: HashSet<&str> = HashSet::new();
+        let mut order = Vec::new();
+        let mut left: Vec<&GraphNode> = self.graph.nodes.iter().collect();
+        while !left.is_empty() {
+            let before = left.len();
+            left.retain(|node| {
+                let waits = |name: &&str| by_name.contains_key(name) && !done.contains(name) && **name != *node.name;
+                if node.all_before().iter().any(waits) {
+                    return true;
+                }
+                done.insert(&node.name);
+                order.push(*node);
+                false
+            });
+            if left.len() == before {
+                let names: Vec<String> = left.iter().map(|node| format!("`{}`", node.name)).collect();
+                self.problems.push(format!(
+                    "these nodes wait for each other: {}; a workflow has no cycle, and what is repeated is a node with \
+                     `repeat`",
+                    names.join(", ")
+                ));
+                order.extend(left.drain(..));
+            }
+        }
+        order
+    }
+
+    fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
+        let name = &node.name;
+        self.problems.extend(names::problem_of_node(name));
+        if node.all_before().contains(&name.as_str()) {
+            self.problems.push(format!("the node `{name}` waits for itself"));
+        }
+        let mut policy = node.policy.clone();
+        let entries = self.entries(node);
+        let needed = node.begins.needed(entries.len());
+        if node.begins != Begins::All && (needed == 0 || needed > entries.len()) {
+            self.problems.push(format!(
+                "the node `{name}` begins when {needed} of its edges are taken, and {} lead to it",
+                entries.len()
+            ));
+        }
+        let own = node.does.as_ref().map(GraphBody::reads).unwrap_or_default();
+        let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
+        let (mut reads, mut after) = (Vec::new(), Vec::new());
+        let given = node.reads.iter().map(|read| (read.as_str(), false));
+        for (read, may_miss) in given.chain(own) {
+            let Some(at) = self.named(name, read) else { continue };
+            // Of an edge that is not waited for, the output is there or is not.
+            match may_miss || late(at) {
+                false if !reads.contains(&at) => reads.push(at),
+                true if !late(at) => after.push(After { node: at, why: OrderReason::Optional }),
+                _ => {}
+            }
+        }
+        after.retain(|after| !reads.contains(&after.node));
+        after.dedup();
+        let asked = node.after.iter().map(|name| (name, OrderReason::Asked));
+        let ordered = node.order.iter().filter(|edge| edge.reason != OrderReason::Optional);
+        for (before, why) in asked.chain(ordered.map(|edge| (&edge.node, edge.reason))) {
+            if let Some(node) = self.named(name, before) {
+                after.push(After { node, why });
+            }
+        }
+        let (kind, body, callees) = self.body(node);
+        let direct = matches!(node.does, Some(GraphBody::Call(_)));
+        for callee in &callees {
+            callee.take_over(&mut policy, name);
+        }
+        NodeSpec {
+            path: StepPath::of_names(name.as_str().into()),
+            kind,
+            call: node.called().into(),
+            line: node.line,
+            reads,
+            after,
+            entries,
+            begins: node.begins,
+            ends: node.ends,
+            has_rescue: self.graph.nodes.iter().flat_map(|other| &other.edges).any(|edge| edge.failed && edge.from == *name),
+            unless: None,
+            policy: NodePolicy { ..policy },
+            type_name: node.type_name.clone().into(),
+            schema: node.schema.clone(),
+            callee: callees.first().filter(|_| direct).and_then(Callee::function),
+            max_output: callees.first().filter(|_| direct).and_then(Callee::max_output),
+            callees: callees.iter().filter_map(Callee::function).collect(),
+            writes: callees.iter().any(Callee::writes),
+            barrier: None,
+            code: 0,
+            body,
+            inner: None,
+            does: node.does.clone().map(Arc::new),
+        }
+    }
+
+    /// The place of a node, by its name.
+    fn named(&mut self, node: &str, name: &str) -> Option<NodeIndex> {
+        let found = self.names.get(name).copied();
+        if found.is_none() {
+            let near = did_you_mean(nearest(name, self.graph.nodes.iter().map(|node| node.name.as_str())));
+            self.problems.push(format!("the node `{node}` reads or follows `{name}`, and there is no such node{near}"));
+        }
+        found
+    }
+
+    fn entries(&mut self, node: &GraphNode) -> Vec<Entry> {
+        let guard = node.guard.iter().map(|guard| GraphEdge::from(&guard.router).arm(&guard.arm));
+        let edges: Vec<GraphEdge> = guard.chain(node.edges.iter().cloned()).collect();
+        edges.iter().filter_map(|edge| self.entry(&node.name, edge)).collect()
+    }
+
+    fn entry(&mut self, node: &str, edge: &GraphEdge) -> Option<Entry> {
+        let from = self.named(node, &edge.from)?;
+        let ways = [edge.arm.is_some(), edge.failed, edge.when.is_some()];
+        if ways.into_iter().filter(|way| *way).count() > 1 {
+            self.problems.push(format!(
+                "the edge from `{}` to `{node}` has more than one of `arm`, `failed` and `when`; keep one",
+                edge.from
+            ));
+        }
+        let when = match edge {
+            GraphEdge { arm: Some(arm), .. } => When::Arm(self.arm(node, &edge.from, arm)?),
+            GraphEdge { failed: true, .. } => When::Failed,
+            GraphEdge { when: Some(condition), .. } => When::Holds(self.bound(node, condition)),
+            _ => When::Done,
+        };
+        Some(Entry { from, when })
+    }
+
+    fn arm(&mut self, node: &str, router: &str, arm: &str) -> Option<u32> {
+        let of = self.graph.node(router)?;
+        let Some(GraphBody::Route(routes)) = &of.does else {
+            self.problems.push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));
+            return None;
+        };
+        let found = routes.arms.iter().position(|of| of.arm == arm);
+        if found.is_none() {
+            let near = did_you_mean(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
+            self.problems.push(format!("the router `{router}` has no arm `{arm}`, which leads to `{node}`{near}"));
+        }
+        found.map(index)
+    }
+
+    fn bound(&mut self, node: &str, condition: &Condition) -> BoundCondition {
+        for (read, _) in condition.reads() {
+            self.named(node, read);
+        }
+        BoundCondition { condition: Arc::new(condition.clone()), names: Arc::clone(&self.names) }
+    }
+
+    fn body(&mut self, node: &GraphNode) -> (NodeKind, Body, Vec<Callee>) {
+        let name = &node.name;
+        let unusable = (NodeKind::Join, Body::Join, Vec::new());
+        let Some(does) = &node.does else {
+            return match node.kind {
+                NodeKind::Input => (NodeKind::Input, Body::Input { fits: self.fits(name, &node.schema) }, Vec::new()),
+                NodeKind::Join => unusable,
+                _ => {
+                    self.problems.push(format!(
+                        "the node `{name}` is code, which a graph does not have; give it a `does` that calls a tool, an \
+                         agent or a workflow by its name"
+                    ));
+                    unusable
+                }
+            };
+        };
+        let has_item = matches!(does, GraphBody::Map { .. } | GraphBody::Repeat { .. });
+        let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, has_item)).collect();
+        let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
+        let names = Arc::clone(&self.names);
+        let bodies = || does.calls().iter().zip(&callees).map(|(call, callee)| (call, callee.clone()));
+        let one = |call: &Reference| (call.with.clone(), Arc::clone(&names));
+        let branches = |problems: &mut Vec<String>| {
+            let mut taken = BTreeSet::new();
+            let mut all = Vec::new();
+            for (call, callee) in bodies() {
+                if callee.asks() {
+                    problems.push(format!(
+                        "a branch of `{name}` calls `{}`, which a person must agree to; call it in a node of its own",
+                        call.name
+                    ));
+                }
+                let branch = (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
+                let branch = branch.unwrap_or_default();
+                problems.extend(names::problem_of_branch(name, &branch));
+                all.push(Branch { name: branch.into(), step: step(callee, one(call)), inner: None });
+            }
+            if all.is_empty() {
+                problems.push(format!("the node `{name}` has no branches; give it at least one"));
+            }
+            all
+        };
+        let (kind, body) = match does {
+            GraphBody::Call(call) => match callees.first() {
+                Some(callee) => (NodeKind::Step, Body::Step(step(callee.clone(), one(call)))),
+                None => return unusable,
+            },
+            GraphBody::Value(value) => {
+                self.no_item(name, value);
+                (NodeKind::Value, Body::Pure(pure(value.clone(), names)))
+            }
+            GraphBody::Route(_) => self.router(node, does),
+            GraphBody::Ask(question) => self.gate(name, question, node.policy.timeout_ms),
+            GraphBody::Map { items, call } => {
+                let Some(items) = self.named(name, items) else { return unusable };
+                let Some(callee) = callees.first() else { return unusable };
+                (NodeKind::Map, Body::Map { items, step: item_step(callee.clone(), one(call)), collects: true })
+            }
+            GraphBody::Race(_) => (NodeKind::Race, Body::Race(branches(&mut self.problems))),
+            GraphBody::Fallback(_) => (NodeKind::Fallback, Body::Fallback(branches(&mut self.problems))),
+            GraphBody::Repeat { first, call, until, max } => {
+                let Some(first) = self.named(name, first) else { return unusable };
+                let Some(callee) = callees.first() else { return unusable };
+                if *max == 0 {
+                    self.problems.push(format!("the node `{name}` is repeated at most 0 times; give it at least 1"));
+                }
+                let until = until.as_ref().map(|until| self.until(name, until));
+                (NodeKind::Repeat, Body::Repeat { first, step: item_step(callee.clone(), one(call)), until, max: *max })
+            }
+        };
+        (kind, body, callees)
+    }
+
+    fn callee(&mut self, node: &str, call: &Reference, has_item: bool) -> Option<Callee> {
+        if !has_item {
+            self.no_item(node, &call.with);
+        }
+        match (self.resolve)(call.kind, &call.name) {
+            Ok(callee) => {
+                let problems = callee.problems_of(&call.with);
+                self.problems.extend(problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")));
+                Some(callee)
+            }
+            Err(problem) => {
+                self.problems.push(format!("the node `{node}`: {problem}"));
+                None
+            }
+        }
+    }
+
+    fn no_item(&mut self, node: &str, mapping: &Mapping) {
+        if mapping.has_item() {
+            self.problems.push(format!(
+                "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
+            ));
+        }
+    }
+
+    fn fits(&mut self, node: &str, schema: &NodeSchema) -> Fits {
+        match SchemaCheck::new(&schema.to_value()) {
+            Ok(check) => Fits::Schema(check),
+            Err(problem) => {
+                self.problems.push(format!("the schema of `{node}`: {problem}"));
+                Fits::Type(|_| Ok(()))
+            }
+        }
+    }
+
+    fn router(&mut self, node: &GraphNode, does: &GraphBody) -> (NodeKind, Body) {
+        let GraphBody::Route(routes) = does else { return (NodeKind::Join, Body::Join) };
+        let name = &node.name;
+        let mut seen = BTreeSet::new();
+        for route in &routes.arms {
+            if !seen.insert(&route.arm) {
+                self.problems.push(format!("the router `{name}` has two arms `{}`; name them apart", route.arm));
+            }
+        }
+        if routes.arms.is_empty() {
+            self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
+        }
+        let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
+            .arms
+            .iter()
+            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(name, when))))
+            .collect();
+        let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
+        let all = routes.all;
+        let pick: Pure = Arc::new(move |outputs, _| {
+            let mut taken: Vec<&str> = Vec::new();
+            for (arm, condition) in &conditions {
+                let takes = match condition {
+                    None => taken.is_empty(),
+                    Some(condition) => condition.holds(outputs).map_err(|problem| {
+                        StepError::new(FailureKind::Value, format!("whether the arm `{arm}` is taken cannot be said: {problem}"))
+                    })?,
+                };
+                if takes {
+                    taken.push(arm);
+                    if !all {
+                        break;
+                    }
+                }
+            }
+            if taken.is_empty() {
+                return Err(StepError::new(FailureKind::RouteUnmatched, "no condition of an arm holds, and no arm is without one"));
+            }
+            let chosen = if all { serde_json::json!({"arms": taken}) } else { serde_json::json!({"arm": taken[0]}) };
+            Encoded::new(&chosen).map_err(|error| StepError::value("the chosen arms", &error))
+        });
+        (NodeKind::Router, Body::Router { pick, arms })
+    }
+
+    fn gate(&mut self, node: &str, question: &Question, timeout_ms: Option<u64>) -> (NodeKind, Body) {
+        if let Some(about) = &question.about {
+            self.no_item(node, about);
+        }
+        let (schema, fits) = match &question.answer {
+            Some(schema) => (schema.to_value(), self.fits(node, schema)),
+            None => (Approval::schema(), Fits::Type(|answer| answer.decode::<Approval>().map(drop))),
+        };
+        let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
+        let ask: super::spec::Question = Arc::new(move |outputs| {
+            let about = match &about {
+                Some(about) => made(about, &names, outputs)?,
+                None => Encoded::null(),
+            };
+            let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
+            Ok(ApprovalRequest::new(text.clone(), about, answer, timeout_ms))
+        });
+        (NodeKind::Gate, Body::Gate { question: ask, fits })
+    }
+
+    fn until(&mut self, node: &str, until: &Condition) -> Until {
+        if let Some((read, _)) = until.reads().first() {
+            self.problems.push(format!(
+                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone, as `{{\"item\": \"\"}}`"
+            ));
+        }
+        let until = until.clone();
+        Arc::new(move |last| {
+            let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: Some(last) };
+            until.holds(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
+        })
+    }
+}
+
+struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn output(&self, _: NodeIndex) -> Option<&Encoded> {
+        None
+    }
+}
+
+/// The name of a branch: that of what it calls, with a number from the second one on.
+fn branch_name(call: &str, number: u32) -> String {
+    let name = call.replace('/', ".");
+    if number == 1 { name } else { format!("{name}-{number}") }
+}
+
+fn pure(value: Mapping, names: Names) -> Pure {
+    Arc::new(move |outputs, _| made(&value, &names, outputs))
+}
+
+pub(super) fn made(value: &Mapping, names: &Names, outputs: &dyn Outputs) -> Result<Encoded, StepError> {
+    let scope = Scope { names, outputs, item: None };
+    value.encoded(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
+}
+
+impl GraphNode {
+    /// What it calls, in words.
+    fn called(&self) -> String {
+        let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
+        match (self.calls.is_empty(), calls) {
+            (true, calls) => calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", "),
+            (false, _) => self.calls.clone(),
+        }
+    }
+
+    /// The names of all nodes that matter for when it begins, and what it reads.
+    fn all_before(&self) -> Vec<&str> {
+        let own = self.does.iter().flat_map(GraphBody::reads).map(|(read, _)| read);
+        let edges = self.edges.iter().flat_map(|edge| {
+            let reads = edge.when.iter().flat_map(Condition::reads).map(|(read, _)| read);
+            std::iter::once(edge.from.as_str()).chain(reads)
+        });
+        let guard = self.guard.iter().map(|guard| guard.router.as_str());
+        let order = self.order.iter().map(|edge| edge.node.as_str());
+        let written = self.reads.iter().chain(&self.after).map(String::as_str);
+        written.chain(order).chain(guard).chain(edges).chain(own).collect()
+    }
+}
+
+fn index(at: usize) -> NodeIndex {
+    NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX)
+}

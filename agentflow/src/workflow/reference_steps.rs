@@ -1,0 +1,162 @@
+//! The calls of nodes that are data: of a tool, an agent or a workflow that was found by its name. What each asks for,
+//! such as a person's word or another attempt, is its node's, as where a function is called.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::driver::{Failed, WorkflowRun};
+use super::input_object::from_object;
+use super::mapping::{Mapping, Names, Scope};
+use super::policy::NodePolicy;
+use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
+use super::step_error::StepError;
+use crate::agent::ErasedAgent;
+use crate::context::Context;
+use crate::error::{Error, FailureKind};
+use crate::message::ToolCall;
+use crate::run::Around;
+use crate::text::{did_you_mean, nearest};
+use crate::tool::{Effects, ToolRef, invoke_hooked, missing_scope};
+use crate::value::Encoded;
+
+/// What a reference was found to be.
+#[derive(Clone)]
+pub(crate) enum Callee {
+    Tool(ToolRef),
+    Agent(ErasedAgent),
+    Workflow(Arc<Spec>),
+}
+
+impl Callee {
+    /// The function behind a tool, whose call is then the node's and is not recorded a second time.
+    pub(super) fn function(&self) -> Option<TypeId> {
+        match self {
+            Self::Tool(tool) => super::callee::function_of(tool),
+            Self::Agent(_) | Self::Workflow(_) => None,
+        }
+    }
+
+    pub(super) fn max_output(&self) -> Option<usize> {
+        match self {
+            Self::Tool(tool) => Some(tool.definition().policy.max_output),
+            Self::Agent(_) | Self::Workflow(_) => None,
+        }
+    }
+
+    /// Whether it changes something outside of the run, as far as that is declared.
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            Self::Tool(tool) => tool.definition().policy.effects == Effects::Write,
+            Self::Agent(agent) => agent.writes(),
+            Self::Workflow(spec) => spec.writes_or_asks(),
+        }
+    }
+
+    /// Whether a person must agree to it.
+    pub(super) fn asks(&self) -> bool {
+        matches!(self, Self::Tool(tool) if tool.definition().policy.approve)
+    }
+
+    /// What a tool says of itself counts where the node says nothing.
+    pub(super) fn take_over(&self, policy: &mut NodePolicy, _: &str) {
+        if let Self::Tool(tool) = self {
+            let definition = tool.definition();
+            super::builder::take_over(policy, &definition.policy, &definition.name);
+        }
+    }
+
+    /// What is wrong with what it is given, as far as that is seen before it runs.
+    pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
+        let (what, schema) = match self {
+            Self::Tool(tool) => (format!("the tool `{}`", tool.definition().name), tool.definition().parameters.clone()),
+            Self::Workflow(spec) => (format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()),
+            Self::Agent(_) => return Vec::new(),
+        };
+        let Mapping::Object(fields) = with else {
+            // Its value is not known before it runs.
+            return match with {
+                Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) => Vec::new(),
+                _ => vec![format!("{what} is given an object")],
+            };
+        };
+        let empty = serde_json::Map::new();
+        let properties = schema["properties"].as_object().unwrap_or(&empty);
+        let mut problems = Vec::new();
+        if schema["additionalProperties"] == false {
+            for name in fields.keys().filter(|name| !properties.contains_key(*name)) {
+                let near = did_you_mean(nearest(name, properties.keys().map(String::as_str)));
+                problems.push(format!("{what} has no argument `{name}`{near}"));
+            }
+        }
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for name in required.filter(|name| !fields.contains_key(*name)) {
+            problems.push(format!("{what} needs `{name}`, which is not given"));
+        }
+        problems
+    }
+}
+
+/// A step that is one call.
+pub(super) fn step(callee: Callee, (with, names): (Mapping, Names)) -> Step {
+    Arc::new(move |cx, outputs| {
+        let given = given(&with, &names, outputs, None)?;
+        Ok(call(callee.clone(), cx, given))
+    })
+}
+
+/// The same for each item.
+pub(super) fn item_step(callee: Callee, (with, names): (Mapping, Names)) -> ItemStep {
+    Arc::new(move |cx, item, outputs| {
+        let given = given(&with, &names, outputs, Some(item))?;
+        Ok(call(callee.clone(), cx, given))
+    })
+}
+
+fn given(with: &Mapping, names: &Names, outputs: &dyn Outputs, item: Option<&Encoded>) -> Result<Encoded, StepError> {
+    with.encoded(&Scope { names, outputs, item }).map_err(|problem| StepError::new(FailureKind::Value, problem))
+}
+
+fn call(callee: Callee, cx: Context, given: Encoded) -> StepFuture {
+    match callee {
+        Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given)),
+        Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
+        Callee::Workflow(spec) => Box::pin(run_workflow(spec, cx, given)),
+    }
+}
+
+async fn call_tool(tool: ToolRef, cx: Context, given: Encoded) -> Result<Encoded, StepError> {
+    let definition = tool.definition();
+    if let Some(failure) = missing_scope(&cx, definition) {
+        return Err(StepError::recorded(failure));
+    }
+    // A person was asked by the node.
+    let agreed = format!("approve:{}", definition.name).into();
+    let granted: Vec<Arc<str>> = cx.grants().iter().cloned().chain([agreed]).collect();
+    let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
+    let result = invoke_hooked(&*tool, &cx, &call, &granted).await;
+    match result.status.is_success() {
+        true => Encoded::from_json(result.output.to_string())
+            .map_err(|error| StepError::value(&format!("the answer of `{}` is not JSON", definition.name), &error)),
+        false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output.to_string())),
+    }
+}
+
+async fn run_workflow(spec: Arc<Spec>, cx: Context, given: Encoded) -> Result<Encoded, StepError> {
+    let wrong = |problem| StepError::of(Error::Input { workflow: Arc::clone(&spec.name), problem });
+    let inputs = from_object(&spec.input_names(), &given).map_err(wrong)?;
+    spec.check_inputs(&inputs).map_err(wrong)?;
+    let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::of::<Error>)?;
+    let ended = around.scope(begin(&spec, inputs, &cx)).await;
+    ended.map_err(|Failed { error, .. }| StepError::of(error))
+}
+
+/// Boxed in a function that returns, so that the step's own future holds no room for it.
+fn begin(
+    spec: &Arc<Spec>,
+    inputs: Vec<Encoded>,
+    cx: &Context,
+) -> crate::future::BoxFuture<'static, Result<Encoded, Failed>> {
+    Box::pin(WorkflowRun::within(spec, inputs, cx).run_through())
+}
