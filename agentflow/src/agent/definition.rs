@@ -79,7 +79,7 @@ impl AgentDefinition {
     }
 
     /// The agent that answers one call in a context: everything but its output type.
-    pub(super) fn agent(&self, cx: &Context, instruction: String) -> Result<Agent> {
+    pub(super) fn agent(&'static self, cx: &Context, instruction: String) -> Result<Agent> {
         let models = cx.host().part::<AgentModels>();
         let model = models
             .and_then(|models| models.of(self.name))
@@ -98,6 +98,7 @@ impl AgentDefinition {
         };
         let agent = Agent::new(model)
             .name(self.name)
+            .of_definition(self)
             .host(cx.host())
             .resources(cx.resources())
             .tools(self.tools())
@@ -107,8 +108,14 @@ impl AgentDefinition {
     }
 
     /// The agent of a run that began with these instructions.
-    pub(crate) fn resuming(&self, cx: &Context, instructions: Option<&str>) -> Result<ErasedAgent> {
+    pub(crate) fn resuming(&'static self, cx: &Context, instructions: Option<&str>) -> Result<ErasedAgent> {
         Ok((self.options.answering)(self.agent(cx, instructions.unwrap_or_default().to_owned())?))
+    }
+
+    /// The agent as a catalogue shows it: its name, its comment, the schema of its answer. It is never run.
+    pub(crate) fn described(&'static self) -> ErasedAgent {
+        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        (self.options.answering)(agent.instruct(self.instruction))
     }
 
     pub(super) fn error(&self, problem: impl Into<String>) -> Error {

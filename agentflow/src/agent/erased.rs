@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Agent;
+use serde_json::Value;
+
+use super::{Agent, AgentDefinition, Description};
 use crate::error::Result;
 use crate::run::{Host, RunHandle, RunShared};
 use crate::value::Encoded;
@@ -13,13 +15,18 @@ use crate::value::Encoded;
 pub struct ErasedAgent(Arc<dyn Erased>);
 
 trait Erased: Send + Sync {
-    fn name(&self) -> &Arc<str>;
+    fn description(&self) -> &Arc<Description>;
+    fn output_schema(&self) -> Option<Value>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
 }
 
 impl<O: 'static> Erased for Agent<O> {
-    fn name(&self) -> &Arc<str> {
-        &self.description.name
+    fn description(&self) -> &Arc<Description> {
+        &self.description
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        Some(self.output.schema()?.schema)
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -33,7 +40,26 @@ impl ErasedAgent {
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
-        self.0.name()
+        &self.0.description().name
+    }
+
+    pub(crate) fn instructions(&self) -> Option<&str> {
+        self.0.description().instructions.as_deref()
+    }
+
+    /// The schema of its answer; `None` for text.
+    pub(crate) fn output_schema(&self) -> Option<Value> {
+        self.0.output_schema()
+    }
+
+    /// The `#[agent]` that it is one of.
+    pub(crate) fn definition(&self) -> Option<&'static AgentDefinition> {
+        self.0.description().definition
+    }
+
+    /// Whether both are one agent, and not two that look the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.0.description(), other.0.description())
     }
 
     /// Continues a run whose journal is in the log.

@@ -102,6 +102,8 @@ struct Description {
     scopes: Vec<Arc<str>>,
     middleware: Vec<Arc<dyn Middleware>>,
     host: Arc<Host>,
+    /// The `#[agent]` that it is one of.
+    definition: Option<&'static AgentDefinition>,
 }
 
 impl Agent {
@@ -119,6 +121,7 @@ impl Agent {
                 scopes: Vec::new(),
                 middleware: Vec::new(),
                 host: Arc::clone(Host::of_process()),
+                definition: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -181,6 +184,11 @@ impl<O: 'static> Agent<O> {
     /// The host whose clock, sinks, resources and models the agent uses.
     pub(crate) fn host(self, host: &Arc<Host>) -> Self {
         self.changed(|agent| agent.host = Arc::clone(host))
+    }
+
+    /// Makes it one of an `#[agent]`.
+    fn of_definition(self, definition: &'static AgentDefinition) -> Self {
+        self.changed(|agent| agent.definition = Some(definition))
     }
 
     /// What [`Callbacks::with`] does.

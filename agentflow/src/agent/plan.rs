@@ -40,7 +40,7 @@ pub(super) struct PlannedOutput {
 
 impl Plan {
     pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
-        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, host } =
+        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, host, definition: _ } =
             description;
         if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
             let name = redacts.name();

@@ -22,6 +22,8 @@ mod schema;
 mod step_place;
 mod time_limit;
 mod tool_output;
+mod toolset;
+mod wire_name;
 
 use std::fmt;
 use std::pin::Pin;
@@ -38,6 +40,9 @@ pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput};
+pub use self::toolset::{Toolset, ToolsetRef};
+use self::wire_name::Renamed;
+pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;
@@ -143,12 +148,46 @@ pub struct ToolRef(Kind);
 enum Kind {
     Linked(&'static dyn Tool),
     Shared(Arc<dyn Tool>),
+    Renamed(Arc<Renamed>),
 }
 
 impl ToolRef {
     /// A tool that lives as long as the program.
     pub const fn linked(tool: &'static dyn Tool) -> Self {
         Self(Kind::Linked(tool))
+    }
+
+    /// The name that a program knows the tool by, such as `mcp.files.read`. A model calls it by the name in its
+    /// [`definition`](Tool::definition), which is `mcp__files__read` then; mostly both are the same.
+    pub fn catalogue_name(&self) -> &Arc<str> {
+        match &self.0 {
+            Kind::Renamed(tool) => tool.name(),
+            Kind::Linked(_) | Kind::Shared(_) => &self.definition().name,
+        }
+    }
+
+    /// The same tool known by another name, and called by the wire name of that.
+    pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
+        let inner = match &self.0 {
+            Kind::Renamed(tool) => tool.inner().clone(),
+            Kind::Linked(_) | Kind::Shared(_) => self.clone(),
+        };
+        Self(Kind::Renamed(Arc::new(Renamed::new(inner, name.into()))))
+    }
+
+    /// The tool as a model may have it: one with dots in its name gets a wire name.
+    pub(crate) fn with_wire_name(self) -> Self {
+        match &self.0 {
+            Kind::Linked(_) | Kind::Shared(_) if is_dotted(&self.definition().name) => {
+                self.renamed(Arc::clone(&self.definition().name))
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether both are one tool, however often it was named.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.definition(), other.definition())
     }
 }
 
@@ -159,6 +198,7 @@ impl std::ops::Deref for ToolRef {
         match &self.0 {
             Kind::Linked(tool) => *tool,
             Kind::Shared(tool) => &**tool,
+            Kind::Renamed(tool) => &**tool,
         }
     }
 }

@@ -15,6 +15,7 @@ mod gate;
 mod graph;
 mod inner;
 pub(crate) mod input_object;
+mod input_schema;
 pub(crate) mod inputs;
 mod judged_steps;
 pub(crate) mod linked_workflow;
