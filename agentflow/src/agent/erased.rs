@@ -17,6 +17,7 @@ pub struct ErasedAgent(Arc<dyn Erased>);
 trait Erased: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn output_schema(&self) -> Option<Value>;
+    fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
 }
 
@@ -27,6 +28,10 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn output_schema(&self) -> Option<Value> {
         Some(self.output.schema()?.schema)
+    }
+
+    fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
+        ErasedAgent::new(self.clone().instructed(instructions))
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -60,6 +65,11 @@ impl ErasedAgent {
     /// Whether both are one agent, and not two that look the same.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.0.description(), other.0.description())
+    }
+
+    /// The same with the instructions that a run began with, in place of those of a call with other arguments.
+    pub(crate) fn instructed(&self, instructions: Option<&str>) -> Self {
+        self.0.instructed(instructions)
     }
 
     /// Continues a run whose journal is in the log.

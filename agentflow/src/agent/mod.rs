@@ -16,6 +16,7 @@ mod machine;
 mod model_call;
 mod model_retry;
 mod plan;
+mod prompt;
 mod run_deadline;
 mod run_request;
 mod tool_calls;
@@ -33,6 +34,7 @@ pub(crate) use self::definition::{AgentModels, linked as linked_agents};
 pub use self::erased::ErasedAgent;
 pub use self::limits::Limits;
 use self::plan::Plan;
+use self::prompt::Prompt;
 pub use self::run_request::RunRequest;
 use self::typed_output::Output;
 use crate::context::Context;
@@ -104,6 +106,8 @@ struct Description {
     host: Arc<Host>,
     /// The `#[agent]` that it is one of.
     definition: Option<&'static AgentDefinition>,
+    /// What it asks when its caller says nothing, and its instructions when it has no others.
+    prompt: Option<Arc<Prompt>>,
 }
 
 impl Agent {
@@ -122,6 +126,7 @@ impl Agent {
                 middleware: Vec::new(),
                 host: Arc::clone(Host::of_process()),
                 definition: None,
+                prompt: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -191,6 +196,30 @@ impl<O: 'static> Agent<O> {
         self.changed(|agent| agent.definition = Some(definition))
     }
 
+    /// Makes it ask what a call of its `#[agent]` asks.
+    fn asking(self, prompt: Prompt) -> Self {
+        self.changed(|agent| agent.prompt = Some(Arc::new(prompt)))
+    }
+
+    /// Gives it the instructions that a run began with, or none.
+    fn instructed(self, instructions: Option<&str>) -> Self {
+        self.changed(|agent| {
+            agent.prompt = None;
+            agent.instructions = instructions.map(ToOwned::to_owned);
+        })
+    }
+
+    /// The plan for a step of another run: one of an `#[agent]` that was given no runtime has all of the step's.
+    fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
+        let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
+        if self.description.definition.is_none() || has_runtime {
+            return self.plan().cloned();
+        }
+        let own = self.description.resources.clone();
+        let within = self.clone().host(cx.host()).resources(cx.resources()).resources(&own);
+        Plan::new(&within.description, &within.output).map(Arc::new)
+    }
+
     /// What [`Callbacks::with`] does.
     pub(crate) fn with_middleware(self, middleware: impl Middleware + 'static) -> Self {
         self.changed(|agent| agent.middleware.push(Arc::new(middleware)))
@@ -250,7 +279,7 @@ impl<O: 'static> Agent<O> {
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;
-        self.result(around.poll(driver::Run::start(plan, request.into(), None)).await?)
+        self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)).await?)
     }
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
@@ -262,11 +291,11 @@ impl<O: 'static> Agent<O> {
     /// # Errors
     /// See [`Error`].
     pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
-        let plan = self.plan()?;
+        let plan = self.plan_in(cx)?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        let request = request.into().granted_as(cx.grants());
-        let ended = around.poll(driver::Run::start(plan, request, step)).await;
+        let request = plan.asked(request).granted_as(cx.grants());
+        let ended = around.poll(driver::Run::start(&plan, request, step)).await;
         ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 
@@ -283,7 +312,8 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
-        let run = driver::Run::new(self.plan()?, request.into());
+        let plan = self.plan()?;
+        let run = driver::Run::new(plan, plan.asked(request));
         let events = run.events();
         Ok(RunStream::new(self.spawn(run), events))
     }
@@ -296,7 +326,8 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
-        Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
+        let plan = self.plan()?;
+        Ok(self.spawn(driver::Run::new(plan, plan.asked(request))))
     }
 
     /// The agent's name, once it is found to be as described, and the host that it uses.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Description;
 use super::limits::Limits;
+use super::run_request::RunRequest;
 use super::typed_output::{AnswerTool, Output, OutputRule};
+use super::{Description, prompt};
 use crate::error::Result;
 use crate::event::ANSWER_TOOL;
-use crate::message::Message;
+use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::Resources;
@@ -20,6 +21,8 @@ pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) model: Arc<dyn Model>,
     pub(super) instructions: Option<Arc<Message>>,
+    /// What it asks when its caller says nothing.
+    opening: Conversation,
     pub(super) tools: HashMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
     pub(super) output: Option<PlannedOutput>,
@@ -40,7 +43,7 @@ pub(super) struct PlannedOutput {
 
 impl Plan {
     pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
-        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, host, definition: _ } =
+        let Description { name, instructions, tools, settings, limits, resources, scopes, middleware, host, .. } =
             description;
         if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
             let name = redacts.name();
@@ -56,7 +59,18 @@ impl Plan {
         let mut all_resources = host.resources.clone();
         all_resources.extend(resources);
         check_resources(description, &registry, &all_resources)?;
-        let model = host.open(model)?;
+        let model = match description.definition {
+            Some(definition) => host.open(&definition.model_in(host)?)?,
+            None => host.open(&description.model)?,
+        };
+        let (prompted, opening) = match &description.prompt {
+            Some(prompt) => {
+                let rendered = prompt.rendered(&host.app).map_err(|problem| description.build_error(problem))?;
+                (rendered.instruction, rendered.message.into())
+            }
+            None => (None, prompt::begin()),
+        };
+        let instructions = instructions.clone().or(prompted);
         let mut settings = settings.clone();
         let output = match output.schema() {
             None => None,
@@ -82,7 +96,8 @@ impl Plan {
             output,
             name: Arc::clone(name),
             model,
-            instructions: instructions.as_ref().map(|text| Arc::new(Message::system(text.clone()))),
+            instructions: instructions.map(|text| Arc::new(Message::system(text))),
+            opening,
             manifest: registry.manifest(),
             tools: registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect(),
             settings: Arc::new(settings),
@@ -92,6 +107,15 @@ impl Plan {
             middleware: middleware.as_slice().into(),
             host: Arc::clone(host),
         })
+    }
+
+    /// What a run is asked: the agent's own question, when its caller asks none.
+    pub(super) fn asked(&self, request: impl Into<RunRequest>) -> RunRequest {
+        let mut request = request.into();
+        if request.conversation.is_empty() {
+            request.conversation = self.opening.clone();
+        }
+        request
     }
 
     pub(super) fn tool_names(&self) -> impl Iterator<Item = &str> + Clone {

@@ -121,7 +121,8 @@ impl Runtime {
             found = by(&|tool| *tool.definition().name == *name);
         }
         only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
-            let mut registered: Vec<Arc<str>> = known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name())).collect();
+            let mut registered: Vec<Arc<str>> =
+                known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name())).collect();
             registered.sort();
             registered.dedup();
             RegistryError::NotFound { name: name.to_owned(), registered }.into()
@@ -139,21 +140,18 @@ impl Runtime {
         let linked = linked_agents()?;
         let mut found: Vec<(ErasedAgent, Origin)> =
             given.iter().filter(|(agent, _)| **agent.name() == *started.name).cloned().collect();
+        let instructions = started.instructions.as_ref().map(|message| message.text());
         if let Some(linked) = linked.get(&*started.name) {
-            let instructions = started.instructions.as_ref().map(|message| message.text());
             let agent = linked.resuming(&self.context(), instructions.as_deref());
-            match (agent, found.is_empty()) {
-                (Ok(agent), _) => found.push((agent, Origin::Linked(linked.source()))),
-                (Err(error), true) => return Err(error),
-                // What was given needs nothing of it.
-                (Err(_), false) => {}
-            }
+            found.push((agent, Origin::Linked(linked.source())));
         }
-        only("agent", &started.name, found, same_agent)?.ok_or_else(|| {
+        let agent = only("agent", &started.name, found, same_agent)?.ok_or_else(|| {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.keys().copied());
             let near = nearest(&started.name, known).map(ToOwned::to_owned);
             Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near }
-        })
+        })?;
+        // The arguments of the call that it was given with are not those of this run.
+        Ok(if agent.definition().is_some() { agent.instructed(instructions.as_deref()) } else { agent })
     }
 
     /// The description of a workflow that this runtime knows.

@@ -115,7 +115,9 @@ impl Registry {
     }
 
     fn of_name(&self, name: &str) -> Option<&ToolRef> {
-        self.tools.get(name).or_else(|| self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name))
+        self.tools
+            .get(name)
+            .or_else(|| self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name))
     }
 
     /// Checks that the program has the tools it counts on.

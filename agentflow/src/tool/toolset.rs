@@ -139,7 +139,9 @@ impl ToolsetRef {
         let Kept { toolset, name, .. } = &*self.0;
         let failed = |problem: String| Error::Toolset { toolset: Arc::clone(name), problem };
         if name.is_empty() || !name.split('.').all(is_part) {
-            return Err(failed("its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned()));
+            return Err(failed(
+                "its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned(),
+            ));
         }
         let tools = tokio::time::timeout(LONGEST_FETCH, toolset.tools())
             .await

@@ -42,7 +42,8 @@ fn fingerprint(text: &str) -> u32 {
 /// Whether a name is one that a program may know a tool by: parts of letters, digits, `_` and `-` with a `.` between
 /// them.
 pub(crate) fn is_dotted(name: &str) -> bool {
-    let is_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     name.len() <= LONGEST_IN_PROGRAM && name.contains('.') && name.split('.').all(is_part)
 }
 

@@ -1,6 +1,7 @@
 //! What a runtime knows by name, and what an agent makes of it: origins, duplicates, toolsets, and agents and workflows
 //! as tools.
 
+mod behind_a_function;
 mod names;
 
 use agentflow::prelude::*;
