@@ -3,6 +3,7 @@
 //! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked
 //! and put together; `machine` decides what comes next; `driver` does it.
 
+mod agent_tool;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
@@ -28,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub use self::agent_tool::AgentTool;
 pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents};
@@ -44,7 +46,7 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunResult, RunShared, RunStream};
-use crate::tool::{StepPlace, ToolRef};
+use crate::tool::{Effects, IntoTools, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
 ///
@@ -98,6 +100,7 @@ struct Description {
     model: ModelSource,
     instructions: Option<String>,
     tools: Vec<ToolRef>,
+    toolsets: Vec<ToolsetRef>,
     settings: ModelSettings,
     limits: Limits,
     resources: Resources,
@@ -119,6 +122,7 @@ impl Agent {
                 model: model.into(),
                 instructions: None,
                 tools: Vec::new(),
+                toolsets: Vec::new(),
                 settings: ModelSettings::default(),
                 limits: Limits::default(),
                 resources: Resources::default(),
@@ -155,9 +159,18 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
-    /// [`Registry`](crate::Registry), or [`FnTool`](crate::tool::FnTool)s.
-    pub fn tools<T: Into<ToolRef>>(self, tools: impl IntoIterator<Item = T>) -> Self {
-        self.changed(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
+    /// [`Registry`](crate::Registry), a [`FnTool`](crate::tool::FnTool), another agent, a
+    /// [`Workflow`](crate::Workflow), or a [`ToolsetRef`], whose tools are fetched before the model calls of a run. The
+    /// tools of a turn are those that its model call was shown.
+    ///
+    /// An agent and a workflow are called as part of the run: [`AgentTool`] and
+    /// [`WorkflowTool`](crate::workflow::WorkflowTool) say how, and give them other names.
+    pub fn tools(self, tools: impl IntoTools) -> Self {
+        let ToolList { tools, toolsets } = tools.into_tools();
+        self.changed(|agent| {
+            agent.tools.extend(tools);
+            agent.toolsets.extend(toolsets);
+        })
     }
 
     /// Temperature and the like.
@@ -218,6 +231,13 @@ impl<O: 'static> Agent<O> {
         let own = self.description.resources.clone();
         let within = self.clone().host(cx.host()).resources(cx.resources()).resources(&own);
         Plan::new(&within.description, &within.output).map(Arc::new)
+    }
+
+    /// Whether one of its tools changes something outside of the run, or may do so.
+    fn writes(&self) -> bool {
+        let tools = &self.description.tools;
+        let writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
+        !self.description.toolsets.is_empty() || tools.iter().any(writes)
     }
 
     /// What [`Callbacks::with`] does.
@@ -379,6 +399,7 @@ impl fmt::Debug for Description {
             .field("model", &self.model)
             .field("instructions", &self.instructions)
             .field("tools", &self.tools)
+            .field("toolsets", &self.toolsets)
             .field("settings", &self.settings)
             .field("limits", &self.limits)
             .field("resources", &self.resources)

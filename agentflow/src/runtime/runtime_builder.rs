@@ -16,7 +16,7 @@ use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
 use crate::run::Host;
 use crate::store::Store;
 use crate::time::Clock;
-use crate::tool::{ToolRef, ToolsetRef};
+use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -216,13 +216,16 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Makes tools known by their names, beside those that are linked into the program. It gives them to no agent.
+    /// Makes tools known by their names, beside those that are linked into the program: whatever
+    /// [`Agent::tools`](crate::Agent::tools) takes. It gives them to no agent.
     /// Another tool of the same name is an error where the name is used, and a problem of the
     /// [`catalogue`](Runtime::catalogue).
     #[track_caller]
-    pub fn tools<T: Into<ToolRef>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
         let origin = Origin::given(Location::caller());
-        let tools = tools.into_iter().map(|tool| tool.into().with_wire_name());
+        let ToolList { tools, toolsets } = tools.into_tools();
+        let tools = tools.into_iter().map(ToolRef::with_wire_name);
+        self.given.toolsets.extend(toolsets.into_iter().map(|toolset| (toolset, origin.clone())));
         self.given.tools.extend(tools.map(|tool| (tool, origin.clone())));
         self
     }

@@ -12,6 +12,7 @@ pub(crate) mod call_in_step;
 mod call_record;
 mod dynamic;
 mod history;
+mod into_tools;
 mod invoke;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
@@ -32,6 +33,8 @@ use std::task::{Poll, ready};
 
 pub(crate) use self::call_in_step::ToolAnswer;
 pub use self::dynamic::FnTool;
+pub(crate) use self::dynamic::read_whole as read_arguments;
+pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
@@ -44,8 +47,9 @@ pub use self::toolset::{Toolset, ToolsetRef};
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
-use crate::resource::ResourceKey;
-use crate::run::Around;
+use crate::error::Result;
+use crate::resource::{ResourceKey, Resources};
+use crate::run::{Around, Host};
 pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 
 /// Something a model can call: a definition and a body.
@@ -71,6 +75,12 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
+    /// The tool as an agent of a host has it; `None` when it is the same everywhere.
+    #[doc(hidden)]
+    fn within(&self, _: ToolHost<'_>) -> Option<Result<ToolRef>> {
+        None
+    }
+
     /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
     #[doc(hidden)]
     fn announces_itself(&self) -> bool {
@@ -82,6 +92,14 @@ pub trait Tool: Send + Sync {
     fn returns_at_once(&self) -> bool {
         false
     }
+}
+
+/// Where a tool is to be called: what an agent as a tool has when it was given nothing of its own.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct ToolHost<'a> {
+    pub(crate) host: &'a Arc<Host>,
+    pub(crate) resources: &'a Resources,
 }
 
 /// What [`Tool::call`] returns: an answer that is there already, or a future.

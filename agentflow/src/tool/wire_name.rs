@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Tool, ToolDefinition, ToolFuture, ToolRef};
+use super::{Tool, ToolDefinition, ToolFuture, ToolHost, ToolRef};
 use crate::context::Context;
+use crate::error::Result;
 use crate::resource::ResourceKey;
 
 /// The longest name that every provider takes.
@@ -80,6 +81,10 @@ impl Tool for Renamed {
 
     fn resources(&self) -> Vec<ResourceKey> {
         self.inner.resources()
+    }
+
+    fn within(&self, of: ToolHost<'_>) -> Option<Result<ToolRef>> {
+        Some(self.inner.within(of)?.map(|inner| inner.renamed(Arc::clone(&self.name))))
     }
 
     fn announces_itself(&self) -> bool {

@@ -1,8 +1,10 @@
 //! What a runtime knows by name, and what an agent makes of it: origins, duplicates, toolsets, and agents and workflows
 //! as tools.
 
+mod as_tools;
 mod behind_a_function;
 mod names;
+mod toolsets;
 
 use agentflow::prelude::*;
 
