@@ -277,6 +277,8 @@ kinds! {
     ModelRef "model_ref" Validation Never,
     /// The linked tools contradict each other, or one is missing.
     Registry "registry" ToolError Never,
+    /// The tools of a toolset could not be fetched.
+    Toolset "toolset" Unavailable Passes,
     /// The program has no workflow of that name.
     UnknownWorkflow "unknown_workflow" ToolError Never,
     /// The program has no agent of that name.

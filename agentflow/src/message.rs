@@ -451,6 +451,13 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Conversation {
     }
 }
 
+/// Nothing is said yet: of an agent's run, that it asks what its `#[agent]` function asks.
+impl From<()> for Conversation {
+    fn from((): ()) -> Self {
+        Self::new()
+    }
+}
+
 impl From<Message> for Conversation {
     fn from(message: Message) -> Self {
         Self::from_iter([message])

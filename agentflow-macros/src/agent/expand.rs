@@ -17,7 +17,20 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
-    let body = body(agent, function, &private);
+    let call = call(agent, ident, &private);
+    let output = returned(function);
+    let arguments = agent.params.iter().map(|Param { ident, .. }| ident);
+    let context = match &agent.context {
+        None => quote!(#private::None),
+        Some(ContextParam { ident, ty }) => {
+            let span = ends(ty).0;
+            let of = quote_spanned!(span=> <#ty as #private::AgentContext>::of(#ident));
+            quote!(#private::Some(#of))
+        }
+    };
+    let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run);
+    let answer = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::Answer);
+    let params = agent.params.iter().map(|Param { ident, ty, .. }| quote!(#ident: #ty));
     let options = options(&agent.options, &returned(function), &private, errors);
     let known_model = known_model(&agent.options, &private);
     quote! {
@@ -25,7 +38,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
         #(#attrs)*
         #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
         #vis #signature {
-            #body
+            #run(<#ident>::agent(#(#arguments),*), #context).await
         }
 
         #[doc(hidden)]
@@ -46,6 +59,13 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
                 #vis fn definition() -> &'static #private::AgentDefinition {
                     &__AGENTFLOW_AGENT
                 }
+
+                /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
+                /// call asks.
+                #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
+                #vis fn agent(#(#params),*) -> #private::Agent<#answer> {
+                    #call
+                }
             }
             #private::inventory::submit! {
                 #private::Linked {
@@ -58,18 +78,8 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     }
 }
 
-/// The body: sends the arguments to the model and returns its answer.
-fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStream {
-    let signature = &function.signature;
-    let ident = &signature.ident;
-    let context = match &agent.context {
-        None => quote!(#private::None),
-        Some(ContextParam { ident, ty }) => {
-            let span = ends(ty).0;
-            let of = quote_spanned!(span=> <#ty as #private::AgentContext>::of(#ident));
-            quote!(#private::Some(#of))
-        }
-    };
+/// The agent of a call: its arguments become instruction and message.
+fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> TokenStream {
     let values = agent.template.values.iter().enumerate().map(|(index, shown)| {
         let name = value_name(index);
         let value = shown_value(&agent.params, shown, private);
@@ -94,13 +104,9 @@ fn body(agent: &Agent, function: &Function, private: &TokenStream) -> TokenStrea
             quote!(.argument(#name, &#value))
         },
     );
-    let output = returned(function);
-    let call = Ident::new("call", Span::mixed_site());
-    let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run(#call));
     quote! {
         #(#values)*
-        let #call = #private::AgentCall::new(<#ident>::definition(), #context) #(#instruction)* #message #(#arguments)*;
-        #run.await
+        #private::AgentCall::new(<#ident>::definition()) #(#instruction)* #message #(#arguments)* .agent()
     }
 }
 

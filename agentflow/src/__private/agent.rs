@@ -1,10 +1,10 @@
 //! The names in the expansion of `#[agent]`: the static behind an agent, its tools, and the check of its model's name.
 
 use super::tool::LinkedTool;
-pub use crate::agent::AgentDefinition;
 pub use crate::agent::call::{
     AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers, AnswersText,
 };
+pub use crate::agent::{Agent, AgentDefinition};
 use crate::tool::ToolRef;
 
 /// The static behind an `#[agent]`.

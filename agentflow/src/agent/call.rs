@@ -1,4 +1,4 @@
-//! One call of an `#[agent]`: its arguments become instruction and message, its answer becomes the return value.
+//! One call of an `#[agent]`: its arguments become the agent's prompt (`prompt.rs`), its answer the return value.
 //!
 //! The JSON of an argument decides how it is shown, and the return type itself decides whether the answer is text; no
 //! type is recognised by its spelling.
@@ -12,16 +12,11 @@ use serde::de::DeserializeOwned;
 use super::Agent;
 use super::definition::AgentDefinition;
 use super::erased::ErasedAgent;
+use super::prompt::Prompt;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::future::BoxFuture;
 use crate::tool::{StepPlace, ToolRef};
-
-/// The user's message of an agent that is shown no data: a provider takes no conversation that nobody has begun.
-const BEGIN: &str = "Begin.";
-
-/// The user's message when all data in it is blank: a provider takes no empty one.
-const BLANK: &str = "\"\"";
 
 /// The options of `#[agent(..)]`.
 pub struct AgentOptions {
@@ -49,117 +44,57 @@ impl AgentOptions {
 /// A call that is being put together: first the instruction, then the user's message.
 pub struct AgentCall {
     definition: &'static AgentDefinition,
-    cx: Context,
-    instruction: String,
-    /// The paragraphs that show arguments, once the instruction is whole.
-    message: Option<String>,
-    /// The arguments that no placeholder shows, as the fields of a JSON object.
-    arguments: String,
-    problem: Option<String>,
+    prompt: Prompt,
 }
 
 impl AgentCall {
-    pub fn new(definition: &'static AgentDefinition, cx: Option<&Context>) -> Self {
-        let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
-        Self { definition, cx, instruction: String::new(), message: None, arguments: String::new(), problem: None }
+    pub fn new(definition: &'static AgentDefinition) -> Self {
+        Self { definition, prompt: Prompt::default() }
+    }
+
+    fn with(mut self, add: impl FnOnce(&mut Prompt)) -> Self {
+        add(&mut self.prompt);
+        self
     }
 
     /// What follows is the user's message.
     #[must_use]
-    pub fn message(mut self) -> Self {
-        self.message = Some(String::new());
-        self
+    pub fn message(self) -> Self {
+        self.with(Prompt::begin_message)
     }
 
     /// Text.
     #[must_use]
-    pub fn text(mut self, text: &str) -> Self {
-        self.part().push_str(text);
-        self
+    pub fn text(self, text: &str) -> Self {
+        self.with(|prompt| prompt.text(text))
     }
 
     /// A value: a string as it is, everything else as JSON.
     #[must_use]
-    pub fn value(mut self, path: &str, json: &Json) -> Self {
-        if let Some(json) = self.json(path, json) {
-            push_shown(self.part(), json);
-        }
-        self
+    pub fn value(self, path: &str, json: &Json) -> Self {
+        self.with(|prompt| prompt.value(path, &json.0))
     }
 
     /// A value of the application.
     #[must_use]
-    pub fn app(mut self, key: &str, optional: bool) -> Self {
-        let value = self.cx.host().app.get(key).map(ToString::to_string);
-        match value {
-            Some(value) => push_shown(self.part(), &value),
-            None if optional => {}
-            None => {
-                self.problem.get_or_insert_with(|| {
-                    format!(
-                        "it shows `{{app:{key}}}`, and its runtime has no such value; give it one with \
-                         `Runtime::builder().app(\"{key}\", ..)`, or write `{{app:{key}?}}` to show nothing then"
-                    )
-                });
-            }
-        }
-        self
-    }
-
-    /// The text that is being written.
-    fn part(&mut self) -> &mut String {
-        self.message.as_mut().unwrap_or(&mut self.instruction)
+    pub fn app(self, key: &'static str, optional: bool) -> Self {
+        self.with(|prompt| prompt.app(key, optional))
     }
 
     /// An argument that no placeholder shows.
     #[must_use]
-    pub fn argument(mut self, name: &str, json: &Json) -> Self {
-        if let Some(json) = self.json(name, json) {
-            self.arguments.push_str(if self.arguments.is_empty() { "{" } else { "," });
-            self.arguments.push_str(&format!("{name:?}:{json}"));
-        }
-        self
+    pub fn argument(self, name: &str, json: &Json) -> Self {
+        self.with(|prompt| prompt.argument(name, &json.0))
     }
 
-    fn json<'j>(&mut self, path: &str, json: &'j Json) -> Option<&'j str> {
-        match &json.0 {
-            Ok(json) => Some(json),
-            Err(problem) => {
-                self.problem.get_or_insert_with(|| format!("its argument `{path}` has no JSON form: {problem}"));
-                None
-            }
-        }
-    }
-
-    async fn run<T: AgentAnswer>(self) -> Result<T> {
-        let Self { definition, cx, instruction, message, mut arguments, problem } = self;
-        if let Some(problem) = problem {
-            return Err(definition.error(problem));
-        }
-        let agent = definition.agent(&cx, instruction)?.output::<T>();
-        if !arguments.is_empty() {
-            arguments.push('}');
-        }
-        let message = match message {
-            None if arguments.is_empty() => BEGIN.to_owned(),
-            None => arguments,
-            Some(message) if !arguments.is_empty() => format!("{message}\n\n{arguments}"),
-            Some(message) if message.trim().is_empty() => BLANK.to_owned(),
-            Some(message) => message,
-        };
-        Ok(agent.run_in(&cx, message).await?.into_output())
-    }
-}
-
-fn push_shown(text: &mut String, json: &str) {
-    match json.starts_with('"').then(|| serde_json::from_str::<String>(json)) {
-        Some(Ok(string)) => text.push_str(&string),
-        _ => text.push_str(json),
+    /// The agent that asks this.
+    pub fn agent<T: AgentAnswer>(self) -> Agent<T> {
+        self.definition.agent().asking(self.prompt).output()
     }
 }
 
 /// The JSON of an argument, or why it has none.
-pub struct Json(std::result::Result<String, String>);
+pub struct Json(Result<String, String>);
 
 /// What a parameter of an `#[agent]` function can be.
 #[diagnostic::on_unimplemented(
@@ -202,16 +137,23 @@ impl AgentContext for Context {
     note = "return `agentflow::Result<T>`, or a `Result` whose error has `From<agentflow::Error>`"
 )]
 pub trait AgentReturn: Sized {
-    // A type with a name: what fails to be one is then told once.
-    fn run(call: AgentCall) -> BoxFuture<'static, Self>;
+    /// The answer's type.
+    type Answer: AgentAnswer;
+
+    /// Runs the agent of a call, as a step of what stands around it if there is something. A type with a name: what fails
+    /// to be one is reported once.
+    fn run(agent: Agent<Self::Answer>, cx: Option<&Context>) -> BoxFuture<'static, Self>;
 
     /// The agent with the answer's type as its output type.
     fn answering(agent: Agent) -> ErasedAgent;
 }
 
-impl<T: AgentAnswer, E: AgentError> AgentReturn for std::result::Result<T, E> {
-    fn run(call: AgentCall) -> BoxFuture<'static, Self> {
-        Box::pin(async { call.run::<T>().await.map_err(E::from) })
+impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
+    type Answer = T;
+
+    fn run(agent: Agent<T>, cx: Option<&Context>) -> BoxFuture<'static, Self> {
+        let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);
+        Box::pin(async move { Ok(agent.run_in(&cx, ()).await?.into_output()) })
     }
 
     fn answering(agent: Agent) -> ErasedAgent {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use super::Agent;
 use super::call::AgentOptions;
@@ -13,6 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
 use crate::linked;
 use crate::model::{ModelSettings, ModelSource};
+use crate::run::Host;
 use crate::tool::{SourceLocation, ToolRef};
 
 const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in its attribute, or give its runtime one \
@@ -78,13 +78,8 @@ impl AgentDefinition {
         SourceLocation::new(self.file, self.line)
     }
 
-    /// The agent that answers one call in a context: everything but its output type.
-    pub(super) fn agent(&self, cx: &Context, instruction: String) -> Result<Agent> {
-        let models = cx.host().part::<AgentModels>();
-        let model = models
-            .and_then(|models| models.of(self.name))
-            .or_else(|| self.options.model.map(ModelSource::from))
-            .ok_or_else(|| self.error(NO_MODEL))?;
+    /// The agent behind it: everything but what it is asked and its output type.
+    pub(super) fn agent(&'static self) -> Agent {
         let settings = ModelSettings {
             temperature: self.options.temperature,
             max_tokens: self.options.max_tokens,
@@ -96,23 +91,33 @@ impl AgentDefinition {
             output_retries: self.options.output_retries.unwrap_or(defaults.output_retries),
             ..defaults
         };
-        let agent = Agent::new(model)
-            .name(self.name)
-            .host(cx.host())
-            .resources(cx.resources())
-            .tools(self.tools())
-            .settings(settings)
-            .limits(limits);
-        Ok(if instruction.is_empty() { agent } else { agent.instruct(instruction) })
+        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        agent.tools(self.tools()).settings(settings).limits(limits)
+    }
+
+    /// The model that it has in a runtime.
+    ///
+    /// # Errors
+    /// When neither the runtime nor the attribute names one.
+    pub(super) fn model_in(&self, host: &Host) -> Result<ModelSource> {
+        let of_runtime = host.part::<AgentModels>().and_then(|models| models.of(self.name));
+        of_runtime.or_else(|| self.options.model.map(ModelSource::from)).ok_or_else(|| Error::Build {
+            what: "agent",
+            name: self.name.into(),
+            problem: NO_MODEL.to_owned(),
+        })
     }
 
     /// The agent of a run that began with these instructions.
-    pub(crate) fn resuming(&self, cx: &Context, instructions: Option<&str>) -> Result<ErasedAgent> {
-        Ok((self.options.answering)(self.agent(cx, instructions.unwrap_or_default().to_owned())?))
+    pub(crate) fn resuming(&'static self, cx: &Context, instructions: Option<&str>) -> ErasedAgent {
+        let agent = self.agent().host(cx.host()).resources(cx.resources());
+        (self.options.answering)(agent.instructed(instructions))
     }
 
-    pub(super) fn error(&self, problem: impl Into<String>) -> Error {
-        Error::Build { what: "agent", name: Arc::from(self.name), problem: problem.into() }
+    /// The agent as a catalogue shows it: its name, its comment, the schema of its answer. It is never run.
+    pub(crate) fn described(&'static self) -> ErasedAgent {
+        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).of_definition(self);
+        (self.options.answering)(agent.instruct(self.instruction))
     }
 }
 

@@ -17,7 +17,7 @@ use super::hooks::{Hooks, hooks_of};
 use super::kept_agent::{Kept, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
-use super::plan::Plan;
+use super::plan::{Offered, Plan};
 use super::run_deadline::within;
 use super::run_request::RunRequest;
 use crate::context::Context;
@@ -37,6 +37,8 @@ use crate::time::Timestamp;
 pub(super) struct Run {
     pub(super) segment: Segment<OfAgent>,
     pub(super) plan: Arc<Plan>,
+    /// The tools of the turn.
+    pub(super) offered: Arc<Offered>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) machine: AgentMachine,
     /// How much of the time limit is used up, by earlier processes.
@@ -176,7 +178,8 @@ impl Run {
             shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
         }
         let hooks = hooks_of(plan, shared);
-        let mut run = Self { segment, plan: Arc::clone(plan), scopes, machine, spent, pending: None, hooks };
+        let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
+        let mut run = Self { segment, plan: of, offered, scopes, machine, spent, pending: None, hooks };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
@@ -302,6 +305,7 @@ impl Run {
 
     async fn drive(&mut self) -> Result<RunEnd> {
         let mut model_error = None;
+        let mut has_tools = false;
         if !self.hooks.is_empty()
             && let Some(ended) = Box::pin(self.before_agent()).await?
         {
@@ -315,6 +319,17 @@ impl Run {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
                 self.commit().await?;
                 self.segment.shared.until_held(false).await;
+            }
+            if !self.plan.toolsets.is_empty() {
+                match command {
+                    // The calls of this turn are those of the tools that it was shown, if that was in this process.
+                    Command::CallTools(_) if has_tools => {}
+                    Command::CallModel { .. } | Command::CallTools(_) => {
+                        self.offered = Box::pin(self.plan.fetched(&self.offered)).await?;
+                        has_tools = true;
+                    }
+                    _ => {}
+                }
             }
             match command {
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Agent;
+use serde_json::Value;
+
 use super::run_request::RunRequest;
+use super::{Agent, AgentDefinition, Description};
 use crate::context::Context;
 use crate::error::Result;
 use crate::future::BoxFuture;
@@ -16,15 +18,25 @@ use crate::value::Encoded;
 pub struct ErasedAgent(Arc<dyn Erased>);
 
 trait Erased: Send + Sync {
-    fn name(&self) -> &Arc<str>;
+    fn description(&self) -> &Arc<Description>;
+    fn output_schema(&self) -> Option<Value>;
+    fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
     fn writes(&self) -> bool;
 }
 
 impl<O: 'static> Erased for Agent<O> {
-    fn name(&self) -> &Arc<str> {
-        &self.description.name
+    fn description(&self) -> &Arc<Description> {
+        &self.description
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        Some(self.output.schema()?.schema)
+    }
+
+    fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
+        ErasedAgent::new(self.clone().instructed(instructions))
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -47,7 +59,31 @@ impl ErasedAgent {
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
-        self.0.name()
+        &self.0.description().name
+    }
+
+    pub(crate) fn instructions(&self) -> Option<&str> {
+        self.0.description().instructions.as_deref()
+    }
+
+    /// The schema of its answer; `None` for text.
+    pub(crate) fn output_schema(&self) -> Option<Value> {
+        self.0.output_schema()
+    }
+
+    /// The `#[agent]` that it is one of.
+    pub(crate) fn definition(&self) -> Option<&'static AgentDefinition> {
+        self.0.description().definition
+    }
+
+    /// Whether both are one agent, and not two that look the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.0.description(), other.0.description())
+    }
+
+    /// The same with the instructions that a run began with, in place of those of a call with other arguments.
+    pub(crate) fn instructed(&self, instructions: Option<&str>) -> Self {
+        self.0.instructed(instructions)
     }
 
     /// Runs it as a step of the run that a context belongs to. It is asked a text, or any other value as JSON.

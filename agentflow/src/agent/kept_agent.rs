@@ -78,7 +78,7 @@ fn as_recorded(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Arc<Ag
 impl Plan {
     /// Whether one of its tools changes something outside of the run.
     pub(super) fn writes(&self) -> bool {
-        let tools = self.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
-        tools.into_iter().any(|tool| tool.policy.effects == Effects::Write)
+        let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
+        !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write)
     }
 }

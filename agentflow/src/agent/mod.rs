@@ -3,6 +3,7 @@
 //! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked
 //! and put together; `machine` decides what comes next; `driver` does it.
 
+mod agent_tool;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
@@ -16,6 +17,7 @@ mod machine;
 mod model_call;
 mod model_retry;
 mod plan;
+mod prompt;
 mod run_deadline;
 mod run_request;
 mod tool_calls;
@@ -27,12 +29,14 @@ use std::sync::{Arc, OnceLock};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+pub use self::agent_tool::AgentTool;
 pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
 pub(crate) use self::definition::{AgentModels, linked as linked_agents};
 pub use self::erased::ErasedAgent;
 pub use self::limits::Limits;
 use self::plan::Plan;
+use self::prompt::Prompt;
 pub use self::run_request::RunRequest;
 use self::typed_output::Output;
 use crate::context::Context;
@@ -42,7 +46,7 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunResult, RunShared, RunStream};
-use crate::tool::{StepPlace, ToolRef};
+use crate::tool::{Effects, IntoTools, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
 ///
@@ -96,12 +100,17 @@ struct Description {
     model: ModelSource,
     instructions: Option<String>,
     tools: Vec<ToolRef>,
+    toolsets: Vec<ToolsetRef>,
     settings: ModelSettings,
     limits: Limits,
     resources: Resources,
     scopes: Vec<Arc<str>>,
     middleware: Vec<Arc<dyn Middleware>>,
     host: Arc<Host>,
+    /// The `#[agent]` that it is one of.
+    definition: Option<&'static AgentDefinition>,
+    /// What it asks when its caller says nothing, and its instructions when it has no others.
+    prompt: Option<Arc<Prompt>>,
 }
 
 impl Agent {
@@ -113,12 +122,15 @@ impl Agent {
                 model: model.into(),
                 instructions: None,
                 tools: Vec::new(),
+                toolsets: Vec::new(),
                 settings: ModelSettings::default(),
                 limits: Limits::default(),
                 resources: Resources::default(),
                 scopes: Vec::new(),
                 middleware: Vec::new(),
                 host: Arc::clone(Host::of_process()),
+                definition: None,
+                prompt: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -147,9 +159,18 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Gives the agent tools, beside those it has: `tools![add, weather]`, a selection of a
-    /// [`Registry`](crate::Registry), or [`FnTool`](crate::tool::FnTool)s.
-    pub fn tools<T: Into<ToolRef>>(self, tools: impl IntoIterator<Item = T>) -> Self {
-        self.changed(|agent| agent.tools.extend(tools.into_iter().map(Into::into)))
+    /// [`Registry`](crate::Registry), a [`FnTool`](crate::tool::FnTool), another agent, a
+    /// [`Workflow`](crate::Workflow), or a [`ToolsetRef`], whose tools are fetched before the model calls of a run. The
+    /// tools of a turn are those that its model call was shown.
+    ///
+    /// An agent and a workflow are called as part of the run: [`AgentTool`] and
+    /// [`WorkflowTool`](crate::workflow::WorkflowTool) say how, and give them other names.
+    pub fn tools(self, tools: impl IntoTools) -> Self {
+        let ToolList { tools, toolsets } = tools.into_tools();
+        self.changed(|agent| {
+            agent.tools.extend(tools);
+            agent.toolsets.extend(toolsets);
+        })
     }
 
     /// Temperature and the like.
@@ -181,6 +202,42 @@ impl<O: 'static> Agent<O> {
     /// The host whose clock, sinks, resources and models the agent uses.
     pub(crate) fn host(self, host: &Arc<Host>) -> Self {
         self.changed(|agent| agent.host = Arc::clone(host))
+    }
+
+    /// Makes it one of an `#[agent]`.
+    fn of_definition(self, definition: &'static AgentDefinition) -> Self {
+        self.changed(|agent| agent.definition = Some(definition))
+    }
+
+    /// Makes it ask what a call of its `#[agent]` asks.
+    fn asking(self, prompt: Prompt) -> Self {
+        self.changed(|agent| agent.prompt = Some(Arc::new(prompt)))
+    }
+
+    /// Gives it the instructions that a run began with, or none.
+    fn instructed(self, instructions: Option<&str>) -> Self {
+        self.changed(|agent| {
+            agent.prompt = None;
+            agent.instructions = instructions.map(ToOwned::to_owned);
+        })
+    }
+
+    /// The plan for a step of another run: one of an `#[agent]` that was given no runtime has all of the step's.
+    fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
+        let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
+        if self.description.definition.is_none() || has_runtime {
+            return self.plan().cloned();
+        }
+        let own = self.description.resources.clone();
+        let within = self.clone().host(cx.host()).resources(cx.resources()).resources(&own);
+        Plan::new(&within.description, &within.output).map(Arc::new)
+    }
+
+    /// Whether one of its tools changes something outside of the run, or may do so.
+    fn writes(&self) -> bool {
+        let tools = &self.description.tools;
+        let writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
+        !self.description.toolsets.is_empty() || tools.iter().any(writes)
     }
 
     /// What [`Callbacks::with`] does.
@@ -242,7 +299,7 @@ impl<O: 'static> Agent<O> {
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;
-        self.result(around.poll(driver::Run::start(plan, request.into(), None)).await?)
+        self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)).await?)
     }
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
@@ -259,11 +316,11 @@ impl<O: 'static> Agent<O> {
     }
 
     async fn end_in(&self, cx: &Context, request: RunRequest) -> Result<crate::run::RunEnd> {
-        let plan = self.plan()?;
+        let plan = self.plan_in(cx)?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
-        let request = request.granted_as(cx.grants());
-        around.poll(driver::Run::start(plan, request, step)).await
+        let request = plan.asked(request).granted_as(cx.grants());
+        around.poll(driver::Run::start(&plan, request, step)).await
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {
@@ -279,7 +336,8 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
-        let run = driver::Run::new(self.plan()?, request.into());
+        let plan = self.plan()?;
+        let run = driver::Run::new(plan, plan.asked(request));
         let events = run.events();
         Ok(RunStream::new(self.spawn(run), events))
     }
@@ -292,7 +350,8 @@ impl<O: 'static> Agent<O> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
-        Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
+        let plan = self.plan()?;
+        Ok(self.spawn(driver::Run::new(plan, plan.asked(request))))
     }
 
     /// The agent's name, once it is found to be as described, and the host that it uses.
@@ -344,6 +403,7 @@ impl fmt::Debug for Description {
             .field("model", &self.model)
             .field("instructions", &self.instructions)
             .field("tools", &self.tools)
+            .field("toolsets", &self.toolsets)
             .field("settings", &self.settings)
             .field("limits", &self.limits)
             .field("resources", &self.resources)

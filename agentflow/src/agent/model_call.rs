@@ -238,7 +238,7 @@ impl Run {
     fn model_request(&self) -> ModelRequest {
         ModelRequest {
             messages: self.machine.request().clone(),
-            tools: self.plan.manifest.clone(),
+            tools: self.offered.manifest.clone(),
             output: self.plan.output.as_ref().and_then(|output| output.native.clone()),
             settings: Arc::clone(&self.plan.settings),
             stream: self.segment.shared.log.wants_deltas(),

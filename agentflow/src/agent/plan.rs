@@ -4,24 +4,30 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Description;
 use super::limits::Limits;
+use super::run_request::RunRequest;
 use super::typed_output::{AnswerTool, Output, OutputRule};
-use crate::error::Result;
+use super::{Description, prompt};
+use crate::error::{Error, Result};
 use crate::event::ANSWER_TOOL;
-use crate::message::Message;
+use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::Resources;
 use crate::run::Host;
-use crate::tool::{Registry, ToolManifest, ToolRef};
+use crate::tool::{Registry, ToolHost, ToolManifest, ToolRef, ToolsetRef};
 
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
     pub(super) model: Arc<dyn Model>,
     pub(super) instructions: Option<Arc<Message>>,
-    pub(super) tools: HashMap<Arc<str>, ToolRef>,
-    pub(super) manifest: ToolManifest,
+    /// What it asks when its caller says nothing.
+    opening: Conversation,
+    /// The tools that are there without asking for any.
+    pub(super) offered: Arc<Offered>,
+    /// The same, to add those of toolsets.
+    registry: Registry,
+    pub(super) toolsets: Vec<ToolsetRef>,
     pub(super) output: Option<PlannedOutput>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
@@ -29,6 +35,26 @@ pub(super) struct Plan {
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) host: Arc<Host>,
+}
+
+/// The tools of a turn.
+#[derive(Default)]
+pub(super) struct Offered {
+    pub(super) tools: HashMap<Arc<str>, ToolRef>,
+    pub(super) manifest: ToolManifest,
+    /// The fetched tools among them, of each toolset.
+    fetched: Vec<Arc<[ToolRef]>>,
+}
+
+impl Offered {
+    fn new(registry: &Registry, fetched: Vec<Arc<[ToolRef]>>) -> Arc<Self> {
+        let tools = registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect();
+        Arc::new(Self { tools, manifest: registry.manifest(), fetched })
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.manifest.definitions().iter().map(|definition| &*definition.name)
+    }
 }
 
 /// How the model is brought to answer in the output type's shape.
@@ -40,8 +66,19 @@ pub(super) struct PlannedOutput {
 
 impl Plan {
     pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
-        let Description { name, model, instructions, tools, settings, limits, resources, scopes, middleware, host } =
-            description;
+        let Description {
+            name,
+            instructions,
+            tools,
+            toolsets,
+            settings,
+            limits,
+            resources,
+            scopes,
+            middleware,
+            host,
+            ..
+        } = description;
         if let Some(redacts) = middleware.iter().find(|one| one.redactor().is_some()) {
             let name = redacts.name();
             return Err(description.build_error(format!(
@@ -49,20 +86,34 @@ impl Plan {
                  `Runtime::builder().with(..)`"
             )));
         }
-        let mut registry = Registry::new();
-        for tool in tools {
-            registry.register(tool.clone()).map_err(|error| description.build_error(error.to_string()))?;
-        }
         let mut all_resources = host.resources.clone();
         all_resources.extend(resources);
-        check_resources(description, &registry, &all_resources)?;
-        let model = host.open(model)?;
+        let mut registry = Registry::new();
+        for tool in tools {
+            let of = ToolHost { host, resources: &all_resources };
+            let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()));
+            let registered = tool.and_then(|tool| Ok(registry.register(tool)?));
+            registered.map_err(|error| description.build_error(error.to_string()))?;
+        }
+        check_resources(name, registry.tools(), &all_resources)?;
+        let model = match description.definition {
+            Some(definition) => host.open(&definition.model_in(host)?)?,
+            None => host.open(&description.model)?,
+        };
+        let (prompted, opening) = match &description.prompt {
+            Some(prompt) => {
+                let rendered = prompt.rendered(&host.app).map_err(|problem| description.build_error(problem))?;
+                (rendered.instruction, rendered.message.into())
+            }
+            None => (None, prompt::begin()),
+        };
+        let instructions = instructions.clone().or(prompted);
         let mut settings = settings.clone();
         let output = match output.schema() {
             None => None,
             Some(schema) => {
                 let mode = model
-                    .output_mode(&schema, !tools.is_empty())
+                    .output_mode(&schema, !tools.is_empty() || !toolsets.is_empty())
                     .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
                 let rule = output.rule(mode == OutputMode::Tool);
                 let native = match mode {
@@ -82,9 +133,11 @@ impl Plan {
             output,
             name: Arc::clone(name),
             model,
-            instructions: instructions.as_ref().map(|text| Arc::new(Message::system(text.clone()))),
-            manifest: registry.manifest(),
-            tools: registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect(),
+            instructions: instructions.map(|text| Arc::new(Message::system(text))),
+            opening,
+            offered: Offered::new(&registry, Vec::new()),
+            registry,
+            toolsets: toolsets.clone(),
             settings: Arc::new(settings),
             limits: Arc::new(limits.clone()),
             resources: all_resources,
@@ -94,14 +147,45 @@ impl Plan {
         })
     }
 
-    pub(super) fn tool_names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.manifest.definitions().iter().map(|definition| &*definition.name)
+    /// What a run is asked: the agent's own question, when its caller asks none.
+    pub(super) fn asked(&self, request: impl Into<RunRequest>) -> RunRequest {
+        let mut request = request.into();
+        if request.conversation.is_empty() {
+            request.conversation = self.opening.clone();
+        }
+        request
+    }
+
+    /// The tools with those of toolsets, fetched when they are not or have changed.
+    ///
+    /// # Errors
+    /// When they cannot be fetched, or one of them does not fit to the agent.
+    pub(super) async fn fetched(&self, before: &Arc<Offered>) -> Result<Arc<Offered>> {
+        let mut fetched = Vec::with_capacity(self.toolsets.len());
+        for toolset in &self.toolsets {
+            fetched.push(toolset.tools().await?);
+        }
+        let is_same = |(one, other): (&Arc<[ToolRef]>, &Arc<[ToolRef]>)| Arc::ptr_eq(one, other);
+        if before.fetched.len() == fetched.len() && before.fetched.iter().zip(&fetched).all(is_same) {
+            return Ok(Arc::clone(before));
+        }
+        let mut registry = self.registry.clone();
+        for tool in fetched.iter().flat_map(|tools| tools.iter()) {
+            let of = ToolHost { host: &self.host, resources: &self.resources };
+            let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
+            check_resources(&self.name, std::iter::once(&tool), &self.resources)?;
+            registry.register(tool)?;
+        }
+        Ok(Offered::new(&registry, fetched))
     }
 }
 
-fn check_resources(description: &Description, registry: &Registry, resources: &Resources) -> Result<()> {
-    let missing: Vec<String> = registry
-        .tools()
+fn check_resources<'a>(
+    agent: &Arc<str>,
+    tools: impl Iterator<Item = &'a ToolRef>,
+    resources: &Resources,
+) -> Result<()> {
+    let missing: Vec<String> = tools
         .flat_map(|tool| tool.resources().into_iter().map(move |key| (tool, key)))
         .filter(|(_, key)| !resources.contains(*key))
         .map(|(tool, key)| format!("{} for the tool `{}`", resources.missing(key), tool.definition().name))
@@ -109,11 +193,12 @@ fn check_resources(description: &Description, registry: &Registry, resources: &R
     if missing.is_empty() {
         return Ok(());
     }
-    Err(description.build_error(format!(
+    let problem = format!(
         "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder, a \
          trait object as an `Arc<dyn Trait>`",
         missing.join(", ")
-    )))
+    );
+    Err(Error::Build { what: "agent", name: Arc::clone(agent), problem })
 }
 
 impl fmt::Debug for Plan {

@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use super::driver::Run;
 use super::machine::{PendingTool, Refused, closed};
-use super::plan::Plan;
+use super::plan::{Offered, Plan};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::{ANSWER_TOOL, EventKind};
@@ -60,13 +60,13 @@ impl Run {
     /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer.
     fn has_hooks_around(&self, tool: &PendingTool) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-        let of_name = self.plan.tools.get(&*tool.call.name);
+        let of_name = self.offered.tools.get(&*tool.call.name);
         let refused = || of_name.is_some_and(|of_name| refusal(of_name.definition(), &self.scopes).is_some());
         tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers()) && !refused()
     }
 
     fn tool_step(&self, tool: PendingTool) -> ToolStep {
-        let definition = self.plan.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
+        let definition = self.offered.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
         let agent = Some(Arc::clone(&self.plan.name));
         ToolStep::new(tool.call, definition, agent, self.step_context(&tool.path))
     }
@@ -104,7 +104,7 @@ impl Run {
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
-        let policy = self.plan.tools.get(&*call.name).map(|tool| &tool.definition().policy);
+        let policy = self.offered.tools.get(&*call.name).map(|tool| &tool.definition().policy);
         let started = EventKind::ToolStarted {
             call: Arc::clone(&call),
             effects: policy.map_or(Effects::None, |policy| policy.effects),
@@ -114,6 +114,7 @@ impl Run {
         self.record(path.clone(), started);
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
+            offered: Arc::clone(&self.offered),
             scopes: Arc::clone(&self.scopes),
             cx: Context::new(self.shared(), path, self.plan.resources.clone()).granted(&self.scopes),
             call,
@@ -212,6 +213,7 @@ impl Pace {
 /// A tool call that has begun.
 struct ToolRun {
     plan: Arc<Plan>,
+    offered: Arc<Offered>,
     scopes: Arc<[Arc<str>]>,
     cx: Context,
     call: Arc<ToolCall>,
@@ -228,10 +230,10 @@ struct ToolEnded {
 
 impl ToolRun {
     async fn run(self) -> Result<ToolEnded> {
-        let Self { plan, scopes, cx, call } = self;
+        let Self { plan, offered, scopes, cx, call } = self;
         cx.run().log.commit().await?;
         let began = cx.now();
-        let tool = plan.tools.get(&*call.name);
+        let tool = offered.tools.get(&*call.name);
         let content = plan.host.trace_content && cx.host().redactor.is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
         let (result, too_deep) = match tool {
@@ -249,7 +251,7 @@ impl ToolRun {
                 };
                 Around::tool_call(cx.depth(), called()).await
             }
-            None => (not_found(&call, plan.tool_names()), false),
+            None => (not_found(&call, offered.names()), false),
         };
         telemetry::record_tool(&span, &result, content);
         let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);

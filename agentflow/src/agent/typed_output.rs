@@ -62,6 +62,11 @@ impl<O> Output<O> {
         self.schema.map(|schema| schema())
     }
 
+    /// What the text of an answer is.
+    pub(super) fn form(&self) -> AnswerForm {
+        (self.form)()
+    }
+
     /// What the machine needs to know of it, when the model answers by a tool or by text.
     pub(super) fn rule(&self, by_tool: bool) -> OutputRule {
         OutputRule { check: self.check, form: (self.form)(), by_tool }

@@ -24,20 +24,20 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// See the tools linked into this program
-    Tools(ToolsArgs),
+    /// See the tools of this program
+    #[command(subcommand, arg_required_else_help = true)]
+    Tools(EntriesCommand),
+    /// See the agents of this program
+    #[command(subcommand, arg_required_else_help = true)]
+    Agents(EntriesCommand),
     /// See where models can come from and whether their keys are there
-    Models {
-        /// Print an array of objects as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Models(ModelsArgs),
     /// Call a model, without an agent
     Call(CallArgs),
     /// Run an agent over tools of this program
     Run(RunArgs),
     /// See and run the workflows of this program
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, visible_alias = "workflows", arg_required_else_help = true)]
     Workflow(WorkflowCommand),
     /// See and control the runs of a store file
     Runs(RunsArgs),
@@ -211,21 +211,38 @@ pub(super) enum RunsCommand {
     },
 }
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
-pub(super) struct ToolsArgs {
-    #[command(subcommand)]
-    pub(super) command: ToolsCommand,
-}
-
+/// What is done with the tools or the agents of a program.
 #[derive(Debug, Subcommand)]
-pub(super) enum ToolsCommand {
-    /// List the tools, ordered by name
+pub(super) enum EntriesCommand {
+    /// List them, ordered by name, each with where it comes from
     List {
-        /// Print an array of their definitions as JSON
+        /// Print an array of objects as JSON, schemas included
         #[arg(long)]
         json: bool,
     },
+    /// Show all of one
+    Show {
+        /// The name
+        name: String,
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModelsArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<ModelsCommand>,
+    /// Print an array of objects as JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelsCommand {
+    /// List the providers, ordered by name; the same as without a command
+    List,
 }
 
 #[derive(Debug, Args)]

@@ -17,9 +17,13 @@
 //!
 //! # Commands
 //!
-//! - `tools list [--json]`: the linked tools, ordered by name; with `--json` an array of their definitions.
-//! - `models [--json]`: the providers that models can be named by, where each is called and which variable its key
-//!   comes from; never the key. With `--json` an array of `{"name", "host", "base_url", "base_url_variable",
+//! - `tools list [--json]`, `tools show NAME [--json]`: the tools, linked, given to the runtime or of its toolsets,
+//!   ordered by name, each with where it comes from; in JSON an object is `{"kind", "name", "wire_name", "description",
+//!   "origin", "parameters_schema", "policy"}`.
+//! - `agents list [--json]`, `agents show NAME [--json]`: the same of agents, with the schema of their answers,
+//!   `{"kind", "name", "description", "origin", "output"}`.
+//! - `models [list] [--json]`: the providers that models can be named by, where each is called and which variable its key
+//!   comes from; never the key. With `--json` an array of `{"name", "origin", "host", "base_url", "base_url_variable",
 //!   "key_names", "key_from", "problem"}`.
 //! - `call --model REF "prompt"`: plain model calls without an agent. `--stream` asks for the pieces and prints them as
 //!   they come, `--tool FILE.json` offers a tool, `--turns N` answers each tool call with `"ok"` and continues until an
@@ -29,7 +33,8 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
-//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program.
+//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program, each with
+//!   where it comes from. `workflows` is the same command.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it
 //!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
@@ -79,9 +84,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::args::{Cli, Command, ToolsCommand};
+use self::args::{Cli, Command, ModelsArgs};
 use self::print::Stop;
-use crate::runtime::Runtime;
+use crate::runtime::{EntryKind, Runtime};
 
 /// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
 /// has the commands and the codes. The tools are those linked into the calling program.
@@ -113,10 +118,10 @@ pub fn run_with(host: &Runtime) -> ExitCode {
     };
     let done = runtime.block_on(async {
         match cli.command {
-            Command::Tools(tools) => match tools.command {
-                ToolsCommand::List { json } => tools::list(json),
-            },
-            Command::Models { json } => models::list(host, json).await,
+            Command::Tools(command) => tools::entries(host, EntryKind::Tool, command).await,
+            Command::Agents(command) => tools::entries(host, EntryKind::Agent, command).await,
+            // Its only command does the same as none.
+            Command::Models(ModelsArgs { command: _, json }) => models::list(host, json).await,
             Command::Call(args) => call_model::call(host, args).await,
             Command::Run(args) => run::run(host, args).await,
             Command::Workflow(command) => workflows::workflow(host, command).await,

@@ -1,14 +1,22 @@
 //! `agentwf models`: lists the providers. It calls no model and shows no key.
 
+use serde_json::json;
+
 use super::print::{BAD, BOLD, DIM, Stop, json_line, line, short};
 use crate::model::ModelProvider;
-use crate::runtime::Runtime;
+use crate::runtime::{EntryKind, Runtime};
 use crate::text::OneLine;
 
 pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
     let providers = runtime.model_providers().await;
     if json {
-        return json_line(&providers);
+        let catalogue = runtime.catalogue().await;
+        let with_origin = |provider: &ModelProvider| {
+            let mut json = json!(provider);
+            json["origin"] = json!(catalogue.get(EntryKind::Model, &provider.name).ok().map(|entry| &entry.origin));
+            json
+        };
+        return json_line(&providers.iter().map(with_origin).collect::<Vec<_>>());
     }
     for provider in &providers {
         line(format_args!("{BOLD}{}{BOLD:#}  {}", short(&provider.name), place(provider)))?;

@@ -16,14 +16,15 @@ use crate::message::{ToolResult, ToolStatus};
 use crate::model::Usage;
 use crate::run::RunStream;
 use crate::runtime::Runtime;
-use crate::tool::{Registry, ToolRef};
+use crate::tool::ToolRef;
 
 const CTRL_C: &str = "stopped by Ctrl-C";
 
 pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
-    let registry = Registry::linked()?;
-    let tools: Vec<ToolRef> =
-        args.tools.iter().map(|name| registry.get(name.trim()).cloned()).collect::<Result<_, _>>()?;
+    let mut tools: Vec<ToolRef> = Vec::new();
+    for name in &args.tools {
+        tools.push(host.tool(name.trim()).await?);
+    }
     let mut limits = Limits::default();
     limits.max_steps = args.max_steps.unwrap_or(limits.max_steps);
     let mut agent = Agent::new(model::open(host, &args.model)?)

@@ -1,37 +1,97 @@
-//! `agentwf tools list`: lists the linked tools. It calls no tool.
+//! `agentwf tools` and `agentwf agents`: list and show what the program knows by name. They call nothing.
 
-use super::print::{BOLD, DIM, Stop, json_line, line, note};
+use serde_json::{Value, json};
+
+use super::args::EntriesCommand;
+use super::print::{BAD, BOLD, DIM, Stop, json_line, line, note};
+use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
 use crate::text::OneLine;
-use crate::tool::{Effects, Registry, ToolDefinition};
+use crate::tool::{Effects, ToolPolicy};
 
-pub(super) fn list(json: bool) -> Result<(), Stop> {
-    let registry = Registry::linked()?;
+/// What to say when there is nothing of a kind.
+const NO_TOOLS: &str = "no tools are linked into this program; make a binary of your own whose main calls \
+    `agentflow::cli::run()`, and name the crates of your tools in it";
+const NO_AGENTS: &str = "this program has no agents; they are linked into a program that calls `agentflow::cli::run()`";
+
+pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCommand) -> Result<(), Stop> {
+    let catalogue = host.catalogue().await;
+    match command {
+        EntriesCommand::List { json } => list(&catalogue, kind, json),
+        EntriesCommand::Show { name, json } => {
+            let entry = catalogue.get(kind, &name).map_err(crate::Error::from)?;
+            if json { json_line(&as_json(entry)) } else { show(entry) }
+        }
+    }
+}
+
+fn list(catalogue: &Catalogue, kind: EntryKind, json: bool) -> Result<(), Stop> {
+    report(catalogue);
     if json {
-        return json_line(&registry.manifest().definitions());
+        return json_line(&catalogue.of_kind(kind).map(as_json).collect::<Vec<_>>());
     }
-    if registry.tools().next().is_none() {
-        note(
-            "no tools are linked into this program; make a binary of your own whose main calls `agentflow::cli::run()`, and name the crates of your tools in it",
-        );
+    if catalogue.of_kind(kind).next().is_none() {
+        note(if kind == EntryKind::Tool { NO_TOOLS } else { NO_AGENTS });
     }
-    for tool in registry.tools() {
-        let definition = tool.definition();
-        line(format_args!(
-            "{BOLD}{}{BOLD:#}({}){DIM}{}{DIM:#}",
-            OneLine(&definition.name),
-            OneLine(params(definition)),
-            OneLine(marks(definition))
-        ))?;
-        if let Some(first) = definition.description.lines().next() {
+    for entry in catalogue.of_kind(kind) {
+        head(entry)?;
+        if let Some(first) = entry.description.lines().next() {
             line(format_args!("    {}", OneLine(first)))?;
+        }
+        line(format_args!("    {DIM}{}{DIM:#}", OneLine(&entry.origin)))?;
+    }
+    Ok(())
+}
+
+/// Says what is wrong with what there is.
+pub(super) fn report(catalogue: &Catalogue) {
+    for problem in catalogue.problems() {
+        note(format_args!("{BAD}{}{BAD:#}", OneLine(problem)));
+    }
+}
+
+fn show(entry: &CatalogueEntry) -> Result<(), Stop> {
+    head(entry)?;
+    for text in entry.description.lines() {
+        line(format_args!("    {}", OneLine(text)))?;
+    }
+    line(format_args!("    {DIM}{}{DIM:#}", OneLine(&entry.origin)))?;
+    if let Some(wire_name) = entry.wire_name.as_ref().filter(|name| **name != entry.name) {
+        line(format_args!("    {DIM}a model calls it{DIM:#} {}", OneLine(wire_name)))?;
+    }
+    for (what, schema) in [("takes", &entry.input), ("answers", &entry.output)] {
+        let Some(schema) = schema else { continue };
+        line(format_args!("    {DIM}{what}{DIM:#}"))?;
+        for text in format!("{schema:#}").lines() {
+            line(format_args!("    {}", OneLine(text)))?;
         }
     }
     Ok(())
 }
 
+/// The name, the parameters and what of the policy a person wants to know.
+fn head(entry: &CatalogueEntry) -> Result<(), Stop> {
+    let params = entry.input.as_ref().map(|schema| format!("({})", params(schema))).unwrap_or_default();
+    line(format_args!(
+        "{BOLD}{}{BOLD:#}{}{DIM}{}{DIM:#}",
+        OneLine(&entry.name),
+        OneLine(params),
+        OneLine(entry.policy.as_ref().map(marks).unwrap_or_default())
+    ))
+}
+
+/// An entry; the schema of a tool has the name that it has in a tool's definition.
+fn as_json(entry: &CatalogueEntry) -> Value {
+    let mut json = json!(entry);
+    if let Some(fields) = json.as_object_mut().filter(|_| entry.kind == EntryKind::Tool)
+        && let Some(schema) = fields.remove("input")
+    {
+        fields.insert("parameters_schema".to_owned(), schema);
+    }
+    json
+}
+
 /// The parameters' names; one that may be left out has a question mark.
-fn params(definition: &ToolDefinition) -> String {
-    let schema = &definition.parameters;
+fn params(schema: &Value) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
     let Some(properties) = schema["properties"].as_object() else { return String::new() };
@@ -40,8 +100,7 @@ fn params(definition: &ToolDefinition) -> String {
 }
 
 /// What of the policy a person wants to know before letting an agent have the tool.
-fn marks(definition: &ToolDefinition) -> String {
-    let policy = &definition.policy;
+fn marks(policy: &ToolPolicy) -> String {
     let mut marks = match policy.effects {
         Effects::None => "  no effects".to_owned(),
         Effects::Read => "  reads".to_owned(),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use futures_util::StreamExt;
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
@@ -12,30 +13,40 @@ use super::{ctrl_c, runs};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
-use crate::runtime::{RunReport, Runtime};
+use crate::runtime::{EntryKind, RunReport, Runtime};
 use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::{Graph, ListedNode};
 
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
-        WorkflowCommand::List { json } => list(host, json),
+        WorkflowCommand::List { json } => list(host, json).await,
         WorkflowCommand::Show { name, format } => show(host, &name, format),
         WorkflowCommand::Run(args) => run(host, args).await,
     }
 }
 
-fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
+async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
     let workflows = host.workflows()?;
+    let catalogue = host.catalogue().await;
+    let origin = |graph: &Graph| catalogue.get(EntryKind::Workflow, &graph.name).ok().map(|entry| &entry.origin);
     if json {
-        return json_line(&workflows);
+        let with_origin = |graph: &Graph| {
+            let mut json = graph.to_json();
+            json["origin"] = json!(origin(graph));
+            json
+        };
+        return json_line(&workflows.iter().map(with_origin).collect::<Vec<_>>());
     }
     for graph in &workflows {
         let inputs: Vec<String> =
             graph.inputs().map(|input| format!("{}: {}", input.name, short_type(&input.type_name))).collect();
         line(format_args!("{BOLD}{}{BOLD:#}({})", OneLine(&graph.name), OneLine(inputs.join(", "))))?;
         if let Some(first) = graph.description.lines().find(|line| !line.trim().is_empty()) {
-            line(format_args!("    {DIM}{}{DIM:#}", OneLine(first.trim())))?;
+            line(format_args!("    {}", OneLine(first.trim())))?;
+        }
+        if let Some(origin) = origin(graph) {
+            line(format_args!("    {DIM}{}{DIM:#}", OneLine(origin)))?;
         }
     }
     if workflows.is_empty() {

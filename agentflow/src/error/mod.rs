@@ -71,6 +71,14 @@ pub enum Error {
     /// The tools that are linked into the program contradict each other, or one is not there.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// The tools of a toolset could not be fetched.
+    #[error("the tools of `{toolset}` could not be fetched: {problem}")]
+    Toolset {
+        /// The toolset.
+        toolset: Arc<str>,
+        /// What it said.
+        problem: String,
+    },
     /// A model call failed for good.
     #[error(transparent)]
     Model(Arc<ModelError>),
@@ -275,6 +283,7 @@ impl Error {
             Self::Build { .. } => FailureKind::Build,
             Self::ModelRef(_) => FailureKind::ModelRef,
             Self::Registry(_) => FailureKind::Registry,
+            Self::Toolset { .. } => FailureKind::Toolset,
             Self::Model(error) => error.kind().as_str().into(),
             Self::NoAnswer { .. } => FailureKind::NoAnswer,
             Self::InvalidOutput { .. } | Self::Output { .. } => FailureKind::InvalidOutput,

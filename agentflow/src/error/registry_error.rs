@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::text::name_hint;
+use crate::text::{did_you_mean, name_hint};
 use crate::tool_definition::SourceLocation;
 
 /// The tools contradict each other, or one is not there.
@@ -30,6 +30,38 @@ pub enum RegistryError {
         first: SourceLocation,
         /// Where the other is.
         second: SourceLocation,
+    },
+    /// Two things of one kind have one name, and at least one of them was given to the runtime.
+    #[error("two {what}s are named `{name}`: {first}, and {second}; rename one, or give it once")]
+    NameTaken {
+        /// The kind, such as `workflow`.
+        what: &'static str,
+        /// The name.
+        name: Arc<str>,
+        /// Where one comes from.
+        first: String,
+        /// Where the other comes from.
+        second: String,
+    },
+    /// Two tools have one name for a model.
+    #[error("a model would call the tools `{first}` and `{second}` by one name, `{wire_name}`; rename one")]
+    WireName {
+        /// The name for a model.
+        wire_name: Arc<str>,
+        /// One of them.
+        first: Arc<str>,
+        /// The other.
+        second: Arc<str>,
+    },
+    /// A catalogue has nothing of that kind and name.
+    #[error("this program knows no {what} `{name}`{}", did_you_mean(near.as_ref()))]
+    Unknown {
+        /// The kind, such as `agent`.
+        what: &'static str,
+        /// The name that was asked for.
+        name: String,
+        /// The nearest name that there is.
+        near: Option<String>,
     },
     /// A name no provider takes.
     #[error(

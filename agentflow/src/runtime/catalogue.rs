@@ -1,40 +1,87 @@
-//! The catalogue: the workflows and agents that a runtime knows, given to it or linked into the program.
+//! What a runtime knows by name: tools, toolsets, agents, workflows and schemas, given to it or linked into the
+//! program. It finds one thing by its name; `listing.rs` shows all of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Runtime;
+use super::catalogue_entry::Origin;
 use crate::agent::{ErasedAgent, linked_agents};
-use crate::error::{ControlError, Error, Result};
+use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::text::nearest;
+use crate::tool::{Registry, SourceLocation, ToolRef, ToolsetRef, wire_name};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::linked;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, check_answer};
 
-/// The workflows that a runtime was given, by name.
+/// What a runtime was given, each with where that was, in the order in which it was given.
 #[derive(Clone, Default)]
-pub(super) struct Given(pub(super) BTreeMap<Arc<str>, Arc<Spec>>);
+pub(super) struct Given {
+    pub(super) tools: Vec<(ToolRef, Origin)>,
+    pub(super) toolsets: Vec<(ToolsetRef, Origin)>,
+    pub(super) agents: Vec<(ErasedAgent, Origin)>,
+    pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
+    pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
+    /// The providers of models.
+    pub(super) providers: Vec<(Arc<str>, Origin)>,
+}
 
-/// The agents that a runtime was given, by name.
-#[derive(Clone, Default)]
-pub(super) struct GivenAgents(pub(super) BTreeMap<Arc<str>, ErasedAgent>);
+/// What is given of a kind; nothing for the runtime of the process.
+pub(super) fn given<T: 'static>(host: &Host, of: impl FnOnce(&Given) -> &Vec<T>) -> &[T] {
+    host.part::<Given>().map(of).map_or(&[], |given| given.as_slice())
+}
+
+/// Whether two workflows that have one name are one workflow.
+pub(super) fn same_workflow(one: &Arc<Spec>, other: &Arc<Spec>) -> bool {
+    Arc::ptr_eq(one, other) || one.hash() == other.hash()
+}
+
+/// Whether an agent that was given is the `#[agent]` of the same name, perhaps with other options, or the agent that was
+/// given before.
+pub(super) fn same_agent(one: &ErasedAgent, other: &ErasedAgent) -> bool {
+    match (one.definition(), other.definition()) {
+        (Some(one), Some(other)) => std::ptr::eq(one, other),
+        _ => one.is(other),
+    }
+}
+
+/// The error of two things that have one name.
+pub(super) fn taken(what: &'static str, name: &str, first: &Origin, second: &Origin) -> Error {
+    let (first, second) = (first.to_string(), second.to_string());
+    RegistryError::NameTaken { what, name: name.into(), first, second }.into()
+}
+
+/// The only one of those that have a name: all others must be the same.
+fn only<T>(
+    what: &'static str,
+    name: &str,
+    found: impl IntoIterator<Item = (T, Origin)>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<Option<T>> {
+    let mut found = found.into_iter();
+    let Some((first, origin)) = found.next() else { return Ok(None) };
+    match found.find(|(other, _)| !same(&first, other)) {
+        Some((_, other)) => Err(taken(what, name, &origin, &other)),
+        None => Ok(Some(first)),
+    }
+}
 
 /// The workflow of a name: one that the host was given, or one that is linked into the program.
 pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
-    let given = host.part::<Given>().map(|given| &given.0);
-    if let Some(spec) = given.and_then(|given| given.get(name)) {
-        return Ok(Arc::clone(spec));
-    }
+    let given = given(host, |given| &given.workflows);
+    let mut found: Vec<(Arc<Spec>, Origin)> = given.iter().filter(|(spec, _)| *spec.name == *name).cloned().collect();
     let linked = linked()?;
     if let Some(linked) = linked.get(name) {
-        return linked.spec();
+        found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
     }
-    let known = given.into_iter().flat_map(BTreeMap::keys).map(|name| &**name).chain(linked.keys().copied());
-    let near = nearest(name, known).map(ToOwned::to_owned);
-    Err(Error::UnknownWorkflow { name: name.into(), near })
+    only("workflow", name, found, same_workflow)?.ok_or_else(|| {
+        let known = given.iter().map(|(spec, _)| &*spec.name).chain(linked.keys().copied());
+        Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned) }
+    })
 }
 
 /// Checks an answer by the type that the workflow's node asks for.
@@ -45,6 +92,43 @@ pub(super) fn checked(host: &Host, workflow: &str, node: &str, answer: &Encoded)
 }
 
 impl Runtime {
+    /// The tool of a name, such as `add` or `files.read`; also of a wire name, such as `files__read`. It is one that
+    /// the runtime was given, that is linked into the program, or that a toolset of the runtime has: of such a name, the
+    /// toolset's tools are fetched.
+    ///
+    /// # Errors
+    /// [`RegistryError::NotFound`](crate::error::RegistryError::NotFound), which offers the nearest name;
+    /// [`RegistryError::NameTaken`](crate::error::RegistryError::NameTaken) when two tools have this name;
+    /// [`Error::Toolset`] when the tools of its toolset cannot be fetched.
+    pub async fn tool(&self, name: &str) -> Result<ToolRef> {
+        let given_tools = given(self.host(), |given| &given.tools);
+        let mut known = given_tools.to_vec();
+        known.extend(Registry::linked()?.tools().map(|tool| (tool.clone(), linked_at(tool))));
+        for (toolset, _) in given(self.host(), |given| &given.toolsets) {
+            let of = toolset.name();
+            if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.'))
+                || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.starts_with("__"))
+            {
+                let origin = Origin::Toolset { name: Arc::clone(of) };
+                known.extend(toolset.tools().await?.iter().map(|tool| (tool.clone(), origin.clone())));
+            }
+        }
+        let by = |is: &dyn Fn(&ToolRef) -> bool| -> Vec<(ToolRef, Origin)> {
+            known.iter().filter(|(tool, _)| is(tool)).cloned().collect()
+        };
+        let mut found = by(&|tool| **tool.catalogue_name() == *name);
+        if found.is_empty() {
+            found = by(&|tool| *tool.definition().name == *name);
+        }
+        only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
+            let mut registered: Vec<Arc<str>> =
+                known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name())).collect();
+            registered.sort();
+            registered.dedup();
+            RegistryError::NotFound { name: name.to_owned(), registered }.into()
+        })
+    }
+
     /// The workflow of a name: one that the runtime was given, or one that is linked into the program.
     pub(super) fn workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
         workflow_spec(self.host(), name)
@@ -52,39 +136,37 @@ impl Runtime {
 
     /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
     pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
-        let given = self.host().part::<GivenAgents>().map(|given| &given.0);
-        if let Some(agent) = given.and_then(|given| given.get(&started.name)) {
-            return Ok(agent.clone());
-        }
+        let given = given(self.host(), |given| &given.agents);
         let linked = linked_agents()?;
+        let mut found: Vec<(ErasedAgent, Origin)> =
+            given.iter().filter(|(agent, _)| **agent.name() == *started.name).cloned().collect();
+        let instructions = started.instructions.as_ref().map(|message| message.text());
         if let Some(linked) = linked.get(&*started.name) {
-            let instructions = started.instructions.as_ref().map(|message| message.text());
-            return linked.resuming(&self.context(), instructions.as_deref());
+            let agent = linked.resuming(&self.context(), instructions.as_deref());
+            found.push((agent, Origin::Linked(linked.source())));
         }
-        let known = given.into_iter().flat_map(BTreeMap::keys).map(|name| &**name).chain(linked.keys().copied());
-        let near = nearest(&started.name, known).map(ToOwned::to_owned);
-        Err(Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near })
-    }
-
-    /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
-    ///
-    /// # Errors
-    /// When two linked workflows have one name, or one of them cannot be built.
-    pub fn workflows(&self) -> Result<Vec<Graph>> {
-        let linked = linked()?.into_iter().map(|(name, linked)| Ok((Arc::from(name), linked.spec()?)));
-        let mut all = linked.collect::<Result<BTreeMap<Arc<str>, Arc<Spec>>>>()?;
-        let given = self.host().part::<Given>().into_iter().flat_map(|given| &given.0);
-        all.extend(given.map(|(name, spec)| (Arc::clone(name), Arc::clone(spec))));
-        Ok(all.values().map(|spec| Graph::of(spec)).collect())
+        let agent = only("agent", &started.name, found, same_agent)?.ok_or_else(|| {
+            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.keys().copied());
+            let near = nearest(&started.name, known).map(ToOwned::to_owned);
+            Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near }
+        })?;
+        // The arguments of the call that it was given with are not those of this run.
+        Ok(if agent.definition().is_some() { agent.instructed(instructions.as_deref()) } else { agent })
     }
 
     /// The description of a workflow that this runtime knows.
     ///
     /// # Errors
-    /// When it knows none of this name.
+    /// When it knows none of this name, or two.
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
+}
+
+/// Where a linked tool is written.
+pub(super) fn linked_at(tool: &ToolRef) -> Origin {
+    let unknown = || SourceLocation::new("?", 0);
+    Origin::Linked(tool.definition().source.clone().unwrap_or_else(unknown))
 }
 
 impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {

@@ -6,9 +6,11 @@
 
 mod agents;
 mod catalogue;
+mod catalogue_entry;
 mod changes;
 mod control;
 mod inspect;
+mod listing;
 mod opened;
 mod reading;
 mod retention;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
@@ -44,6 +47,7 @@ use crate::store::{Store, StoreError};
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
+/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///

@@ -1,12 +1,14 @@
 //! `RuntimeBuilder`: describes a runtime part by part. It starts and opens nothing.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Runtime;
-use super::catalogue::{self, Given, GivenAgents};
+use super::catalogue::{self, Given};
+use super::catalogue_entry::Origin;
 use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
@@ -14,6 +16,7 @@ use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
 use crate::run::Host;
 use crate::store::Store;
 use crate::time::Clock;
+use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -25,8 +28,7 @@ pub struct RuntimeBuilder {
     sinks: Vec<Arc<dyn EventSink>>,
     middleware: Vec<Arc<dyn Middleware>>,
     agents: AgentModels,
-    workflows: Given,
-    given_agents: GivenAgents,
+    given: Given,
 }
 
 impl RuntimeBuilder {
@@ -69,11 +71,14 @@ impl RuntimeBuilder {
 
     /// Makes models of a provider of the host's own: `Agent::new("PROVIDER/NAME")` then comes here. A provider that
     /// agentflow knows can be replaced.
+    #[track_caller]
     pub fn model_provider<F>(mut self, provider: impl Into<String>, factory: F) -> Self
     where
         F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync + 'static,
     {
-        self.host.models.insert(provider.into(), Arc::new(factory));
+        let provider = provider.into();
+        self.given.providers.push((provider.as_str().into(), Origin::given(Location::caller())));
+        self.host.models.insert(provider, Arc::new(factory));
         self
     }
 
@@ -192,25 +197,57 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Makes a workflow known by its name, so that its runs can be resumed by their id. One of the same name takes the
-    /// place of an earlier one, and of one that is linked into the program.
+    /// Makes a workflow known by its name, so that its runs can be started and resumed by it. A `#[workflow]` is known
+    /// without this. Another workflow of the same name, given or linked into the program, is an error where the name is
+    /// used, and a problem of the [`catalogue`](Runtime::catalogue).
+    #[track_caller]
     pub fn workflow<In: Inputs, Out: NodeValue>(mut self, workflow: &Workflow<In, Out>) -> Self {
-        self.workflows.0.insert(workflow.name().into(), Arc::clone(workflow.spec()));
+        self.given.workflows.push((Arc::clone(workflow.spec()), Origin::given(Location::caller())));
         self
     }
 
     /// Makes an agent known by its name, so that its runs can be resumed by their id and [recovered](Runtime::recover).
-    /// An `#[agent]` is known without this. One of the same name takes the place of an earlier one, and of one that is
-    /// linked into the program.
+    /// An `#[agent]` is known without this; given as `judge::agent(..)` with other options, it has these when a run is
+    /// resumed. Another agent of the same name, given or linked into the program, is an error where the name is used,
+    /// and a problem of the [`catalogue`](Runtime::catalogue).
+    #[track_caller]
     pub fn agent<O: 'static>(mut self, agent: &Agent<O>) -> Self {
-        let agent = ErasedAgent::new(agent.clone());
-        self.given_agents.0.insert(Arc::clone(agent.name()), agent);
+        self.given.agents.push((ErasedAgent::new(agent.clone()), Origin::given(Location::caller())));
+        self
+    }
+
+    /// Makes tools known by their names, beside those that are linked into the program: whatever
+    /// [`Agent::tools`](crate::Agent::tools) takes. It gives them to no agent.
+    /// Another tool of the same name is an error where the name is used, and a problem of the
+    /// [`catalogue`](Runtime::catalogue).
+    #[track_caller]
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
+        let origin = Origin::given(Location::caller());
+        let ToolList { tools, toolsets } = tools.into_tools();
+        let tools = tools.into_iter().map(ToolRef::with_wire_name);
+        self.given.toolsets.extend(toolsets.into_iter().map(|toolset| (toolset, origin.clone())));
+        self.given.tools.extend(tools.map(|tool| (tool, origin.clone())));
+        self
+    }
+
+    /// Makes the tools of a toolset known, by names such as `files.read`. They are fetched when one of them, or the
+    /// [`catalogue`](Runtime::catalogue), is asked for. It gives them to no agent.
+    #[track_caller]
+    pub fn toolset(mut self, toolset: impl Into<ToolsetRef>) -> Self {
+        self.given.toolsets.push((toolset.into(), Origin::given(Location::caller())));
+        self
+    }
+
+    /// Makes a JSON Schema known by a name, which the [`catalogue`](Runtime::catalogue) finds.
+    #[track_caller]
+    pub fn schema(mut self, name: impl Into<Arc<str>>, schema: impl Into<Value>) -> Self {
+        self.given.schemas.push(((name.into(), schema.into()), Origin::given(Location::caller())));
         self
     }
 
     /// The runtime.
     pub fn build(self) -> Runtime {
-        let Self { mut host, sinks, middleware, agents, workflows, given_agents } = self;
+        let Self { mut host, sinks, middleware, agents, given } = self;
         host.sinks = sinks.into();
         host.check_answer = catalogue::checked;
         host.resume = |host, run| {
@@ -219,8 +256,7 @@ impl RuntimeBuilder {
         };
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
-        host.set_part(workflows);
-        host.set_part(given_agents);
+        host.set_part(given);
         Runtime(Arc::new(host))
     }
 }

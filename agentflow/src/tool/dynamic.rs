@@ -134,7 +134,7 @@ fn closed(mut schema: Value) -> Value {
     schema
 }
 
-fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
+pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
     let text = given(arguments);
     let names = names_in(text)?;
     if *schema == no_arguments()

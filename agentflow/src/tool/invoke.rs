@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::time_limit::TimeLimit;
-use super::{Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
+use super::{Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Error;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -70,7 +70,10 @@ pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Opti
     if let Some(scope) = policy.scopes.iter().find(|scope| !granted.contains(scope)) {
         return Some(format!("this run was not granted the scope `{scope}`; do without this tool"));
     }
-    let agreed = |scope: &Arc<str>| scope.strip_prefix("approve:").is_some_and(|approved| approved == &**name);
+    let agreed = |scope: &Arc<str>| {
+        let approved = scope.strip_prefix("approve:");
+        approved.is_some_and(|approved| approved == &**name || (is_dotted(approved) && wire_name(approved) == **name))
+    };
     if policy.approve && !granted.iter().any(agreed) {
         return Some(
             "nobody has agreed to this tool's use in this run; do without it, or say what you need it for".into(),

@@ -12,6 +12,7 @@ pub(crate) mod call_in_step;
 mod call_record;
 mod dynamic;
 mod history;
+mod into_tools;
 mod invoke;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
 mod parameters;
@@ -22,6 +23,8 @@ mod schema;
 mod step_place;
 mod time_limit;
 mod tool_output;
+mod toolset;
+mod wire_name;
 
 use std::fmt;
 use std::pin::Pin;
@@ -34,6 +37,8 @@ pub use self::dynamic::FnTool;
 pub(crate) use self::call_in_step::missing_scope;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::invoke::invoke_hooked;
+pub(crate) use self::dynamic::read_whole as read_arguments;
+pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
@@ -42,9 +47,13 @@ pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput};
+pub use self::toolset::{Toolset, ToolsetRef};
+use self::wire_name::Renamed;
+pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;
-use crate::resource::ResourceKey;
-use crate::run::Around;
+use crate::error::Result;
+use crate::resource::{ResourceKey, Resources};
+use crate::run::{Around, Host};
 pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
 
 /// Something a model can call: a definition and a body.
@@ -70,6 +79,12 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
+    /// The tool as an agent of a host has it; `None` when it is the same everywhere.
+    #[doc(hidden)]
+    fn within(&self, _: ToolHost<'_>) -> Option<Result<ToolRef>> {
+        None
+    }
+
     /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
     #[doc(hidden)]
     fn announces_itself(&self) -> bool {
@@ -81,6 +96,14 @@ pub trait Tool: Send + Sync {
     fn returns_at_once(&self) -> bool {
         false
     }
+}
+
+/// Where a tool is to be called: what an agent as a tool has when it was given nothing of its own.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct ToolHost<'a> {
+    pub(crate) host: &'a Arc<Host>,
+    pub(crate) resources: &'a Resources,
 }
 
 /// What [`Tool::call`] returns: an answer that is there already, or a future.
@@ -147,12 +170,46 @@ pub struct ToolRef(Kind);
 enum Kind {
     Linked(&'static dyn Tool),
     Shared(Arc<dyn Tool>),
+    Renamed(Arc<Renamed>),
 }
 
 impl ToolRef {
     /// A tool that lives as long as the program.
     pub const fn linked(tool: &'static dyn Tool) -> Self {
         Self(Kind::Linked(tool))
+    }
+
+    /// The name that a program knows the tool by, such as `mcp.files.read`. A model calls it by the name in its
+    /// [`definition`](Tool::definition), which is `mcp__files__read` then; mostly both are the same.
+    pub fn catalogue_name(&self) -> &Arc<str> {
+        match &self.0 {
+            Kind::Renamed(tool) => tool.name(),
+            Kind::Linked(_) | Kind::Shared(_) => &self.definition().name,
+        }
+    }
+
+    /// The same tool known by another name, and called by the wire name of that.
+    pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
+        let inner = match &self.0 {
+            Kind::Renamed(tool) => tool.inner().clone(),
+            Kind::Linked(_) | Kind::Shared(_) => self.clone(),
+        };
+        Self(Kind::Renamed(Arc::new(Renamed::new(inner, name.into()))))
+    }
+
+    /// The tool as a model may have it: one with dots in its name gets a wire name.
+    pub(crate) fn with_wire_name(self) -> Self {
+        match &self.0 {
+            Kind::Linked(_) | Kind::Shared(_) if is_dotted(&self.definition().name) => {
+                self.renamed(Arc::clone(&self.definition().name))
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether both are one tool, however often it was named.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.definition(), other.definition())
     }
 }
 
@@ -163,6 +220,7 @@ impl std::ops::Deref for ToolRef {
         match &self.0 {
             Kind::Linked(tool) => *tool,
             Kind::Shared(tool) => &**tool,
+            Kind::Renamed(tool) => &**tool,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::invoke::invoke_hooked;
-use super::{ToolManifest, ToolRef, not_found};
+use super::{ToolManifest, ToolRef, not_found, wire_name};
 use crate::context::Context;
 use crate::error::RegistryError;
 use crate::linked;
@@ -68,13 +68,14 @@ impl Registry {
             .map_err(Clone::clone)
     }
 
-    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool).
+    /// Adds a tool, such as a [`FnTool`](crate::tool::FnTool). One whose name has dots, such as `files.read`, is called
+    /// by its wire name, `files__read`.
     ///
     /// # Errors
-    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::InvalidName`],
-    /// [`RegistryError::NoObjectSchema`].
+    /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::WireName`] when another
+    /// one has the same wire name, [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
-        let tool = tool.into();
+        let tool = tool.into().with_wire_name();
         let definition = tool.definition();
         if !definition.has_valid_name() {
             return Err(RegistryError::InvalidName {
@@ -86,6 +87,11 @@ impl Registry {
             return Err(RegistryError::NoObjectSchema { name: definition.name.clone() });
         }
         if let Some(first) = self.tools.get(&definition.name) {
+            let (one, other) = (first.catalogue_name(), tool.catalogue_name());
+            if one != other {
+                let (first, second) = (Arc::clone(one), Arc::clone(other));
+                return Err(RegistryError::WireName { wire_name: definition.name.clone(), first, second });
+            }
             return Err(RegistryError::Duplicate {
                 name: definition.name.clone(),
                 first: first.definition().source.clone(),
@@ -97,15 +103,21 @@ impl Registry {
         Ok(())
     }
 
-    /// The tool of a name.
+    /// The tool of a name; a name with dots finds the tool of its wire name.
     ///
     /// # Errors
     /// [`RegistryError::NotFound`], which offers the nearest name.
     pub fn get(&self, name: &str) -> Result<&ToolRef, RegistryError> {
-        self.tools.get(name).ok_or_else(|| RegistryError::NotFound {
+        self.of_name(name).ok_or_else(|| RegistryError::NotFound {
             name: name.to_owned(),
             registered: self.tools.keys().cloned().collect(),
         })
+    }
+
+    fn of_name(&self, name: &str) -> Option<&ToolRef> {
+        self.tools
+            .get(name)
+            .or_else(|| self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name))
     }
 
     /// Checks that the program has the tools it counts on.
@@ -115,7 +127,7 @@ impl Registry {
     /// [above](Self#why-a-tool-may-be-missing).
     pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
         let missing: Vec<String> =
-            names.into_iter().filter(|name| !self.tools.contains_key(*name)).map(ToOwned::to_owned).collect();
+            names.into_iter().filter(|name| self.of_name(name).is_none()).map(ToOwned::to_owned).collect();
         if missing.is_empty() { Ok(()) } else { Err(RegistryError::NotLinked { names: missing }) }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::message::ToolStatus;
+use crate::value::Encoded;
 
 /// A tool's answer: JSON text, encoded once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,11 @@ impl ToolOutput {
             Ok(json) => Ok(Self(json)),
             Err(error) => Err(ToolError::new(format!("the tool's answer could not be written as JSON: {error}"))),
         }
+    }
+
+    /// A value that is encoded already.
+    pub(crate) fn encoded(value: Encoded) -> Self {
+        Self(value.as_str().to_owned())
     }
 
     /// The JSON text.

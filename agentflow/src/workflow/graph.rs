@@ -11,6 +11,7 @@ use super::condition::Condition;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::{GraphBody, GraphEdge};
 use super::node_schema::NodeSchema;
+use super::input_schema::input_object_schema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 
@@ -243,12 +244,7 @@ impl Graph {
 
     /// The JSON Schema of the input: an object with a property for each input.
     pub fn input_schema(&self) -> Value {
-        let properties: serde_json::Map<String, Value> =
-            self.inputs().map(|input| (input.name.clone(), input.schema.to_value())).collect();
-        let required: Vec<&str> = self.inputs().map(|input| input.name.as_str()).collect();
-        serde_json::json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false
-        })
+        input_object_schema(self.inputs().map(|input| (input.name.clone(), input.schema.to_value())))
     }
 
     /// The JSON Schema of the output.

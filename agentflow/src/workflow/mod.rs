@@ -18,6 +18,7 @@ mod graph;
 mod graph_body;
 mod inner;
 pub(crate) mod input_object;
+mod input_schema;
 pub(crate) mod inputs;
 mod judged_steps;
 pub(crate) mod linked_workflow;
@@ -39,6 +40,7 @@ pub(crate) mod same_type;
 pub(crate) mod spec;
 pub(crate) mod step_error;
 mod steps;
+mod workflow_tool;
 
 use std::any::Any;
 use std::fmt;
@@ -65,6 +67,7 @@ pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};
 use self::spec::Spec;
 pub use self::spec::{NodeKind, OrderReason};
 pub use self::step_error::StepFailure;
+pub use self::workflow_tool::WorkflowTool;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
@@ -133,27 +136,12 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
-        let output = around.scope(self.start(cx, inputs)).await?;
+        let output = around.scope(start(&self.spec, cx, inputs)).await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
     }
 }
 
 impl<In, Out> Workflow<In, Out> {
-    /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
-    fn start(&self, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
-        let run = match cx.is_step() {
-            false => {
-                let host = cx.host();
-                let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
-                let mut run = WorkflowRun::new(&self.spec, inputs, shared);
-                run.is_begun_in(cx);
-                run
-            }
-            true => WorkflowRun::within(&self.spec, inputs, cx),
-        };
-        Box::pin(run.run_through())
-    }
-
     /// The workflow's name.
     pub fn name(&self) -> &str {
         &self.spec.name
@@ -167,6 +155,21 @@ impl<In, Out> Workflow<In, Out> {
     pub(crate) fn spec(&self) -> &Arc<Spec> {
         &self.spec
     }
+}
+
+/// Begins a run of a workflow, as a step of the one that a context belongs to or of its own, and gives all of it.
+fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
+    let run = match cx.is_step() {
+        false => {
+            let host = cx.host();
+            let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
+            let mut run = WorkflowRun::new(spec, inputs, shared);
+            run.is_begun_in(cx);
+            run
+        }
+        true => WorkflowRun::within(spec, inputs, cx),
+    };
+    Box::pin(run.run_through())
 }
 
 /// The error of a workflow's own type that a step failed with, when the workflow was called directly.

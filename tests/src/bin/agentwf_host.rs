@@ -79,6 +79,10 @@ async fn find(file: &str) -> Result<String, String> {
     }
 }
 
+/// Rate {text} from 1 to 5.
+#[agent(model = "parrot/grey")]
+async fn rate(text: String) -> Result<u8>;
+
 /// Says a word several times.
 ///
 /// Nothing of it takes long.

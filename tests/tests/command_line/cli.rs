@@ -155,6 +155,40 @@ fn tools_are_listed_as_json() {
     assert_eq!(tools[0]["name"], "add");
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
     assert_eq!(tools[4]["policy"]["scopes"], json!(["admin"]));
+    assert_eq!((&tools[4]["wire_name"], &tools[4]["origin"]["from"]), (&json!("forget"), &json!("linked")));
+}
+
+#[test]
+fn everything_is_listed_with_where_it_comes_from() {
+    let linked = "    linked from tests/src/bin/agentwf_host.rs:";
+    for args in [["tools", "list"], ["agents", "list"], ["workflow", "list"], ["workflows", "list"]] {
+        let list = ended(&args);
+        let heads = list.stdout.lines().filter(|line| !line.starts_with(' ')).count();
+        let origins = list.stdout.lines().filter(|line| line.starts_with(linked)).count();
+        assert!(heads > 0 && heads == origins, "{args:?}: {list:#?}");
+    }
+    for args in [&["agents", "list", "--json"][..], &["workflows", "list", "--json"]] {
+        let list = ended(args).line();
+        assert!(list.as_array().unwrap().iter().all(|entry| entry["origin"]["line"].is_u64()), "{list}");
+    }
+    let models = ended(&["models", "list", "--json"]).line();
+    let origins: Vec<&Value> = models.as_array().unwrap().iter().map(|model| &model["origin"]["from"]).collect();
+    assert_eq!(origins, ["built_in", "built_in", "built_in", "built_in", "given"]);
+    assert_eq!(ended(&["models", "list"]).stdout, ended(&["models"]).stdout);
+}
+
+#[test]
+fn one_tool_or_agent_is_shown_with_its_schema() {
+    let tool = ended(&["tools", "show", "get_weather"]);
+    assert!(tool.stdout.starts_with("get_weather(city, unit?)  reads\n    The weather of a city.\n    linked from "));
+    assert!(tool.stdout.contains("\n    takes\n    {\n") && tool.stdout.contains("\"The city's name.\""), "{tool:#?}");
+    let json = ended(&["tools", "show", "add", "--json"]).line();
+    assert_eq!(json["parameters_schema"]["required"], json!(["a", "b"]));
+    let agent = ended(&["agents", "show", "rate"]);
+    assert!(agent.stdout.starts_with("rate\n    Rate {text} from 1 to 5.\n    linked from "), "{agent:#?}");
+    assert!(agent.stdout.contains("\n    answers\n    {\n"), "{agent:#?}");
+    let unknown = ended(&["tools", "show", "ad"]);
+    assert_eq!((unknown.code, unknown.stderr.contains("knows no tool `ad`; did you mean `add`?")), (Some(1), true));
 }
 
 #[test]
@@ -189,7 +223,7 @@ fn models_are_listed_as_json() {
         json!({
             "name": "gemini", "host": false, "base_url": "https://generativelanguage.googleapis.com",
             "base_url_variable": "GOOGLE_GEMINI_BASE_URL", "key_names": ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
-            "key_from": "GEMINI_API_KEY", "problem": null,
+            "key_from": "GEMINI_API_KEY", "problem": null, "origin": {"from": "built_in"},
         })
     );
     assert_eq!(models[2]["base_url"], Value::Null);

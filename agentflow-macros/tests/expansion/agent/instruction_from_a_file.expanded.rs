@@ -2,15 +2,8 @@
 /// For {customer}.
 #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
 async fn judge(customer: String, limit: u8) -> Result<String> {
-    let value0 = <String as __private::AgentParam>::json(&customer);
-    let call = __private::AgentCall::new(<judge>::definition(), __private::None)
-        .text(include_str!("judge.md"))
-        .message()
-        .text("For ")
-        .value("customer", &value0)
-        .text(".")
-        .argument("limit", &<u8 as __private::AgentParam>::json(&limit));
-    <Result<String> as __private::AgentReturn>::run(call).await
+    <Result<String> as __private::AgentReturn>::run(<judge>::agent(customer, limit), __private::None)
+        .await
 }
 #[doc(hidden)]
 #[allow(
@@ -40,6 +33,23 @@ const _: () = {
         #[allow(dead_code)]
         fn definition() -> &'static __private::AgentDefinition {
             &__AGENTFLOW_AGENT
+        }
+        /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
+        /// call asks.
+        #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
+        fn agent(
+            customer: String,
+            limit: u8,
+        ) -> __private::Agent<<Result<String> as __private::AgentReturn>::Answer> {
+            let value0 = <String as __private::AgentParam>::json(&customer);
+            __private::AgentCall::new(<judge>::definition())
+                .text(include_str!("judge.md"))
+                .message()
+                .text("For ")
+                .value("customer", &value0)
+                .text(".")
+                .argument("limit", &<u8 as __private::AgentParam>::json(&limit))
+                .agent()
         }
     }
     __private::inventory::submit! {

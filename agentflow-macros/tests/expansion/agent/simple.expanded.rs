@@ -1,12 +1,8 @@
 /// Answer in one sentence: {question}
 #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
 async fn answer(question: String) -> Result<String> {
-    let value0 = <String as __private::AgentParam>::json(&question);
-    let call = __private::AgentCall::new(<answer>::definition(), __private::None)
-        .message()
-        .text("Answer in one sentence: ")
-        .value("question", &value0);
-    <Result<String> as __private::AgentReturn>::run(call).await
+    <Result<String> as __private::AgentReturn>::run(<answer>::agent(question), __private::None)
+        .await
 }
 #[doc(hidden)]
 #[allow(
@@ -37,6 +33,19 @@ const _: () = {
         #[allow(dead_code)]
         fn definition() -> &'static __private::AgentDefinition {
             &__AGENTFLOW_AGENT
+        }
+        /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
+        /// call asks.
+        #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
+        fn agent(
+            question: String,
+        ) -> __private::Agent<<Result<String> as __private::AgentReturn>::Answer> {
+            let value0 = <String as __private::AgentParam>::json(&question);
+            __private::AgentCall::new(<answer>::definition())
+                .message()
+                .text("Answer in one sentence: ")
+                .value("question", &value0)
+                .agent()
         }
     }
     __private::inventory::submit! {

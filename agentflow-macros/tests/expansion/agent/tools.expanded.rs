@@ -2,19 +2,11 @@
 /// Judge the risk of {change.title}.
 #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
 pub async fn judge(cx: &Context, change: Change, limit: u32) -> Result<Risk> {
-    let value0 = __private::AgentParam::json(&change.title);
-    let call = __private::AgentCall::new(
-            <judge>::definition(),
+    <Result<Risk> as __private::AgentReturn>::run(
+            <judge>::agent(change, limit),
             __private::Some(<Context as __private::AgentContext>::of(cx)),
         )
-        .message()
-        .text("You are a release manager at ")
-        .app("company", false)
-        .text(".\nJudge the risk of ")
-        .value("change.title", &value0)
-        .text(".")
-        .argument("limit", &<u32 as __private::AgentParam>::json(&limit));
-    <Result<Risk> as __private::AgentReturn>::run(call).await
+        .await
 }
 #[doc(hidden)]
 #[allow(
@@ -62,6 +54,24 @@ const _: () = {
         #[allow(dead_code)]
         pub fn definition() -> &'static __private::AgentDefinition {
             &__AGENTFLOW_AGENT
+        }
+        /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
+        /// call asks.
+        #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
+        pub fn agent(
+            change: Change,
+            limit: u32,
+        ) -> __private::Agent<<Result<Risk> as __private::AgentReturn>::Answer> {
+            let value0 = __private::AgentParam::json(&change.title);
+            __private::AgentCall::new(<judge>::definition())
+                .message()
+                .text("You are a release manager at ")
+                .app("company", false)
+                .text(".\nJudge the risk of ")
+                .value("change.title", &value0)
+                .text(".")
+                .argument("limit", &<u32 as __private::AgentParam>::json(&limit))
+                .agent()
         }
     }
     __private::inventory::submit! {

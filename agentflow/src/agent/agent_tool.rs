@@ -1,0 +1,184 @@
+//! `AgentTool`: an agent that other agents call as a tool. It decides nothing about the call; the agent runs as a step of
+//! the run that calls it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Agent, driver};
+use crate::context::Context;
+use crate::error::Result;
+use crate::run::{Around, Host};
+use crate::text::head;
+use crate::tool::{
+    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
+    ToolRef, read_arguments,
+};
+
+/// How much of an agent's instructions describes it as a tool.
+const DESCRIPTION: usize = 1024;
+
+/// An agent as a tool. [`Agent::tools`] takes an agent itself; this is for another name, description or policy.
+///
+/// The model gives it a `request`, a text; an agent of an `#[agent]` function, such as `judge::agent(..)`, takes no
+/// arguments and asks what the function asks. The answer is the text, or the JSON of the agent's output type.
+///
+/// A call is part of the run that makes it: what the agent does is recorded below the call, it has the grants of the
+/// caller beside its own, it ends when the run ends, and after a crash the call continues where it was. An agent that was
+/// given no runtime has the runtime and the resources of the agent that calls it.
+///
+/// ```
+/// use agentflow::agent::AgentTool;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let expert = Agent::new(ScriptedModel::new([Turn::text("A green one.")])).name("tea_expert").instruct("You know tea.");
+/// let model = ScriptedModel::new([
+///     Turn::call("ask_about_tea", serde_json::json!({"request": "Which tea wakes me?"})),
+///     Turn::text("Drink a green one."),
+/// ]);
+/// let agent = Agent::new(model).tools(AgentTool::new(expert).name("ask_about_tea"));
+/// assert_eq!(agent.run("I am tired.").await?.output(), "Drink a green one.");
+/// # Ok(())
+/// # }
+/// ```
+pub struct AgentTool<O = String> {
+    agent: Agent<O>,
+    definition: Arc<ToolDefinition>,
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    request: String,
+}
+
+impl<O: 'static> AgentTool<O> {
+    /// The agent as a tool of its own name, described by the beginning of its instructions. It counts as one that writes
+    /// when one of its tools does.
+    pub fn new(agent: Agent<O>) -> Self {
+        let description = &agent.description;
+        let about = match (&description.instructions, description.definition) {
+            (Some(instructions), _) => head(instructions, DESCRIPTION).to_owned(),
+            (None, Some(definition)) => head(definition.instruction(), DESCRIPTION).to_owned(),
+            (None, None) => format!("Ask the agent `{}`.", description.name),
+        };
+        let parameters = match &description.prompt {
+            Some(_) => json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            None => json!({
+                "type": "object",
+                "properties": {"request": {"type": "string", "description": "What the agent is asked, with all that it needs to know."}},
+                "required": ["request"],
+                "additionalProperties": false,
+            }),
+        };
+        let effects = if agent.writes() { Effects::Write } else { Effects::Read };
+        // Called twice at one step, it continues what it did there.
+        let policy = ToolPolicy::default().effects(effects).idempotent();
+        let definition = ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
+        Self { agent, definition: Arc::new(definition) }
+    }
+
+    /// Names the tool. Default: the agent's name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.definition).name = name.into();
+        self
+    }
+
+    /// Says to the model what the tool is for. Default: the beginning of the agent's instructions.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.definition).description = description.into();
+        self
+    }
+
+    /// Changes the policy, which begins with the effects of the agent's tools, and as one that may be called again after a
+    /// crash.
+    #[must_use]
+    pub fn policy(mut self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> Self {
+        let definition = Arc::make_mut(&mut self.definition);
+        definition.policy = change(std::mem::take(&mut definition.policy));
+        self
+    }
+
+    async fn answer(&self, cx: &Context, arguments: &str) -> Result<ToolOutput, ToolError> {
+        let request = match self.agent.description.prompt {
+            Some(_) => {
+                read_arguments::<Value>(arguments, &self.definition.parameters)?;
+                None
+            }
+            None => Some(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
+        };
+        let failed = |error: crate::error::Error| ToolError::new(error.to_string());
+        let plan = self.agent.plan_in(cx).map_err(failed)?;
+        let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(failed)?;
+        let request = match request {
+            Some(request) => plan.asked(request),
+            None => plan.asked(()),
+        };
+        let run = driver::Run::start(&plan, request.granted_as(cx.grants()), cx.is_step().then_some(cx));
+        let ended = around.poll(run).await.map_err(failed)?;
+        let answer = self.agent.output.form().encoded(&ended.completed.text());
+        match answer {
+            Ok(answer) => Ok(ToolOutput::encoded(answer)),
+            Err(error) => Err(ToolError::new(format!("the agent's answer is not JSON: {error}"))),
+        }
+    }
+}
+
+impl<O: 'static> Tool for AgentTool<O> {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        ToolFuture::pending(self.answer(cx, arguments))
+    }
+
+    fn within(&self, of: ToolHost<'_>) -> Option<Result<ToolRef>> {
+        let agent = match Arc::ptr_eq(&self.agent.description.host, Host::of_process()) {
+            true => {
+                let own = self.agent.description.resources.clone();
+                self.agent.clone().host(of.host).resources(of.resources).resources(&own)
+            }
+            false => self.agent.clone(),
+        };
+        // What it lacks is reported with the agent that calls it.
+        let bound = agent.build().map(|agent| Self { agent, definition: Arc::clone(&self.definition) });
+        Some(bound.map(ToolRef::from))
+    }
+}
+
+impl<O: 'static> From<Agent<O>> for ToolRef {
+    fn from(agent: Agent<O>) -> Self {
+        AgentTool::new(agent).into()
+    }
+}
+
+impl<O: 'static> IntoTools for Agent<O> {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl<O: 'static> IntoTools for AgentTool<O> {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl<O> Clone for AgentTool<O> {
+    fn clone(&self) -> Self {
+        Self { agent: self.agent.clone(), definition: Arc::clone(&self.definition) }
+    }
+}
+
+impl<O> fmt::Debug for AgentTool<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AgentTool").field(&self.definition.name).finish()
+    }
+}

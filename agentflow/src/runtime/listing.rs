@@ -1,0 +1,202 @@
+//! Lists what a runtime knows by name, with what is wrong about it. It finds nothing by its name; `catalogue.rs` does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Runtime;
+use super::catalogue::{given, linked_at, same_agent, same_workflow, taken};
+use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+use crate::agent::linked_agents;
+use crate::error::{Error, RegistryError, Result};
+use crate::tool::{Registry, SourceLocation, ToolRef};
+use crate::workflow::Graph;
+use crate::workflow::linked_workflow::linked;
+use crate::workflow::spec::Spec;
+
+impl Runtime {
+    /// Everything that this runtime knows by name, as it is now: tools, toolsets with their tools, agents, workflows,
+    /// providers of models, schemas. What is given to the runtime is here beside what is linked into the program. Tools
+    /// of toolsets are fetched, and the keys of providers are asked for.
+    ///
+    /// What is wrong does not hide the rest: it is in [`Catalogue::problems`], and [`Catalogue::check`] makes it an
+    /// error, for a program that would rather not start then. Whatever is looked up by its name reports the problem of
+    /// that name, whether or not this was called.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::runtime::EntryKind;
+    ///
+    /// /// Add two integers.
+    /// #[tool]
+    /// fn add(a: i64, b: i64) -> i64 {
+    ///     a + b
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().tools(tools![add]).build();
+    /// let catalogue = runtime.catalogue().await.check()?;
+    /// let entry = catalogue.get(EntryKind::Tool, "add")?;
+    /// assert_eq!(&*entry.description, "Add two integers.");
+    /// let unknown = catalogue.get(EntryKind::Tool, "ad").unwrap_err();
+    /// assert_eq!(unknown.to_string(), "this program knows no tool `ad`; did you mean `add`?");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn catalogue(&self) -> Catalogue {
+        let mut list = Listing::default();
+        self.list_tools(&mut list).await;
+        self.list_agents(&mut list);
+        self.list_workflows(&mut list);
+        for provider in self.model_providers().await {
+            // The last one of a name counts.
+            let of_host = given(self.host(), |given| &given.providers).iter().rev();
+            let place = of_host.into_iter().find(|(name, _)| *name == provider.name).map(|(_, origin)| origin.clone());
+            let origin = place.unwrap_or(Origin::BuiltIn);
+            let mut entry = CatalogueEntry::new(EntryKind::Model, provider.name, origin);
+            entry.description = provider.base_url.or(provider.problem).unwrap_or_default().into();
+            list.entries.push(entry);
+        }
+        for ((name, schema), origin) in given(self.host(), |given| &given.schemas) {
+            let same = |other: &CatalogueEntry| other.input.as_ref() == Some(schema);
+            if list.is_new(EntryKind::Schema, name, origin, same) {
+                let mut entry = CatalogueEntry::new(EntryKind::Schema, Arc::clone(name), origin.clone());
+                entry.input = Some(schema.clone());
+                list.entries.push(entry);
+            }
+        }
+        let Listing { mut entries, problems } = list;
+        entries.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        Catalogue { entries, problems }
+    }
+
+    async fn list_tools(&self, list: &mut Listing) {
+        let mut tools = given(self.host(), |given| &given.tools).to_vec();
+        match Registry::linked() {
+            Ok(linked) => tools.extend(linked.tools().map(|tool| (tool.clone(), linked_at(tool)))),
+            Err(error) => list.problems.push(error.into()),
+        }
+        for (toolset, origin) in given(self.host(), |given| &given.toolsets) {
+            let name = toolset.name();
+            // Two of one name are two, whatever they hold.
+            list.is_new(EntryKind::Toolset, name, origin, |_| false);
+            list.entries.push(CatalogueEntry::new(EntryKind::Toolset, Arc::clone(name), origin.clone()));
+            match toolset.tools().await {
+                Ok(of) => {
+                    let origin = Origin::Toolset { name: Arc::clone(name) };
+                    tools.extend(of.iter().map(|tool| (tool.clone(), origin.clone())));
+                }
+                Err(error) => list.problems.push(error),
+            }
+        }
+        let mut by_wire_name: BTreeMap<Arc<str>, (ToolRef, Origin)> = BTreeMap::new();
+        for (tool, origin) in tools {
+            let definition = tool.definition();
+            match by_wire_name.get(&definition.name) {
+                Some((other, _)) if other.is(&tool) => continue,
+                Some((other, first)) if other.catalogue_name() == tool.catalogue_name() => {
+                    list.problems.push(taken("tool", tool.catalogue_name(), first, &origin));
+                }
+                Some((other, _)) => {
+                    let (first, second) = (Arc::clone(other.catalogue_name()), Arc::clone(tool.catalogue_name()));
+                    let wire_name = Arc::clone(&definition.name);
+                    list.problems.push(RegistryError::WireName { wire_name, first, second }.into());
+                }
+                None => drop(by_wire_name.insert(Arc::clone(&definition.name), (tool.clone(), origin.clone()))),
+            }
+            let mut entry = CatalogueEntry::new(EntryKind::Tool, Arc::clone(tool.catalogue_name()), origin);
+            entry.wire_name = Some(Arc::clone(&definition.name));
+            entry.description = Arc::clone(&definition.description);
+            entry.input = Some(definition.parameters.clone());
+            entry.policy = Some(definition.policy.clone());
+            list.entries.push(entry);
+        }
+    }
+
+    fn list_agents(&self, list: &mut Listing) {
+        let mut agents = given(self.host(), |given| &given.agents).to_vec();
+        match linked_agents() {
+            Ok(linked) => {
+                agents.extend(linked.values().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
+            }
+            Err(error) => list.problems.push(error.into()),
+        }
+        for (at, (agent, origin)) in agents.iter().enumerate() {
+            let first = agents[..at].iter().find(|(other, _)| other.name() == agent.name());
+            match first {
+                Some((other, _)) if same_agent(other, agent) => continue,
+                Some((_, first)) => list.problems.push(taken("agent", agent.name(), first, origin)),
+                None => {}
+            }
+            let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
+            entry.description = agent.instructions().unwrap_or_default().into();
+            entry.output = agent.output_schema();
+            list.entries.push(entry);
+        }
+    }
+
+    fn list_workflows(&self, list: &mut Listing) {
+        let mut workflows = given(self.host(), |given| &given.workflows).to_vec();
+        match linked() {
+            Ok(linked) => {
+                for linked in linked.values() {
+                    match linked.spec() {
+                        Ok(spec) => {
+                            workflows.push((spec, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
+                        }
+                        Err(error) => list.problems.push(error),
+                    }
+                }
+            }
+            Err(error) => list.problems.push(error),
+        }
+        for (at, (spec, origin)) in workflows.iter().enumerate() {
+            let first: Option<&(Arc<Spec>, Origin)> = workflows[..at].iter().find(|(other, _)| other.name == spec.name);
+            match first {
+                Some((other, _)) if same_workflow(other, spec) => continue,
+                Some((_, first)) => list.problems.push(taken("workflow", &spec.name, first, origin)),
+                None => {}
+            }
+            let graph = Graph::of(spec);
+            let mut entry = CatalogueEntry::new(EntryKind::Workflow, Arc::clone(&spec.name), origin.clone());
+            entry.description = Arc::clone(&spec.description);
+            entry.input = Some(graph.input_schema());
+            entry.output = Some(graph.output_schema());
+            list.entries.push(entry);
+        }
+    }
+
+    /// The workflows that this runtime knows, ordered by name: those it was given, and those linked into the program.
+    ///
+    /// # Errors
+    /// When two workflows have one name, or one of them cannot be built.
+    pub fn workflows(&self) -> Result<Vec<Graph>> {
+        let names = given(self.host(), |given| &given.workflows).iter().map(|(spec, _)| Arc::clone(&spec.name));
+        let mut names: Vec<Arc<str>> = names.chain(linked()?.keys().map(|name| Arc::from(*name))).collect();
+        names.sort();
+        names.dedup();
+        names.iter().map(|name| self.workflow_graph(name)).collect()
+    }
+}
+
+/// A catalogue that is being made.
+#[derive(Default)]
+struct Listing {
+    entries: Vec<CatalogueEntry>,
+    problems: Vec<Error>,
+}
+
+impl Listing {
+    /// Whether nothing that is the same is listed; something else of that kind and name is a problem.
+    fn is_new(&mut self, kind: EntryKind, name: &str, origin: &Origin, same: impl Fn(&CatalogueEntry) -> bool) -> bool {
+        let first = self.entries.iter().find(|entry| entry.kind == kind && *entry.name == *name);
+        match first {
+            Some(first) if same(first) => false,
+            Some(first) => {
+                self.problems.push(taken(kind.as_str(), name, &first.origin, origin));
+                true
+            }
+            None => true,
+        }
+    }
+}

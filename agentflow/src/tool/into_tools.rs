@@ -1,0 +1,55 @@
+//! `IntoTools`: what an agent or a runtime can be given as tools. It calls none.
+
+use super::{FnTool, ToolRef, ToolsetRef};
+
+/// What [`Agent::tools`](crate::Agent::tools) takes: a list of tools, such as `tools![add, weather]`; one
+/// [`FnTool`]; an [`Agent`](crate::Agent) or a [`Workflow`](crate::Workflow), each of which is a tool then; a
+/// [`ToolsetRef`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be given as tools",
+    label = "neither a tool nor a list of tools",
+    note = "name functions under `#[tool]` as in `tools![my_function]`; put one `Tool` of your own into a list, as in \
+            `[my_tool]`, and a `Toolset` into `ToolsetRef::new(..)`"
+)]
+pub trait IntoTools {
+    /// The tools, and the toolsets whose tools are fetched later.
+    fn into_tools(self) -> ToolList;
+}
+
+/// Tools and toolsets, as they are given.
+#[derive(Clone, Debug, Default)]
+pub struct ToolList {
+    pub(crate) tools: Vec<ToolRef>,
+    pub(crate) toolsets: Vec<ToolsetRef>,
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: IntoIterator<Item: Into<ToolRef>>> IntoTools for I {
+    fn into_tools(self) -> ToolList {
+        ToolList { tools: self.into_iter().map(Into::into).collect(), toolsets: Vec::new() }
+    }
+}
+
+impl IntoTools for ToolRef {
+    fn into_tools(self) -> ToolList {
+        ToolList { tools: vec![self], toolsets: Vec::new() }
+    }
+}
+
+impl IntoTools for FnTool {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl IntoTools for ToolsetRef {
+    fn into_tools(self) -> ToolList {
+        ToolList { tools: Vec::new(), toolsets: vec![self] }
+    }
+}
+
+impl IntoTools for ToolList {
+    fn into_tools(self) -> ToolList {
+        self
+    }
+}

@@ -1,0 +1,175 @@
+//! `Toolset`: tools that are known only after somebody was asked for them, such as those of a server. It fetches and
+//! keeps them; it calls none and gives them to nobody.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use super::{Registry, ToolRef};
+use crate::error::{Error, Result};
+
+/// The longest that the tools of a toolset are waited for.
+const LONGEST_FETCH: Duration = Duration::from_secs(30);
+
+/// The most tools of one toolset.
+const MOST_TOOLS: usize = 1000;
+
+/// Several tools that come from one place and may change while the program runs.
+///
+/// A program knows the tool `read` of the toolset `files` as `files.read`; a model calls it by its wire name,
+/// `files__read`. Give a toolset to agents with [`Agent::tools`](crate::Agent::tools), or to a runtime with
+/// [`RuntimeBuilder::toolset`](crate::runtime::RuntimeBuilder::toolset), which lists it and finds its tools by name.
+///
+/// ```
+/// use agentflow::async_trait;
+/// use agentflow::prelude::*;
+/// use agentflow::tool::{ToolRef, Toolset, ToolsetRef};
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// /// The text of a page.
+/// #[tool(effects = "read")]
+/// fn read(page: String) -> String {
+///     format!("this is {page}")
+/// }
+///
+/// struct Wiki;
+///
+/// #[async_trait]
+/// impl Toolset for Wiki {
+///     fn name(&self) -> &str {
+///         "wiki"
+///     }
+///
+///     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+///         // Usually a server is asked here.
+///         Ok(tools![read])
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let model = ScriptedModel::new([
+///     Turn::call("wiki__read", serde_json::json!({"page": "Home"})),
+///     Turn::text("It is the home page."),
+/// ]);
+/// let agent = Agent::new(model).tools(ToolsetRef::new(Wiki));
+/// assert_eq!(agent.run("What is on Home?").await?.output(), "It is the home page.");
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
+pub trait Toolset: Send + Sync {
+    /// The name: parts of letters, digits, `_` and `-`, with dots between them. The same at every call.
+    fn name(&self) -> &str;
+
+    /// All tools that there are now, by names of their own. Asked for when an agent or a catalogue first needs them,
+    /// and again when [`version`](Self::version) is another one than before. Dropping the future stops the fetch.
+    ///
+    /// # Errors
+    /// Whatever the place of the tools says. When an earlier fetch succeeded, its tools stay; else the agent's run
+    /// fails with [`Error::Toolset`].
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>>;
+
+    /// A number that becomes another one when the tools have changed. It is looked at before each model call, so it
+    /// must be cheap. Default: always 0, tools that never change.
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
+/// A toolset by reference, with the tools that were fetched last. Cloning is one reference count, and all clones share
+/// what was fetched.
+#[derive(Clone)]
+pub struct ToolsetRef(Arc<Kept>);
+
+struct Kept {
+    toolset: Box<dyn Toolset>,
+    name: Arc<str>,
+    fetched: Mutex<Option<Fetched>>,
+}
+
+struct Fetched {
+    version: u64,
+    tools: Arc<[ToolRef]>,
+}
+
+impl ToolsetRef {
+    /// A toolset whose tools are fetched when they are first needed.
+    pub fn new(toolset: impl Toolset + 'static) -> Self {
+        let name = toolset.name().into();
+        Self(Arc::new(Kept { toolset: Box::new(toolset), name, fetched: Mutex::default() }))
+    }
+
+    /// The toolset's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.0.name
+    }
+
+    /// The tools as a model may have them, ordered by name; fetched unless that was done and they have not changed.
+    /// Concurrent callers wait for one fetch, 30 seconds at most.
+    ///
+    /// # Errors
+    /// [`Error::Toolset`] when they cannot be fetched, [`Error::Registry`] when they contradict each other.
+    pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
+        let Kept { toolset, name, fetched } = &*self.0;
+        let mut fetched = fetched.lock().await;
+        // Asked before the tools: a change during the fetch is seen next time.
+        let version = toolset.version();
+        if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == version) {
+            return Ok(Arc::clone(&fetched.tools));
+        }
+        match (self.fetch().await, fetched.as_ref()) {
+            (Ok(tools), _) => {
+                *fetched = Some(Fetched { version, tools: Arc::clone(&tools) });
+                Ok(tools)
+            }
+            (Err(error), Some(before)) => {
+                tracing::warn!(toolset = %name, %error, "the tools before the change stay in use");
+                Ok(Arc::clone(&before.tools))
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    async fn fetch(&self) -> Result<Arc<[ToolRef]>> {
+        let Kept { toolset, name, .. } = &*self.0;
+        let failed = |problem: String| Error::Toolset { toolset: Arc::clone(name), problem };
+        if name.is_empty() || !name.split('.').all(is_part) {
+            return Err(failed(
+                "its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned(),
+            ));
+        }
+        let tools = tokio::time::timeout(LONGEST_FETCH, toolset.tools())
+            .await
+            .map_err(|_| failed(format!("nothing came within {LONGEST_FETCH:?}")))?
+            .map_err(|error| failed(error.to_string()))?;
+        if tools.len() > MOST_TOOLS {
+            return Err(failed(format!("it has {} tools, and {MOST_TOOLS} is the most", tools.len())));
+        }
+        let mut registry = Registry::new();
+        for tool in tools {
+            registry.register(tool.renamed(format!("{name}.{}", tool.catalogue_name())))?;
+        }
+        Ok(registry.tools().cloned().collect())
+    }
+}
+
+fn is_part(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+impl<T: Toolset + 'static> From<T> for ToolsetRef {
+    fn from(toolset: T) -> Self {
+        Self::new(toolset)
+    }
+}
+
+impl fmt::Debug for ToolsetRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ToolsetRef").field(&self.0.name).finish()
+    }
+}

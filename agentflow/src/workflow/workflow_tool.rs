@@ -1,0 +1,149 @@
+//! `WorkflowTool`: a workflow that agents call as a tool. It decides nothing about the call; the workflow runs as a step
+//! of the run that calls it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::input_object::from_object;
+use super::spec::Spec;
+use super::{Graph, Inputs, Workflow, start};
+use crate::context::Context;
+use crate::run::Around;
+use crate::tool::{
+    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolList, ToolOutput, ToolPolicy, ToolRef,
+};
+use crate::value::{Encoded, NodeValue};
+
+/// A workflow as a tool. [`Agent::tools`](crate::Agent::tools) takes a workflow itself; this is for another name,
+/// description or policy.
+///
+/// Its arguments are the workflow's inputs by their names, and its answer is the JSON of the output. A call is part of
+/// the run that makes it: the steps are recorded below the call, they have the grants of the caller, they end when the
+/// run ends, a gate asks by the call's path, and after a crash the call continues where it was.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// /// Doubles a number.
+/// #[workflow]
+/// async fn double(n: i64) -> Result<i64> {
+///     let twice = n * 2;
+///     Ok(twice)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let model = ScriptedModel::new([Turn::call("double", serde_json::json!({"n": 4})), Turn::text("It is 8.")]);
+/// let agent = Agent::new(model).tools(double::workflow());
+/// assert_eq!(agent.run("What is twice 4?").await?.output(), "It is 8.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct WorkflowTool {
+    spec: Arc<Spec>,
+    definition: Arc<ToolDefinition>,
+}
+
+impl WorkflowTool {
+    /// The workflow as a tool of its own name and description. It counts as one that writes when it declares so, or asks
+    /// a person.
+    pub fn new<In: Inputs, Out: NodeValue>(workflow: &Workflow<In, Out>) -> Self {
+        let spec = Arc::clone(workflow.spec());
+        let effects = if spec.writes_or_asks() { Effects::Write } else { Effects::Read };
+        // Called twice at one step, it continues what it did there.
+        let policy = ToolPolicy::default().effects(effects).idempotent();
+        let description = match spec.description.is_empty() {
+            true => format!("Run the workflow `{}`.", spec.name).into(),
+            false => Arc::clone(&spec.description),
+        };
+        let parameters = Graph::of(&spec).input_schema();
+        let definition = ToolDefinition::new(Arc::clone(&spec.name), description, parameters).policy(policy);
+        Self { spec, definition: Arc::new(definition) }
+    }
+
+    /// Names the tool. Default: the workflow's name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.definition).name = name.into();
+        self
+    }
+
+    /// Says to the model what the tool is for. Default: the workflow's description.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<Arc<str>>) -> Self {
+        Arc::make_mut(&mut self.definition).description = description.into();
+        self
+    }
+
+    /// Changes the policy, which begins with the effects that the workflow declares, and as one that may be called again
+    /// after a crash.
+    #[must_use]
+    pub fn policy(mut self, change: impl FnOnce(ToolPolicy) -> ToolPolicy) -> Self {
+        let definition = Arc::make_mut(&mut self.definition);
+        definition.policy = change(std::mem::take(&mut definition.policy));
+        self
+    }
+
+    async fn answer(&self, cx: &Context, arguments: &str) -> Result<ToolOutput, ToolError> {
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let inputs = Encoded::from_json(arguments.to_owned()).map_err(|error| error.to_string()).and_then(|object| {
+            let inputs = from_object(&self.spec.input_names(), &object)?;
+            self.spec.check_inputs(&inputs).map(|()| inputs)
+        });
+        let inputs = inputs.map_err(ToolError::invalid_arguments)?;
+        let around = Around::enter(cx.host().max_nesting, cx.depth());
+        let around = around.map_err(|error| ToolError::new(error.to_string()))?;
+        match around.scope(start(&self.spec, cx, inputs)).await {
+            Ok(output) => Ok(ToolOutput::encoded(output)),
+            Err(failed) => Err(ToolError::new(failed.error.to_string())),
+        }
+    }
+}
+
+impl Tool for WorkflowTool {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        ToolFuture::pending(self.answer(cx, arguments))
+    }
+}
+
+impl<In: Inputs, Out: NodeValue> From<&Workflow<In, Out>> for ToolRef {
+    fn from(workflow: &Workflow<In, Out>) -> Self {
+        WorkflowTool::new(workflow).into()
+    }
+}
+
+impl<In: Inputs, Out: NodeValue> From<Workflow<In, Out>> for ToolRef {
+    fn from(workflow: Workflow<In, Out>) -> Self {
+        Self::from(&workflow)
+    }
+}
+
+impl<In: Inputs, Out: NodeValue> IntoTools for &Workflow<In, Out> {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl<In: Inputs, Out: NodeValue> IntoTools for Workflow<In, Out> {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl IntoTools for WorkflowTool {
+    fn into_tools(self) -> ToolList {
+        ToolRef::from(self).into_tools()
+    }
+}
+
+impl fmt::Debug for WorkflowTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkflowTool").field(&self.definition.name).finish()
+    }
+}

@@ -1,0 +1,28 @@
+//! What a runtime knows by name, and what an agent makes of it: origins, duplicates, toolsets, and agents and workflows
+//! as tools.
+
+mod as_tools;
+mod behind_a_function;
+mod names;
+mod toolsets;
+
+use agentflow::prelude::*;
+
+/// Add two integers.
+#[tool(effects = "none")]
+fn add(a: i64, b: i64) -> i64 {
+    a + b
+}
+
+/// Judge the risk of a change in {language}.
+///
+/// {change}
+#[agent(model = "openai/gpt-5-mini", tools = [add])]
+async fn judge(cx: &Context, language: String, change: String) -> Result<u8>;
+
+/// Doubles a number.
+#[workflow]
+async fn double(n: i64) -> Result<i64> {
+    let twice = add(n, n);
+    Ok(twice)
+}

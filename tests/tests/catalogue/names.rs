@@ -1,0 +1,162 @@
+//! Names: where a thing comes from, what is found by a name, and what two things of one name are.
+
+use agentflow::async_trait;
+use agentflow::error::RegistryError;
+use agentflow::prelude::*;
+use agentflow::runtime::{Catalogue, EntryKind, Origin};
+use agentflow::serde_json::json;
+use agentflow::tool::{FnTool, ToolRef, Toolset};
+use agentflow::{Error, Workflow};
+use agentflow_testing::{ScriptedModel, test_runtime};
+
+use super::{add, double, judge};
+
+fn named(name: &str) -> FnTool {
+    FnTool::new(name.to_owned(), "Says hello.", |_: Context, (): ()| async { Ok::<_, String>("hello") })
+}
+
+fn wrong(catalogue: &Catalogue) -> Vec<String> {
+    catalogue.problems().iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
+    let catalogue = test_runtime().build().catalogue().await.check().unwrap();
+    let of = |kind, name| catalogue.get(kind, name).unwrap();
+    let tool = of(EntryKind::Tool, "add");
+    assert!(matches!(&tool.origin, Origin::Linked(place) if place.file.ends_with("catalogue/main.rs")), "{tool:?}");
+    assert_eq!(tool.input.as_ref().unwrap()["required"], json!(["a", "b"]));
+    let agent = of(EntryKind::Agent, "judge");
+    assert!(agent.description.starts_with("Judge the risk of a change in {language}."), "{agent:?}");
+    assert_eq!(agent.output.as_ref().unwrap()["properties"]["value"]["type"], "integer");
+    let workflow = of(EntryKind::Workflow, "double");
+    assert_eq!(&*workflow.description, "Doubles a number.");
+    assert_eq!(workflow.input.as_ref().unwrap()["required"], json!(["n"]));
+    assert_eq!(workflow.output.as_ref().unwrap()["type"], "integer");
+    assert_eq!(of(EntryKind::Model, "anthropic").origin, Origin::BuiltIn);
+    let near = catalogue.get(EntryKind::Workflow, "duoble").unwrap_err().to_string();
+    assert_eq!(near, "this program knows no workflow `duoble`; did you mean `double`?");
+}
+
+#[tokio::test]
+async fn what_is_linked_may_be_given_too() {
+    let model = ScriptedModel::new([]);
+    let runtime = test_runtime()
+        .model(model)
+        .tools(tools![add])
+        .tools(tools![add])
+        .workflow(&double::workflow())
+        .schema("Order", json!({"type": "object"}))
+        .build();
+    let catalogue = runtime.catalogue().await.check().unwrap();
+    let add = catalogue.get(EntryKind::Tool, "add").unwrap();
+    assert!(matches!(&add.origin, Origin::Given(place) if place.file.ends_with("names.rs")), "{add:?}");
+    assert_eq!(catalogue.of_kind(EntryKind::Workflow).filter(|entry| &*entry.name == "double").count(), 1);
+    assert_eq!(catalogue.get(EntryKind::Schema, "Order").unwrap().input, Some(json!({"type": "object"})));
+    assert_eq!(&*runtime.tool("add").await.unwrap().definition().name, "add");
+    let unknown = runtime.tool("ad").await.unwrap_err().to_string();
+    assert_eq!(unknown, "there is no tool `ad`; did you mean `add`?");
+}
+
+#[tokio::test]
+async fn two_of_one_name_are_an_error_with_both_origins() {
+    let other = Workflow::<(i64,), i64>::build("double", ["n"], |b, (n,)| {
+        b.node("thrice", (n,), |_, (n,)| async move { Ok::<_, Error>(3 * n) })
+    })
+    .unwrap();
+    let agent = Agent::new(ScriptedModel::new([])).name("judge");
+    let runtime = test_runtime().tools([named("add")]).workflow(&other).agent(&agent).build();
+    let catalogue = runtime.catalogue().await;
+    let said = wrong(&catalogue);
+    assert_eq!(said.len(), 3, "{said:#?}");
+    for (said, what) in
+        said.iter().zip(["tools are named `add`", "agents are named `judge`", "workflows are named `double`"])
+    {
+        assert!(said.starts_with(&format!("two {what}: given to the runtime at ")), "{said}");
+        assert!(said.contains("names.rs:") && said.contains(", and linked from "), "{said}");
+        assert!(said.contains("catalogue/main.rs:"), "{said}");
+    }
+    // Each is reported where the name is used, and nothing else suffers.
+    let taken = |error: Error| assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
+    taken(runtime.tool("add").await.unwrap_err());
+    taken(runtime.workflow_graph("double").unwrap_err());
+    taken(runtime.start_named(None, "double", &agentflow::value::Encoded::null()).await.unwrap_err());
+    taken(catalogue.check().unwrap_err());
+}
+
+#[tokio::test]
+async fn tools_whose_wire_name_is_one_are_refused_with_both_names() {
+    let runtime = test_runtime().tools([named("files.read"), named("files__read")]).build();
+    let expected = "a model would call the tools `files.read` and `files__read` by one name, `files__read`; rename one";
+    assert_eq!(wrong(&runtime.catalogue().await), [expected]);
+    assert_eq!(&*runtime.tool("files.read").await.unwrap().definition().name, "files__read");
+    let model = ScriptedModel::new([]);
+    let agent = Agent::new(model).tools([named("files.read"), named("files__read")]);
+    assert!(agent.build().unwrap_err().to_string().contains(expected));
+}
+
+struct Files;
+
+#[async_trait]
+impl Toolset for Files {
+    fn name(&self) -> &str {
+        "mcp.files"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(vec![named("read").into(), named("list all").into()])
+    }
+}
+
+struct Away;
+
+#[async_trait]
+impl Toolset for Away {
+    fn name(&self) -> &str {
+        "away"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        Err("the server does not answer".into())
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_a_toolset_are_found_by_both_names() {
+    let runtime = test_runtime().toolset(Files).toolset(Away).build();
+    for name in ["mcp.files.list all", "mcp__files__list_all"] {
+        let tool = runtime.tool(name).await.unwrap();
+        assert_eq!(&**tool.catalogue_name(), "mcp.files.list all");
+        assert_eq!(&*tool.definition().name, "mcp__files__list_all");
+    }
+    let near = runtime.tool("mcp.files.raed").await.unwrap_err().to_string();
+    assert_eq!(near, "there is no tool `mcp.files.raed`; did you mean `mcp.files.read`?");
+    // One that is away hides nothing of the others.
+    let catalogue = runtime.catalogue().await;
+    assert_eq!(wrong(&catalogue), ["the tools of `away` could not be fetched: the server does not answer"]);
+    let entry = catalogue.get(EntryKind::Tool, "mcp.files.read").unwrap();
+    assert_eq!(entry.origin.to_string(), "from the toolset `mcp.files`");
+    assert_eq!(
+        catalogue.of_kind(EntryKind::Toolset).map(|entry| &*entry.name).collect::<Vec<_>>(),
+        ["away", "mcp.files"]
+    );
+    assert!(matches!(runtime.tool("away.x").await.unwrap_err(), Error::Toolset { .. }));
+}
+
+#[tokio::test]
+async fn the_schema_of_an_input_has_its_definitions_where_they_are_referred_to() {
+    #[derive(Debug, Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct Item {
+        name: String,
+    }
+    let flow = Workflow::<(Vec<Item>, Option<Item>), u32>::build("count", ["items", "more"], |b, (items, more)| {
+        b.value("count", (items, more), |(items, more): (Vec<Item>, Option<Item>)| {
+            Ok::<_, Error>(u32::try_from(items.len()).unwrap_or_default() + u32::from(more.is_some()))
+        })
+    })
+    .unwrap();
+    let schema = flow.graph().input_schema();
+    assert!(jsonschema::is_valid(&schema, &json!({"items": [{"name": "a"}], "more": null})), "{schema}");
+    assert!(!jsonschema::is_valid(&schema, &json!({"items": [{"nam": "a"}], "more": null})), "{schema}");
+    let _ = judge::definition();
+}
