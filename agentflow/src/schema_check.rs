@@ -117,7 +117,10 @@ mod tests {
         assert!(lines.contains(&"there is no `nane`; did you mean `name`?"), "{lines:#?}");
         assert!(lines.contains(&"`name`: this is missing; give it a value"), "{lines:#?}");
         assert!(lines.contains(&"`lines[1].cents`: this is missing; give it a value"), "{lines:#?}");
-        assert!(lines.iter().any(|line| line.starts_with("`lines[0].cents`: ") && line.ends_with("; seen: \"x\"")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line.starts_with("`lines[0].cents`: ") && line.ends_with("; seen: \"x\"")),
+            "{lines:#?}"
+        );
         let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err();
         assert!(problem.starts_with("this is not a JSON Schema at `/type`: "), "{problem}");
     }

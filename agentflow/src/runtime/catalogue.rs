@@ -25,6 +25,8 @@ pub(super) struct Given {
     pub(super) toolsets: Vec<(ToolsetRef, Origin)>,
     pub(super) agents: Vec<(ErasedAgent, Origin)>,
     pub(super) workflows: Vec<(Arc<Spec>, Origin)>,
+    #[cfg(feature = "dynamic")]
+    pub(super) graphs: Vec<(super::graphs::GivenGraph, Origin)>,
     pub(super) schemas: Vec<((Arc<str>, Value), Origin)>,
     /// The providers of models.
     pub(super) providers: Vec<(Arc<str>, Origin)>,
@@ -56,7 +58,7 @@ pub(super) fn taken(what: &'static str, name: &str, first: &Origin, second: &Ori
 }
 
 /// The only one of those that have a name: all others must be the same.
-fn only<T>(
+pub(super) fn only<T>(
     what: &'static str,
     name: &str,
     found: impl IntoIterator<Item = (T, Origin)>,
@@ -72,16 +74,36 @@ fn only<T>(
 
 /// The workflow of a name: one that the host was given, or one that is linked into the program.
 pub(super) fn workflow_spec(host: &Host, name: &str) -> Result<Arc<Spec>> {
-    let given = given(host, |given| &given.workflows);
-    let mut found: Vec<(Arc<Spec>, Origin)> = given.iter().filter(|(spec, _)| *spec.name == *name).cloned().collect();
+    workflow_spec_in(host, name, &[])
+}
+
+/// The same, when it is called by graphs that are being read.
+pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Result<Arc<Spec>> {
+    let given_workflows = given(host, |given| &given.workflows);
+    let of_name = given_workflows.iter().filter(|(spec, _)| *spec.name == *name);
+    let mut found: Vec<(Arc<Spec>, Origin)> = of_name.cloned().collect();
+    #[cfg(feature = "dynamic")]
+    for (graph, origin) in graphs(host).iter().filter(|(graph, _)| *graph.graph.name == *name) {
+        found.push((graph.spec(host, within)?, origin.clone()));
+    }
+    #[cfg(not(feature = "dynamic"))]
+    let _ = within;
     let linked = linked()?;
     if let Some(linked) = linked.get(name) {
         found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
     }
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
-        let known = given.iter().map(|(spec, _)| &*spec.name).chain(linked.keys().copied());
+        let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.keys().copied());
+        #[cfg(feature = "dynamic")]
+        let known = known.chain(graphs(host).iter().map(|(graph, _)| graph.graph.name.as_str()));
         Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned) }
     })
+}
+
+/// The workflows that were given as graphs.
+#[cfg(feature = "dynamic")]
+pub(super) fn graphs(host: &Host) -> &[(super::graphs::GivenGraph, Origin)] {
+    given(host, |given| &given.graphs)
 }
 
 /// Checks an answer by the type that the workflow's node asks for.

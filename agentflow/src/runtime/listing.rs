@@ -150,6 +150,13 @@ impl Runtime {
             }
             Err(error) => list.problems.push(error),
         }
+        #[cfg(feature = "dynamic")]
+        for (graph, origin) in super::catalogue::graphs(self.host()) {
+            match graph.spec(self.host(), &[]) {
+                Ok(spec) => workflows.push((spec, origin.clone())),
+                Err(error) => list.problems.push(error),
+            }
+        }
         for (at, (spec, origin)) in workflows.iter().enumerate() {
             let first: Option<&(Arc<Spec>, Origin)> = workflows[..at].iter().find(|(other, _)| other.name == spec.name);
             match first {
@@ -173,6 +180,8 @@ impl Runtime {
     pub fn workflows(&self) -> Result<Vec<Graph>> {
         let names = given(self.host(), |given| &given.workflows).iter().map(|(spec, _)| Arc::clone(&spec.name));
         let mut names: Vec<Arc<str>> = names.chain(linked()?.keys().map(|name| Arc::from(*name))).collect();
+        #[cfg(feature = "dynamic")]
+        names.extend(super::catalogue::graphs(self.host()).iter().map(|(graph, _)| graph.graph.name.as_str().into()));
         names.sort();
         names.dedup();
         names.iter().map(|name| self.workflow_graph(name)).collect()

@@ -9,6 +9,8 @@ mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod control;
+#[cfg(feature = "dynamic")]
+mod graphs;
 mod inspect;
 mod listing;
 mod opened;

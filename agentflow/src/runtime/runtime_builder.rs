@@ -206,6 +206,19 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Makes the workflow of a graph known by its name, so that its runs can be started and resumed by it. The nodes of
+    /// the graph refer to tools, agents and workflows that this runtime knows.
+    ///
+    /// What is wrong with the graph is an error where the name is used, and a problem of the
+    /// [`catalogue`](Runtime::catalogue): all of it at once.
+    #[cfg(feature = "dynamic")]
+    #[track_caller]
+    pub fn graph(mut self, graph: crate::workflow::Graph) -> Self {
+        let graph = super::graphs::GivenGraph::new(graph);
+        self.given.graphs.push((graph, Origin::given(Location::caller())));
+        self
+    }
+
     /// Makes an agent known by its name, so that its runs can be resumed by their id and [recovered](Runtime::recover).
     /// An `#[agent]` is known without this; given as `judge::agent(..)` with other options, it has these when a run is
     /// resumed. Another agent of the same name, given or linked into the program, is an error where the name is used,

@@ -32,13 +32,13 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 
 pub(crate) use self::call_in_step::ToolAnswer;
-pub use self::dynamic::FnTool;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
-#[cfg(feature = "dynamic")]
-pub(crate) use self::invoke::invoke_hooked;
+pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub use self::into_tools::{IntoTools, ToolList};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::condition::Condition;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::{GraphBody, GraphEdge};
-use super::node_schema::NodeSchema;
 use super::input_schema::input_object_schema;
+use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 
@@ -19,6 +19,49 @@ use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 ///
 /// As JSON it carries a [version](Self::VERSION). [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw
 /// it.
+///
+/// A graph whose nodes are data, each with a [`GraphBody`], is a workflow by itself: a runtime that is given it with
+/// `RuntimeBuilder::graph` (feature `dynamic`) executes it like any other. Its nodes call tools, agents and workflows by
+/// their names; each begins when what it reads is there and enough of its [edges](GraphEdge) are taken.
+///
+/// ```
+/// # #[cfg(feature = "dynamic")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// use agentflow::prelude::*;
+/// use agentflow::value::Encoded;
+/// use agentflow::workflow::{Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
+/// use serde_json::json;
+///
+/// /// Count the words of a text.
+/// #[tool(effects = "none")]
+/// fn count_words(text: String) -> usize {
+///     text.split_whitespace().count()
+/// }
+///
+/// let count = Reference::tool("count_words", Mapping::object([("text", Mapping::from("text"))]));
+/// let is_empty = Condition::Equals(Mapping::from("words"), Mapping::Value(json!(0)));
+/// let graph = Graph::new("measure", "said")
+///     .with(GraphNode::input("text", json!({"type": "string"})))
+///     .with(GraphNode::new("words", GraphBody::Call(count)))
+///     .with(
+///         GraphNode::new("nothing", GraphBody::Value(Mapping::Value(json!("nothing"))))
+///             .edge(GraphEdge::from("words").when(is_empty)),
+///     )
+///     .with(GraphNode::new("said", GraphBody::Value(Mapping::List(vec![
+///         Mapping::from("words"),
+///         Mapping::From { node: "nothing".to_owned(), at: String::new(), or: Some(json!(null)) },
+///     ]))));
+///
+/// let runtime = Runtime::builder().graph(graph).build();
+/// let input = Encoded::new(&json!({"text": "two words"})).unwrap();
+/// let output = runtime.start_named(None, "measure", &input).await?.result().await?;
+/// assert_eq!(output.as_str(), "[2,null]");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "dynamic"))]
+/// # fn main() {}
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Graph {
@@ -46,7 +89,8 @@ pub struct Graph {
 pub struct GraphNode {
     /// Its name, with the arms it is in: `outcome/Granted/merge`.
     pub name: String,
-    /// What it is.
+    /// What it is. Of a node that is data, `does` says so and this may be left out.
+    #[serde(default = "step")]
     pub kind: NodeKind,
     /// What it calls, as written.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -111,6 +155,10 @@ pub struct GraphNode {
     /// The line of the source it is written on; 0 when that is not known.
     #[serde(default)]
     pub line: u32,
+}
+
+fn step() -> NodeKind {
+    NodeKind::Step
 }
 
 fn json_type() -> String {

@@ -251,7 +251,9 @@ impl GraphBody {
         match self {
             Self::Call(call) => call.with.reads(),
             Self::Value(value) => value.reads(),
-            Self::Route(routes) => routes.arms.iter().filter_map(|arm| arm.when.as_ref()).flat_map(Condition::reads).collect(),
+            Self::Route(routes) => {
+                routes.arms.iter().filter_map(|arm| arm.when.as_ref()).flat_map(Condition::reads).collect()
+            }
             Self::Ask(question) => question.about.iter().flat_map(Mapping::reads).collect(),
             Self::Map { items, call } => std::iter::once((items.as_str(), false)).chain(call.with.reads()).collect(),
             Self::Race(calls) | Self::Fallback(calls) => calls.iter().flat_map(|call| call.with.reads()).collect(),

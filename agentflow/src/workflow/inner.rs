@@ -31,7 +31,8 @@ impl Builder {
         let read = reads.moved(&mut |outer| {
             let of = self.nodes.get(outer.node as usize).filter(|_| outer.builder == self.id);
             match of {
-                Some(of) => inner.inner_input(of.path.last_name().unwrap_or_default(), (of.type_name.clone(), of.schema.clone())),
+                Some(of) => inner
+                    .inner_input(of.path.last_name().unwrap_or_default(), (of.type_name.clone(), of.schema.clone())),
                 // The node itself reports that it reads this.
                 None => inner.inner_input("unknown", ("?".into(), NodeSchema::default())),
             }
@@ -49,7 +50,13 @@ impl Builder {
 
     /// An input of a workflow below a node. It is named when all other names are known.
     fn inner_input(&mut self, name: &str, described: TypeOf) -> RawHandle {
-        let at = self.add(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: Fits::Type(|_| Ok(())) }, described);
+        let at = self.add(
+            Node::new(name),
+            NodeKind::Input,
+            Vec::new(),
+            Body::Input { fits: Fits::Type(|_| Ok(())) },
+            described,
+        );
         self.names.remove(name);
         at
     }

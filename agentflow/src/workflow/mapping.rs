@@ -131,8 +131,18 @@ impl Mapping {
     /// As [`value`](Self::value).
     pub(crate) fn encoded(&self, scope: &Scope<'_>) -> Result<Encoded, String> {
         match self {
-            Self::From { node, at, .. } if at.is_empty() && let Some(output) = scope.output(node) => Ok(output.clone()),
-            Self::Item(at) if at.is_empty() && let Some(item) = scope.item => Ok(item.clone()),
+            Self::From { node, at, .. }
+                if at.is_empty()
+                    && let Some(output) = scope.output(node) =>
+            {
+                Ok(output.clone())
+            }
+            Self::Item(at)
+                if at.is_empty()
+                    && let Some(item) = scope.item =>
+            {
+                Ok(item.clone())
+            }
             other => Encoded::new(&other.value(scope)?).map_err(|error| error.to_string()),
         }
     }
@@ -195,7 +205,9 @@ impl TryFrom<Value> for Mapping {
 
     fn try_from(value: Value) -> Result<Self, String> {
         let Value::Object(mut fields) = value else {
-            return Err(format!("a mapping is an object such as {{\"from\": \"page\"}} or {{\"value\": 5}}, not `{value}`"));
+            return Err(format!(
+                "a mapping is an object such as {{\"from\": \"page\"}} or {{\"value\": 5}}, not `{value}`"
+            ));
         };
         let Some(key) = KEYS.into_iter().find(|key| fields.contains_key(*key)) else {
             let hint = match fields.keys().next() {
@@ -295,7 +307,10 @@ mod tests {
             (json!({"form": "page"}), "`form` is not one of them; did you mean `from`?"),
             (json!({"from": "page", "att": "/x"}), "a mapping with `from` has no `att`; remove it"),
             (json!({"from": 3}), "`from` of a mapping is a text, not `3`"),
-            (json!({"from": "page", "at": "title"}), "`title` is not a JSON Pointer; it begins with `/`, as in `/title`"),
+            (
+                json!({"from": "page", "at": "title"}),
+                "`title` is not a JSON Pointer; it begins with `/`, as in `/title`",
+            ),
             (json!({"object": {"a": {"lst": []}}}), "`lst` is not one of them; did you mean `list`?"),
         ] {
             let error = read(json.clone()).unwrap_err();

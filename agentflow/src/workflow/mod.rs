@@ -49,10 +49,10 @@ use std::sync::Arc;
 
 pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
-pub use self::entry::Begins;
 #[cfg(feature = "cli")]
 pub(crate) use self::draw::ListedNode;
 use self::driver::{Failed, WorkflowRun};
+pub use self::entry::Begins;
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
 pub use self::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes};

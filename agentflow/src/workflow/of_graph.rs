@@ -152,7 +152,12 @@ impl<'a> Loading<'a> {
             entries,
             begins: node.begins,
             ends: node.ends,
-            has_rescue: self.graph.nodes.iter().flat_map(|other| &other.edges).any(|edge| edge.failed && edge.from == *name),
+            has_rescue: self
+                .graph
+                .nodes
+                .iter()
+                .flat_map(|other| &other.edges)
+                .any(|edge| edge.failed && edge.from == *name),
             unless: None,
             policy: NodePolicy { ..policy },
             type_name: node.type_name.clone().into(),
@@ -206,7 +211,8 @@ impl<'a> Loading<'a> {
     fn arm(&mut self, node: &str, router: &str, arm: &str) -> Option<u32> {
         let of = self.graph.node(router)?;
         let Some(GraphBody::Route(routes)) = &of.does else {
-            self.problems.push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));
+            self.problems
+                .push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));
             return None;
         };
         let found = routes.arms.iter().position(|of| of.arm == arm);
@@ -256,7 +262,8 @@ impl<'a> Loading<'a> {
                         call.name
                     ));
                 }
-                let branch = (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
+                let branch =
+                    (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
                 problems.extend(names::problem_of_branch(name, &branch));
                 all.push(Branch { name: branch.into(), step: step(callee, one(call)), inner: None });
@@ -357,7 +364,10 @@ impl<'a> Loading<'a> {
                 let takes = match condition {
                     None => taken.is_empty(),
                     Some(condition) => condition.holds(outputs).map_err(|problem| {
-                        StepError::new(FailureKind::Value, format!("whether the arm `{arm}` is taken cannot be said: {problem}"))
+                        StepError::new(
+                            FailureKind::Value,
+                            format!("whether the arm `{arm}` is taken cannot be said: {problem}"),
+                        )
                     })?,
                 };
                 if takes {
@@ -368,7 +378,10 @@ impl<'a> Loading<'a> {
                 }
             }
             if taken.is_empty() {
-                return Err(StepError::new(FailureKind::RouteUnmatched, "no condition of an arm holds, and no arm is without one"));
+                return Err(StepError::new(
+                    FailureKind::RouteUnmatched,
+                    "no condition of an arm holds, and no arm is without one",
+                ));
             }
             let chosen = if all { serde_json::json!({"arms": taken}) } else { serde_json::json!({"arm": taken[0]}) };
             Encoded::new(&chosen).map_err(|error| StepError::value("the chosen arms", &error))

@@ -70,7 +70,9 @@ impl Callee {
     /// What is wrong with what it is given, as far as that is seen before it runs.
     pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
         let (what, schema) = match self {
-            Self::Tool(tool) => (format!("the tool `{}`", tool.definition().name), tool.definition().parameters.clone()),
+            Self::Tool(tool) => {
+                (format!("the tool `{}`", tool.definition().name), tool.definition().parameters.clone())
+            }
             Self::Workflow(spec) => (format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()),
             Self::Agent(_) => return Vec::new(),
         };

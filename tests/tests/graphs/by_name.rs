@@ -1,0 +1,162 @@
+//! What nodes of a graph refer to is called as code calls it: with its policy, its records and its place in a run.
+
+use agentflow::Approval;
+use agentflow::prelude::*;
+use agentflow::store::MemoryStore;
+use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::value::Encoded;
+use agentflow::workflow::{Graph, NodeKind};
+use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime, trace};
+use serde_json::{Value, json};
+
+/// Pays somebody.
+#[tool(approve, retry = 1)]
+async fn pay_out(cx: &Context, log: Inject<EffectLog>, cents: u32) -> u32 {
+    log.note(cx);
+    cents
+}
+
+/// Twice a number.
+#[tool(effects = "none")]
+async fn twice(n: i64) -> i64 {
+    2 * n
+}
+
+#[workflow(name = "graph-inner")]
+async fn inner(n: i64) -> Result<i64> {
+    let all = twice(n).await;
+    Ok(all + 1)
+}
+
+fn read(graph: Value) -> Graph {
+    serde_json::from_value(graph).unwrap()
+}
+
+fn whole(output: &str, nodes: Value) -> Graph {
+    read(json!({"version": 1, "name": "whole", "output": output, "concurrency": 4, "nodes": nodes}))
+}
+
+fn tool(name: &str, with: Value) -> Value {
+    json!({"call": {"kind": "tool", "name": name, "with": with}})
+}
+
+async fn run(runtime: &Runtime, input: Value) -> Result<Value> {
+    let handle = runtime.start_named(None, "whole", &Encoded::new(&input).unwrap()).await?;
+    Ok(handle.result().await?.decode().unwrap())
+}
+
+#[tokio::test]
+async fn a_graph_calls_what_the_runtime_knows() {
+    let model = ScriptedModel::new([Turn::text("it is fine").expect_last("6")]);
+    let judge = Agent::new(model.clone()).name("judge");
+    let shout = FnTool::dynamic(
+        ToolDefinition::new("shout", "Says it aloud.", json!({"type": "object", "properties": {"what": {}}})),
+        |_, arguments: Value| async move { Ok::<_, String>(arguments["what"].to_string().to_uppercase()) },
+    );
+    let graph = whole(
+        "out",
+        json!([
+            {"name": "n", "kind": "input", "schema": {"type": "integer"}},
+            {"name": "list", "kind": "input", "schema": {"type": "array", "items": {"type": "integer"}}},
+            {"name": "twice", "does": tool("twice", json!({"object": {"n": {"from": "n"}}}))},
+            {"name": "nested", "does": {"call": {"kind": "workflow", "name": "graph-inner", "with": {"object": {"n": {"from": "twice"}}}}}},
+            {"name": "judged", "does": {"call": {"kind": "agent", "name": "judge", "with": {"from": "twice"}}}},
+            {"name": "shouted", "does": tool("shout", json!({"object": {"what": {"from": "judged"}}}))},
+            {"name": "each", "does": {"map": {"items": "list", "call": {"kind": "tool", "name": "twice", "with": {"object": {"n": {"item": ""}}}}}}},
+            {"name": "grown", "does": {"repeat": {"first": "n", "max": 10,
+                "call": {"kind": "tool", "name": "twice", "with": {"object": {"n": {"item": ""}}}},
+                "until": {"equals": [{"item": ""}, {"value": 24}]}}}},
+            {"name": "out", "does": {"value": {"object": {
+                "nested": {"from": "nested"}, "shouted": {"from": "shouted"}, "each": {"from": "each"}, "grown": {"from": "grown"}}}}},
+        ]),
+    );
+    let runtime = test_runtime().agent(&judge).tools(shout).graph(graph).build();
+    let output = run(&runtime, json!({"n": 3, "list": [1, 2]})).await.unwrap();
+    assert_eq!(output, json!({"nested": 13, "shouted": "\"IT IS FINE\"", "each": [2, 4], "grown": 24}));
+    model.finish();
+    let error = run(&runtime, json!({"n": "three", "list": []})).await.unwrap_err().to_string();
+    assert!(error.contains("the input `n` does not fit: ") && error.contains("seen: \"three\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_graph_is_described_as_it_was_given() {
+    let graph = whole(
+        "out",
+        json!([
+            {"name": "n", "kind": "input", "schema": {"type": "integer"}},
+            {"name": "way", "does": {"route": {"all": true, "arms": [
+                {"arm": "small", "when": {"not": {"equals": [{"from": "n"}, {"value": 3}]}}}, {"arm": "other"}]}}},
+            {"name": "a", "does": tool("twice", json!({"object": {"n": {"from": "n"}}})), "edges": [{"from": "way", "arm": "small"}, {"from": "n"}]},
+            {"name": "b", "does": tool("twice", json!({"object": {"n": {"from": "n"}}})), "edges": [{"from": "a", "failed": true}]},
+            {"name": "out", "does": {"value": {"list": [{"from": "a", "or": 0}, {"from": "b", "or": null}]}},
+             "edges": [{"from": "a"}, {"from": "b"}, {"from": "way", "when": {"exists": {"from": "n"}}}], "begins": {"barrier": 1}, "ends": true},
+        ]),
+    );
+    let described = test_runtime().graph(graph).build().workflow_graph("whole").unwrap();
+    assert_eq!(described.node("way").unwrap().kind, NodeKind::Router);
+    let text = serde_json::to_string(&described).unwrap();
+    let again = test_runtime().graph(serde_json::from_str(&text).unwrap()).build().workflow_graph("whole").unwrap();
+    assert_eq!(again, described);
+    assert_eq!(again.hash(), described.hash());
+    assert!(described.to_mermaid().contains("-->|\"small\"|"), "{}", described.to_mermaid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_of_a_tool_is_that_of_its_node() {
+    let (log, store) = (EffectLog::new(), MemoryStore::new());
+    let graph = whole(
+        "paid",
+        json!([
+            {"name": "cents", "kind": "input", "schema": {"type": "integer"}},
+            {"name": "paid", "does": tool("pay_out", json!({"object": {"cents": {"from": "cents"}}}))},
+        ]),
+    );
+    let runtime = test_runtime().resource(log.clone()).graph(graph).store(store.clone()).build();
+    let handle = runtime.start_named(None, "whole", &Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
+    let run = handle.run_id().clone();
+    while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        tokio::task::yield_now().await;
+    }
+    assert!(log.counts().is_empty());
+    runtime.approve(&run, "paid", Approval::granted(), "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap().decode::<u32>().unwrap(), 5);
+    assert_eq!(log.count("paid"), 1, "{:?}", log.counts());
+    let lines = trace(&runtime.journal(&run).await.unwrap());
+    assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() {
+    let slow = FnTool::dynamic(
+        ToolDefinition::new("slow", "Takes its time.", json!({"type": "object"})),
+        |_, arguments: Value| async move {
+            tokio::time::sleep(std::time::Duration::from_secs(arguments["seconds"].as_u64().unwrap())).await;
+            match arguments["fails"].is_null() {
+                true => Ok(arguments["seconds"].clone()),
+                false => Err("it was to fail".to_owned()),
+            }
+        },
+    );
+    let call = |seconds: u32| tool("slow", json!({"object": {"seconds": {"value": seconds}}}));
+    let graph = whole(
+        "none",
+        json!([
+            {"name": "a", "does": call(5)},
+            {"name": "b", "does": call(2)},
+            {"name": "f", "does": tool("slow", json!({"object": {"seconds": {"value": 1}, "fails": {"value": true}}}))},
+            {"name": "why", "does": {"value": {"error_of": "f"}}, "edges": [{"from": "f", "failed": true}]},
+            {"name": "first", "does": {"value": {"object": {"a": {"from": "a", "or": null}, "b": {"from": "b", "or": null}, "why": {"from": "why"}}}},
+             "edges": [{"from": "a"}, {"from": "b"}], "begins": "any", "ends": true},
+            {"name": "none", "does": {"value": {"value": "nothing ended it"}}, "edges": [{"from": "a"}]},
+        ]),
+    );
+    let store = MemoryStore::new();
+    let runtime = test_runtime().tools(slow).graph(graph).store(store).build();
+    let handle = runtime.start_named(None, "whole", &Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let output: Value = handle.result().await.unwrap().decode().unwrap();
+    let why = json!({"kind": "error", "message": "it was to fail"});
+    assert_eq!(output, json!({"a": null, "b": 2, "why": why}));
+    let events = runtime.journal(handle.run_id()).await.unwrap();
+    agentflow_testing::check_events(&events).unwrap();
+    assert!(trace(&events).iter().any(|line| line.starts_with("a failed") && line.contains("the workflow has ended")));
+}

@@ -1,0 +1,8 @@
+//! Workflows that are data: graphs whose nodes refer to tools, agents and workflows by their names.
+
+mod by_name;
+mod problems;
+mod reference;
+#[path = "../generated/kit/store.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
+mod store;

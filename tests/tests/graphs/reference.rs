@@ -1,0 +1,346 @@
+//! Random graphs have the result of a naive interpreter, which looks at one node after another, whatever begins first and
+//! wherever the process ends.
+//!
+//! `AGENTFLOW_GRAPHS` says how many graphs there are, `AGENTFLOW_SEED` where chance begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentflow::event::EventKind;
+use agentflow::store::{MemoryStore, Store};
+use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
+use agentflow::value::Encoded;
+use agentflow::workflow::{
+    Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, Route, Routes, StopPolicy,
+};
+use agentflow::{RunId, Runtime};
+use agentflow_testing::{check_events, test_runtime};
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::store::{Cut, MortalStore};
+
+/// What a node of a random graph does.
+#[derive(Clone, Debug)]
+enum Work {
+    /// It calls a tool that gives this; `None` fails.
+    Call(Option<bool>),
+    /// It takes arms by the outputs of calls; the last may have no condition.
+    Route { arms: Vec<Option<usize>>, all: bool },
+    /// It is the list of the outputs of nodes, where they are there.
+    List(Vec<usize>),
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    Done,
+    Failed,
+    Arm(usize),
+    /// The output of the node, which is that of a call, is this.
+    Is(bool),
+}
+
+#[derive(Clone, Debug)]
+struct Planned {
+    work: Work,
+    edges: Vec<(usize, Way)>,
+    begins: Begins,
+    /// The nodes whose outputs it needs.
+    needs: Vec<usize>,
+    millis: u64,
+}
+
+/// What becomes of a node.
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    Done(Value),
+    Failed,
+    Skipped,
+}
+
+fn choose(rng: &mut Rng) -> Vec<Planned> {
+    let mut all: Vec<Planned> = Vec::new();
+    for at in 0..2 + rng.usize(..8) {
+        let calls: Vec<usize> = (0..at).filter(|node| matches!(all[*node].work, Work::Call(_))).collect();
+        let work = match rng.u8(..10) {
+            0 | 1 if !calls.is_empty() => {
+                let mut arms: Vec<Option<usize>> =
+                    (0..1 + rng.usize(..3)).map(|_| Some(calls[rng.usize(..calls.len())])).collect();
+                arms.extend(rng.bool().then_some(None));
+                Work::Route { arms, all: rng.bool() }
+            }
+            2 | 3 if at > 0 => Work::List((0..1 + rng.usize(..3)).map(|_| rng.usize(..at)).collect()),
+            _ => Work::Call([Some(true), Some(true), Some(false), None][rng.usize(..4)]),
+        };
+        let mut edges: Vec<(usize, Way)> = Vec::new();
+        for _ in 0..if at == 0 { 0 } else { rng.usize(..4) } {
+            let from = rng.usize(..at);
+            let way = match &all[from].work {
+                Work::Route { arms, .. } => {
+                    [Way::Arm(rng.usize(..arms.len())), Way::Done, Way::Failed][rng.usize(..3)].clone()
+                }
+                Work::Call(_) => [Way::Done, Way::Failed, Way::Is(true), Way::Is(false)][rng.usize(..4)].clone(),
+                Work::List(_) => Way::Done,
+            };
+            edges.push((from, way));
+        }
+        let count = u32::try_from(edges.len()).unwrap();
+        // What a list has is not known before all that it reads has ended.
+        let late = !edges.is_empty() && !matches!(work, Work::List(_));
+        let begins = match rng.u8(..8) {
+            0 | 1 if late => Begins::Any,
+            2 if late => Begins::Join(1 + rng.u32(..count)),
+            3 if !edges.is_empty() => Begins::Barrier(1 + rng.u32(..count)),
+            _ => Begins::All,
+        };
+        let needs = (0..if at == 0 { 0 } else { rng.usize(..2) }).map(|_| rng.usize(..at)).collect();
+        all.push(Planned { work, edges, begins, needs, millis: rng.u64(..5) });
+    }
+    all
+}
+
+fn name(at: usize) -> String {
+    format!("n{at}")
+}
+
+fn graph(plan: &[Planned]) -> Graph {
+    let seen = |node: &usize| Mapping::From { node: name(*node), at: String::new(), or: Some(Value::Null) };
+    let mut graph = Graph::new("random", "all");
+    graph.stop_policy = StopPolicy::BestEffort;
+    for (at, planned) in plan.iter().enumerate() {
+        let does = match &planned.work {
+            Work::Call(_) => {
+                let fields =
+                    [("node", Mapping::Value(name(at).into())), ("millis", Mapping::Value(planned.millis.into()))];
+                GraphBody::Call(Reference::tool("fate", Mapping::object(fields)))
+            }
+            Work::Route { arms, all } => {
+                let route = |(arm, when): (usize, &Option<usize>)| match when {
+                    Some(call) => Route::when(format!("a{arm}"), Condition::Is(Mapping::from(name(*call)))),
+                    None => Route::otherwise(format!("a{arm}")),
+                };
+                let arms = arms.iter().enumerate().map(route);
+                GraphBody::Route(if *all { Routes::all(arms) } else { Routes::first(arms) })
+            }
+            Work::List(nodes) => GraphBody::Value(Mapping::List(nodes.iter().map(seen).collect())),
+        };
+        let mut node = GraphNode::new(name(at), does).begins(planned.begins);
+        node.reads = planned.needs.iter().map(|need| name(*need)).collect();
+        for (from, way) in &planned.edges {
+            let edge = GraphEdge::from(name(*from));
+            let is = |is: bool| Condition::Equals(Mapping::from(name(*from)), Mapping::Value(is.into()));
+            node = node.edge(match way {
+                Way::Done => edge,
+                Way::Failed => edge.failed(),
+                Way::Arm(arm) => edge.arm(format!("a{arm}")),
+                Way::Is(value) => edge.when(is(*value)),
+            });
+        }
+        graph = graph.with(node);
+    }
+    let all = (0..plan.len()).map(|at| seen(&at)).collect();
+    graph.with(GraphNode::new("all", GraphBody::Value(Mapping::List(all))))
+}
+
+/// The naive interpreter: every node stands below all that it depends on.
+fn evaluate(plan: &[Planned]) -> Vec<State> {
+    let mut states: Vec<State> = Vec::new();
+    for planned in plan {
+        let done = |node: &usize| matches!(states[*node], State::Done(_));
+        let late = |node: &usize| {
+            let skips = matches!(planned.begins, Begins::Any | Begins::Join(_));
+            skips && planned.edges.iter().any(|(from, _)| from == node)
+        };
+        let taken = planned.edges.iter().filter(|(from, way)| match (&states[*from], way) {
+            (State::Done(_), Way::Done) | (State::Failed, Way::Failed) => true,
+            (State::Done(value), Way::Is(is)) => *value == Value::Bool(*is),
+            (State::Done(value), Way::Arm(arm)) => {
+                let arm = Value::String(format!("a{arm}"));
+                value["arm"] == arm || value["arms"].as_array().is_some_and(|arms| arms.contains(&arm))
+            }
+            _ => false,
+        });
+        let needed = match planned.begins {
+            Begins::Any => 1,
+            Begins::Join(count) | Begins::Barrier(count) => count as usize,
+            _ => planned.edges.len(),
+        };
+        let asked: Vec<usize> = match &planned.work {
+            Work::Route { arms, .. } => arms.iter().flatten().copied().collect(),
+            _ => Vec::new(),
+        };
+        let all_there = planned.needs.iter().chain(&asked).all(|node| late(node) || done(node));
+        let state = if taken.count() < needed || !all_there {
+            State::Skipped
+        } else {
+            match &planned.work {
+                Work::Call(fate) => fate.map_or(State::Failed, |value| State::Done(value.into())),
+                Work::List(nodes) => State::Done(nodes.iter().map(|node| value_of(&states[*node])).collect()),
+                Work::Route { arms, all } => route(arms, *all, &states),
+            }
+        };
+        states.push(state);
+    }
+    states
+}
+
+fn route(arms: &[Option<usize>], all: bool, states: &[State]) -> State {
+    let mut taken: Vec<String> = Vec::new();
+    for (at, arm) in arms.iter().enumerate() {
+        let takes = match arm {
+            None => taken.is_empty(),
+            Some(call) => match &states[*call] {
+                State::Done(value) => *value == Value::Bool(true),
+                _ => return State::Failed,
+            },
+        };
+        if takes {
+            taken.push(format!("a{at}"));
+            if !all {
+                break;
+            }
+        }
+    }
+    match (taken.is_empty(), all) {
+        (true, _) => State::Failed,
+        (false, true) => State::Done(json!({"arms": taken})),
+        (false, false) => State::Done(json!({"arm": taken[0]})),
+    }
+}
+
+fn value_of(state: &State) -> Value {
+    match state {
+        State::Done(value) => value.clone(),
+        _ => Value::Null,
+    }
+}
+
+/// Whether what a router reads may be missing when it begins: then its outcome depends on what was first.
+fn depends_on_time(plan: &[Planned]) -> bool {
+    plan.iter().any(|planned| match &planned.work {
+        Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => {
+            arms.iter().flatten().any(|call| planned.edges.iter().any(|(from, _)| from == call))
+        }
+        _ => false,
+    })
+}
+
+fn tool(plan: &[Planned]) -> FnTool {
+    let fates: Vec<Option<bool>> = plan
+        .iter()
+        .map(|planned| match planned.work {
+            Work::Call(fate) => fate,
+            _ => None,
+        })
+        .collect();
+    let schema = json!({
+        "type": "object",
+        "properties": {"node": {"type": "string"}, "millis": {"type": "integer"}},
+        "required": ["node", "millis"],
+        "additionalProperties": false
+    });
+    let policy = ToolPolicy::default().effects(Effects::Read);
+    FnTool::dynamic(ToolDefinition::new("fate", "What a node is to give.", schema), move |_, arguments: Value| {
+        let at: usize = arguments["node"].as_str().unwrap()[1..].parse().unwrap();
+        let (fate, millis) = (fates[at], arguments["millis"].as_u64().unwrap());
+        async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            fate.ok_or("it was to fail")
+        }
+    })
+    .policy(policy)
+}
+
+fn runtime(plan: &[Planned], store: impl Store) -> Runtime {
+    test_runtime().tools(tool(plan)).graph(graph(plan)).store(store).build()
+}
+
+/// What the journal says became of the calls and routers.
+async fn compare(plan: &[Planned], kept: &Arc<dyn Store>, run: &RunId, ended: agentflow::Result<Encoded>, how: &str) {
+    let expected = evaluate(plan);
+    let events = kept.read(run, 0, usize::MAX).await.unwrap();
+    check_events(&events).unwrap_or_else(|problem| panic!("{how}: {problem}\n{plan:#?}"));
+    let rescued = |at: usize| {
+        plan.iter().any(|other| other.edges.iter().any(|(from, way)| *from == at && matches!(way, Way::Failed)))
+    };
+    for (at, state) in expected.iter().enumerate().filter(|(at, _)| !matches!(plan[*at].work, Work::List(_))) {
+        let of = name(at);
+        let seen = events.iter().filter(|event| event.path.to_string() == of).filter_map(|event| match &event.kind {
+            EventKind::NodeCompleted { output, .. } => Some(State::Done(output.decode().unwrap())),
+            EventKind::NodeFailed { .. } => Some(State::Failed),
+            EventKind::NodeSkipped { .. } => Some(State::Skipped),
+            _ => None,
+        });
+        assert_eq!(seen.last().as_ref(), Some(state), "{how}: {of}\n{plan:#?}");
+    }
+    let fails = expected.iter().enumerate().any(|(at, state)| *state == State::Failed && !rescued(at));
+    match ended {
+        Ok(output) => {
+            assert!(!fails, "{how}: it should fail\n{plan:#?}");
+            let values: Vec<Value> = expected.iter().map(value_of).collect();
+            assert_eq!(output.decode::<Vec<Value>>().unwrap(), values, "{how}\n{plan:#?}");
+        }
+        Err(error) => assert!(fails, "{how}: {error}\n{plan:#?}"),
+    }
+}
+
+async fn run(plan: &[Planned], cut: Option<Cut>) -> usize {
+    let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let id = RunId::new("random");
+    let store = MortalStore::new(&kept, cut);
+    let first = runtime(plan, store.clone());
+    let how = cut.map_or_else(|| "without a crash".to_owned(), |cut| format!("crash {cut}"));
+    let empty = Encoded::new(&json!({})).unwrap();
+    let started = async {
+        let handle = first.start_named(Some(id.clone()), "random", &empty).await.unwrap();
+        let ended = handle.result().await;
+        (handle, ended)
+    };
+    tokio::select! {
+        (_, ended) = started => compare(plan, &kept, &id, ended, &how).await,
+        () = store.died() => {
+            drop(first);
+            let second = runtime(plan, MortalStore::new(&kept, None));
+            if kept.record(&id).await.unwrap().is_none() {
+                return 0;
+            }
+            let ended = match second.resume(&id).await {
+                Ok(handle) => handle.result().await,
+                // It had ended.
+                Err(_) => second.output(&id).await,
+            };
+            compare(plan, &kept, &id, ended, &how).await;
+        }
+    }
+    store.writes()
+}
+
+#[test]
+fn random_graphs_have_the_result_of_a_naive_interpreter() {
+    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let graphs = number("AGENTFLOW_GRAPHS").unwrap_or(300);
+    let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let mut crashes = 0;
+    for number in 0..graphs {
+        let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(number));
+        let plan = choose(&mut rng);
+        if depends_on_time(&plan) {
+            continue;
+        }
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        tokio.block_on(async {
+            let writes = run(&plan, None).await;
+            let mut cuts: Vec<Cut> =
+                (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
+            // All of them for a few graphs, some for each.
+            rng.shuffle(&mut cuts);
+            cuts.truncate(if number % 10 == 0 { usize::MAX } else { 3 });
+            for cut in cuts {
+                run(&plan, Some(cut)).await;
+                crashes += 1;
+            }
+        });
+    }
+    println!("{graphs} graphs, {crashes} crashes");
+}
