@@ -145,6 +145,15 @@ impl Resources {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing when these are the very ones of `other`, else all of these.
+    pub(crate) fn beside(&self, other: &Self) -> Self {
+        if Arc::ptr_eq(&self.0, &other.0) { Self::default() } else { self.clone() }
+    }
+
     /// Adds everything of `other`; where both have a type, `other` wins.
     pub fn extend(&mut self, other: &Self) {
         if !other.0.is_empty() {

@@ -99,7 +99,7 @@ impl AgentDefinition {
         let agent = Agent::new(model)
             .name(self.name)
             .host(cx.host())
-            .resources(cx.resources())
+            .resources(&cx.resources().beside(&cx.host().resources))
             .tools(self.tools())
             .settings(settings)
             .limits(limits);

@@ -14,12 +14,17 @@ pub struct ErasedAgent(Arc<dyn Erased>);
 
 trait Erased: Send + Sync {
     fn name(&self) -> &Arc<str>;
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
 }
 
 impl<O: 'static> Erased for Agent<O> {
     fn name(&self) -> &Arc<str> {
         &self.description.name
+    }
+
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
+        self.clone().host(host).check_run(shared)
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -34,6 +39,11 @@ impl ErasedAgent {
 
     pub(crate) fn name(&self) -> &Arc<str> {
         self.0.name()
+    }
+
+    /// Checks that a run which is about to be resumed has what its tools take.
+    pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
+        self.0.check_run(host, shared)
     }
 
     /// Continues a run whose journal is in the log.

@@ -16,7 +16,6 @@ mod machine;
 mod model_call;
 mod model_retry;
 mod plan;
-mod run_deadline;
 mod run_request;
 mod tool_calls;
 mod typed_output;
@@ -216,13 +215,14 @@ impl<O: 'static> Agent<O> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
 
-    /// Checks the description now and not at the first run.
+    /// Checks the description now and not at the first run. A resource that each run brings with
+    /// [`RunRequest::resource`] counts as missing here.
     ///
     /// # Errors
     /// [`Error::Build`] when two tools have one name or a resource that a tool injects is missing,
     /// [`Error::ModelRef`] when the model's name leads to no model.
     pub fn build(self) -> Result<Self> {
-        self.plan()?;
+        self.plan()?.check_built()?;
         Ok(self)
     }
 
@@ -238,11 +238,12 @@ impl<O: 'static> Agent<O> {
     /// stays unfinished there, and [`resume`](Self::resume) continues it.
     ///
     /// # Errors
-    /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
+    /// See [`Error`]: a description that cannot be built, a resource that nobody gave, a model call that failed for good,
+    /// a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;
-        self.result(around.poll(driver::Run::start(plan, request.into(), None)).await?)
+        self.result(around.poll(driver::Run::start(plan, request.into(), None)?).await?)
     }
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
@@ -258,7 +259,10 @@ impl<O: 'static> Agent<O> {
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
         let request = request.into().granted_as(cx.grants());
-        let ended = around.poll(driver::Run::start(plan, request, step)).await;
+        let ended = match driver::Run::start(plan, request, step) {
+            Ok(run) => around.poll(run).await,
+            Err(error) => Err(error),
+        };
         ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 
@@ -270,12 +274,12 @@ impl<O: 'static> Agent<O> {
     /// cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
-    /// When the description cannot be built.
+    /// When the description cannot be built, or nobody gave a resource that a tool injects.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
-        let run = driver::Run::new(self.plan()?, request.into());
+        let run = driver::Run::new(self.plan()?, request.into())?;
         let events = run.events();
         Ok(RunStream::new(self.spawn(run), events))
     }
@@ -283,17 +287,23 @@ impl<O: 'static> Agent<O> {
     /// Starts a run on a task of its own. Dropping the handle cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
-    /// When the description cannot be built.
+    /// When the description cannot be built, or nobody gave a resource that a tool injects.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
-        Ok(self.spawn(driver::Run::new(self.plan()?, request.into())))
+        Ok(self.spawn(driver::Run::new(self.plan()?, request.into())?))
     }
 
     /// The agent's name, once it is found to be as described, and the host that it uses.
     pub(crate) fn planned(&self) -> Result<(&Arc<str>, &Arc<Host>)> {
         self.plan().map(|plan| (&plan.name, &plan.host))
+    }
+
+    /// Checks that a run which is about to be resumed has what its tools take.
+    pub(crate) fn check_run(&self, shared: &RunShared) -> Result<()> {
+        let plan = self.plan()?;
+        plan.check(&plan.resources_in(shared, &Resources::default()))
     }
 
     /// Continues a run whose journal is in the log. What an operator held before stays held.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::Description;
 use super::limits::Limits;
 use super::typed_output::{AnswerTool, Output, OutputRule};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::ANSWER_TOOL;
 use crate::message::Message;
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
-use crate::resource::Resources;
-use crate::run::Host;
+use crate::resource::{ResourceKey, Resources};
+use crate::run::{Host, RunShared, check_resources};
 use crate::tool::{Registry, ToolManifest, ToolRef};
 
 pub(super) struct Plan {
@@ -25,7 +25,12 @@ pub(super) struct Plan {
     pub(super) output: Option<PlannedOutput>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
+    /// Those of the host and of the agent.
     pub(super) resources: Resources,
+    /// Those of the agent alone.
+    own_resources: Resources,
+    /// The resources that its tools take, each with the tool.
+    needs: Vec<(ResourceKey, String)>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) host: Arc<Host>,
@@ -55,7 +60,11 @@ impl Plan {
         }
         let mut all_resources = host.resources.clone();
         all_resources.extend(resources);
-        check_resources(description, &registry, &all_resources)?;
+        let of_tool = |tool: &ToolRef| {
+            let of = format!("the tool `{}`", tool.definition().name);
+            tool.resources().into_iter().map(move |key| (key, of.clone())).collect::<Vec<_>>()
+        };
+        let needs = registry.tools().flat_map(of_tool).collect();
         let model = host.open(model)?;
         let mut settings = settings.clone();
         let output = match output.schema() {
@@ -88,32 +97,50 @@ impl Plan {
             settings: Arc::new(settings),
             limits: Arc::new(limits.clone()),
             resources: all_resources,
+            own_resources: resources.clone(),
+            needs,
             scopes: scopes.as_slice().into(),
             middleware: middleware.as_slice().into(),
             host: Arc::clone(host),
         })
     }
 
+    /// The resources of the agent in a run: the nearest counts, so those of the request come before the agent's own,
+    /// these before the run's, and these before the host's.
+    pub(super) fn resources_in(&self, run: &RunShared, request: &Resources) -> Resources {
+        let of_run = run.own().map(|own| &own.resources).filter(|own| !own.is_empty());
+        if of_run.is_none() && request.is_empty() {
+            return self.resources.clone();
+        }
+        let mut all = self.host.resources.clone();
+        of_run.into_iter().chain([&self.own_resources, request]).for_each(|more| all.extend(more));
+        all
+    }
+
+    /// Checks that nothing is missing that the tools take.
+    ///
+    /// # Errors
+    /// [`Error::RunResource`].
+    pub(super) fn check(&self, resources: &Resources) -> Result<()> {
+        match self.needs.is_empty() {
+            true => Ok(()),
+            false => check_resources(&self.name, resources, self.needs.iter().map(|(key, of)| (*key, of.as_str()))),
+        }
+    }
+
+    /// The same before there is a run: what is made for each run is not missing.
+    pub(super) fn check_built(&self) -> Result<()> {
+        let made = |key: &ResourceKey| self.host.run_resources.iter().any(|factory| factory.key == *key);
+        let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
+        match check_resources(&self.name, &self.resources, needs) {
+            Err(Error::RunResource { name, problem }) => Err(Error::Build { what: "agent", name, problem }),
+            checked => checked,
+        }
+    }
+
     pub(super) fn tool_names(&self) -> impl Iterator<Item = &str> + Clone {
         self.manifest.definitions().iter().map(|definition| &*definition.name)
     }
-}
-
-fn check_resources(description: &Description, registry: &Registry, resources: &Resources) -> Result<()> {
-    let missing: Vec<String> = registry
-        .tools()
-        .flat_map(|tool| tool.resources().into_iter().map(move |key| (tool, key)))
-        .filter(|(_, key)| !resources.contains(*key))
-        .map(|(tool, key)| format!("{} for the tool `{}`", resources.missing(key), tool.definition().name))
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(description.build_error(format!(
-        "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder, a \
-         trait object as an `Arc<dyn Trait>`",
-        missing.join(", ")
-    )))
 }
 
 impl fmt::Debug for Plan {

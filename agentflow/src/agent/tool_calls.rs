@@ -115,7 +115,7 @@ impl Run {
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             scopes: Arc::clone(&self.scopes),
-            cx: Context::new(self.shared(), path, self.plan.resources.clone()).granted(&self.scopes),
+            cx: Context::new(self.shared(), path, self.resources.clone()).granted(&self.scopes),
             call,
         })
     }

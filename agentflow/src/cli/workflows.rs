@@ -117,8 +117,11 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
         None => host.clone(),
     };
     let ctrl_c = ctrl_c::watch();
-    let run = args.run_id.as_deref().map(RunId::new);
-    let handle = runtime.start_named(run, &args.name, &input).await?;
+    let mut start = runtime.start_named(&args.name, &input);
+    if let Some(id) = args.run_id.as_deref() {
+        start = start.run_id(RunId::new(id));
+    }
+    let handle = start.await?;
     let kept = runtime.store().is_some();
     let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
     follow(handle, how).await

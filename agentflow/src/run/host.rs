@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::journal::Journal;
 use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
+use super::options::RunResource;
 use super::redaction::Redactor;
 use super::shared::RunShared;
 use crate::error::{ControlError, Result};
@@ -42,6 +43,8 @@ pub(crate) struct Host {
     /// Where all chance of a run comes from: 64 random bits.
     pub(crate) random_bits: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) resources: Resources,
+    /// What makes the resources that each run has of its own.
+    pub(crate) run_resources: Vec<RunResource>,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
     /// Providers of the host's own, by name.
@@ -69,6 +72,7 @@ impl Default for Host {
             ids: None,
             random_bits: Arc::new(|| fastrand::u64(..)),
             resources: Resources::default(),
+            run_resources: Vec::new(),
             sinks: Arc::new([]),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),

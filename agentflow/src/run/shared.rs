@@ -17,10 +17,12 @@ use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
+use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error};
-use crate::event::{Event, EventKind, PauseReason, RunId};
+use crate::event::{Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
 use crate::path::StepPath;
+use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
@@ -34,6 +36,8 @@ pub(crate) struct RunShared {
     pub(crate) max_llm_calls: AtomicU32,
     /// An operator paused the run: nothing new is started in it.
     held: AtomicBool,
+    /// What it has of its own, when there is something.
+    own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
     operations: OnceLock<Box<Operations>>,
 }
@@ -105,9 +109,46 @@ impl RunShared {
             cancellation: CancellationToken::new(),
             max_llm_calls: AtomicU32::new(host.max_llm_calls),
             held: AtomicBool::new(false),
+            own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
         }
+    }
+
+    /// Has this of its own, and makes no more model calls than this. It is said once, before the run begins.
+    pub(crate) fn with_own(self, own: Option<Box<RunOwn>>, max_llm_calls: Option<u32>) -> Self {
+        if let Some(own) = own {
+            // It is empty before.
+            let _ = self.own.set(own);
+        }
+        if let Some(calls) = max_llm_calls {
+            self.max_llm_calls.fetch_min(calls, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// What the run has of its own.
+    pub(crate) fn own(&self) -> Option<&RunOwn> {
+        self.own.get().map(|own| &**own)
+    }
+
+    /// The resources of the run: the host's, and those that it has of its own above them.
+    pub(crate) fn resources(&self) -> Resources {
+        let mut resources = self.host.resources.clone();
+        if let Some(own) = self.own() {
+            resources.extend(&own.resources);
+        }
+        resources
+    }
+
+    /// The record of the run's beginning.
+    pub(super) fn started(&self, body: RunBody) -> RunStarted {
+        let mut started = RunStarted::new(body);
+        if let Some(RunOwn { began, .. }) = self.own() {
+            started.caller = began.caller().map(Arc::from);
+            started.tags.clone_from(began.tags());
+        }
+        started
     }
 
     fn operations(&self) -> &Operations {
@@ -393,6 +434,11 @@ impl RunShared {
         let Some(operations) = self.operations.get() else { return Duration::ZERO };
         let (since, total) = *locked(&operations.held_for);
         total + since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// How long something at a path was executed, also by earlier processes.
+    pub(crate) fn time_spent(&self, base: &StepPath) -> Duration {
+        self.log.time_spent(base, self.now())
     }
 
     /// Waits until the run is held, or is not.

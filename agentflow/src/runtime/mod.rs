@@ -13,6 +13,7 @@ mod opened;
 mod reading;
 mod retention;
 mod runtime_builder;
+mod start_run;
 mod workflow_runs;
 
 use std::fmt;
@@ -23,12 +24,14 @@ use serde_json::Value;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
+pub use self::start_run::StartRun;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 #[cfg(feature = "cli")]
 use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
+pub use crate::run::RunBeginning;
 use crate::store::{Store, StoreError};
 
 /// Starts runs, finds them by their id, and holds what they share: models, resources, middleware, sinks, the store.
@@ -38,7 +41,7 @@ use crate::store::{Store, StoreError};
 ///
 /// | to | call |
 /// | --- | --- |
-/// | start a workflow | [`start`](Self::start), [`start_as`](Self::start_as) with an id of yours, [`start_named`](Self::start_named) |
+/// | start a workflow | [`start`](Self::start), [`start_named`](Self::start_named); with an id, tags, limits and more: [`StartRun`] |
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |

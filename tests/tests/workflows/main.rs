@@ -22,6 +22,7 @@ mod recorded_errors;
 mod remedies;
 mod retried_calls;
 mod run_control;
+mod run_options;
 mod sync_calls;
 mod workflow;
 mod workflow_macro;

@@ -88,23 +88,33 @@ impl InSegment for WorkflowRun {
     }
 
     fn close_steps_cancelled(&mut self, reason: &Arc<str>) {
-        // What is below a step records its end before the step does.
-        self.tasks.iter_mut().for_each(Task::drop_work);
-        self.tasks.clear();
         let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
-        for unit in self.machine.open_units() {
-            let attempt = self.machine.attempts(unit);
+        match all_of_it {
+            true => self.close_steps(&format!("the run was cancelled: {reason}")),
             // A further attempt at the step decides anew on what only the step has stopped.
-            let message = match all_of_it {
-                true => format!("the run was cancelled: {reason}"),
-                false => stopped(reason, self.has_begun_once(unit)),
-            };
-            let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
-            self.segment.shared.close_below(&self.path(unit), &error.message);
-            self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+            false => self.close_units(|run, unit| stopped(reason, run.has_begun_once(unit))),
         }
         if !self.segment.is_run() && self.machine.pause_reason().is_some() {
             self.record_own(EventKind::resumed());
+        }
+    }
+}
+
+impl WorkflowRun {
+    /// Drops whatever is running, and records its end.
+    pub(super) fn close_steps(&mut self, message: &str) {
+        self.close_units(|_, _| message.to_owned());
+    }
+
+    fn close_units(&mut self, message: impl Fn(&Self, Unit) -> String) {
+        // What is below a step records its end before the step does.
+        self.tasks.iter_mut().for_each(Task::drop_work);
+        self.tasks.clear();
+        for unit in self.machine.open_units() {
+            let attempt = self.machine.attempts(unit);
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, message(self, unit)));
+            self.segment.shared.close_below(&self.path(unit), &error.message);
+            self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
     }
 }

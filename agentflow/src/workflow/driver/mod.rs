@@ -32,11 +32,11 @@ use super::spec::{Body, NodeIndex, Spec};
 use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, within};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -51,6 +51,8 @@ pub(crate) struct WorkflowRun {
     paths: Vec<StepPath>,
     resources: Resources,
     grants: Arc<[Arc<str>]>,
+    /// The time that the run may be executed, and how much of it earlier processes used.
+    time: Option<(Duration, Duration)>,
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
@@ -118,8 +120,8 @@ enum Happened {
 
 impl WorkflowRun {
     /// A new run of its own.
-    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
-        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), None)
+    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>, terms: RunTerms) -> Self {
+        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), terms, None)
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
@@ -179,7 +181,7 @@ impl WorkflowRun {
         let began = recorded.iter().any(started);
         let changed = began && is_changed(spec, &segment.base, &recorded);
         let recorded = if changed { Vec::new() } else { recorded };
-        let mut run = Self::begin(spec, inputs, segment, began.then_some(recorded));
+        let mut run = Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
         if changed {
             run.refused =
                 Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
@@ -188,24 +190,22 @@ impl WorkflowRun {
         run
     }
 
-    /// A run that is resumed from its journal, which is in the log.
+    /// A run that is resumed from its journal, which is in the log. What it began with counts, whoever resumes it.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
-        let grants = recorded.iter().find_map(|(_, _, kind)| match kind {
-            EventKind::RunStarted(started) => started.workflow().map(|workflow| workflow.grants.as_slice().into()),
+        let terms = recorded.iter().find_map(|(_, _, kind)| match kind {
+            EventKind::RunStarted(started) => Some(started.terms().clone()),
             _ => None,
         });
-        let mut run = Self::begin(spec, inputs, segment, Some(recorded));
-        // What the run began with counts, whoever resumes it.
-        run.grants = grants.unwrap_or_default();
-        run
+        Self::begin(spec, inputs, segment, terms.unwrap_or_default(), Some(recorded))
     }
 
     fn begin(
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
         segment: Segment<OfWorkflow>,
+        terms: RunTerms,
         recorded: Option<Vec<(Timestamp, StepPath, EventKind)>>,
     ) -> Self {
         let object = super::input_object::to_object(&spec.input_names(), &inputs);
@@ -216,8 +216,9 @@ impl WorkflowRun {
         let (sender, control) = mpsc::unbounded_channel();
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
-            resources: segment.shared.host.resources.clone(),
-            grants: Arc::clone(&segment.shared.host.scopes),
+            resources: segment.shared.resources(),
+            grants: terms.scopes.as_slice().into(),
+            time: terms.timeout_ms.map(|limit| (Duration::from_millis(limit), Duration::ZERO)),
             segment,
             paths,
             tasks: FuturesUnordered::new(),
@@ -230,7 +231,10 @@ impl WorkflowRun {
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
-            None => run.record_started(object),
+            None => run.record_started(object, terms),
+        }
+        if let Some((_, spent)) = &mut run.time {
+            *spent = run.segment.shared.time_spent(&run.segment.base);
         }
         // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
@@ -239,16 +243,14 @@ impl WorkflowRun {
         run
     }
 
-    fn record_started(&mut self, inputs: Encoded) {
+    fn record_started(&mut self, inputs: Encoded, terms: RunTerms) {
         let spec = Arc::clone(self.machine.spec());
         let definition = match self.segment.shared.log.is_durable() {
             true => Arc::clone(spec.hash()),
             false => "".into(),
         };
         let mut started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
-        if self.segment.is_run() {
-            started.grants = self.grants.to_vec();
-        }
+        started.terms = terms;
         let kind = self.segment.begins(started);
         self.record_own(kind);
     }
@@ -342,15 +344,21 @@ impl WorkflowRun {
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
+        let (time, base) = (self.time, self.segment.base.clone());
         let ended = {
             let driven = pin!(self.drive().instrument(span.clone()));
-            match is_run {
-                true => unless_cancelled(&shared, driven).await,
-                false => Some(driven.await),
+            match (is_run, time) {
+                (true, Some((limit, spent))) => {
+                    let driven = pin!(within(&shared, &base, limit.saturating_sub(spent), driven));
+                    unless_cancelled(&shared, driven).await.map(|ended| ended.ok_or(limit))
+                }
+                (true, None) => unless_cancelled(&shared, driven).await.map(Ok),
+                (false, _) => Some(Ok(driven.await)),
             }
         };
         let ended = match ended {
-            Some(ended) => self.end(ended).await,
+            Some(Ok(ended)) => self.end(ended).await,
+            Some(Err(limit)) => self.end_over_time(limit).await,
             None => {
                 let reason = shared.cancel_reason();
                 self.commit = None;
@@ -388,6 +396,16 @@ impl WorkflowRun {
         };
         self.segment.keep().await?;
         result
+    }
+
+    /// The run was executed for as long as it may be.
+    async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
+        self.commit = None;
+        self.close_steps("the run reached its time limit");
+        let error = Error::Timeout { limit };
+        self.record_failed(&error);
+        self.segment.keep().await?;
+        Err(error.into())
     }
 
     async fn drive(&mut self) -> Result<Outcome, StoreError> {
