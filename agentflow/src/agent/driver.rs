@@ -108,7 +108,9 @@ impl Run {
         request.options.resources = given;
         let shared = RunShared::new(id, &plan.host, plan.host.new_journal()).with_own(own, None);
         plan.check(&plan.resources_in(&shared, &request.options.resources))?;
-        Ok(Self::begin(plan, request, Arc::new(shared), StepPath::root()))
+        let shared = Arc::new(shared);
+        plan.host.running.begin(&shared)?;
+        Ok(Self::begin(plan, request, shared, StepPath::root()))
     }
 
     /// A run of its own whose journal is in the log already.
@@ -252,6 +254,10 @@ impl Run {
                 self.close_steps("the run reached its time limit");
                 Err(Error::Timeout { limit: self.machine.limits().timeout })
             }
+            None if self.segment.is_run() && self.segment.shared.is_stopping() => {
+                self.segment.settle();
+                return Err(self.segment.shared.left().await.into());
+            }
             None => {
                 let reason = self.segment.shared.cancel_reason();
                 self.record_cancelled(&reason);
@@ -309,7 +315,10 @@ impl Run {
             if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
                 self.commit().await?;
-                self.segment.shared.until_held(false).await;
+                self.segment.shared.until_released().await;
+                if self.segment.shared.is_draining() {
+                    return self.leave().await;
+                }
             }
             match command {
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),
@@ -339,6 +348,16 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// The run is drained: stops it here, when this is the run; an agent in a step waits for that.
+    async fn leave(&self) -> Result<RunEnd> {
+        let Segment { shared, base, .. } = &self.segment;
+        match self.segment.is_run() {
+            true => shared.stop(),
+            false => shared.park(base).await,
+        }
+        std::future::pending().await
     }
 
     /// Records the answer.

@@ -260,6 +260,9 @@ pub enum Error {
         /// Which resources, and what to do.
         problem: String,
     },
+    /// The runtime is being drained, so no run begins and none is resumed there.
+    #[error("the runtime is being drained, so nothing was started; start the run in another process")]
+    Draining,
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -303,6 +306,7 @@ impl Error {
             }
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
+            Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),
             Self::Store(error) => error.kind().as_str().into(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),

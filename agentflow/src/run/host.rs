@@ -14,6 +14,7 @@ use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
 use super::options::RunResource;
 use super::redaction::Redactor;
+use super::running::Running;
 use super::shared::RunShared;
 use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
@@ -53,6 +54,8 @@ pub(crate) struct Host {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The runs of the store that this process executes; there is one when there is a store.
     pub(crate) live: Option<Arc<LiveRuns>>,
+    /// The runs that are executed here, shared by all that was made of this host.
+    pub(crate) running: Arc<Running>,
     pub(crate) trace_content: bool,
     pub(crate) redactor: Option<Redactor>,
     pub(crate) max_llm_calls: u32,
@@ -79,6 +82,7 @@ impl Default for Host {
             app: BTreeMap::new(),
             store: None,
             live: None,
+            running: Arc::default(),
             trace_content: false,
             redactor: None,
             max_llm_calls: Self::MAX_LLM_CALLS,

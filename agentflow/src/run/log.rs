@@ -291,6 +291,11 @@ impl EventLog {
         self.state().rare.as_ref().is_some_and(|rare| rare.waits.are_within(base))
     }
 
+    /// What waits for a person at a path and below it.
+    pub(super) fn waiting_below(&self, base: &StepPath) -> Vec<StepPath> {
+        self.state().rare.as_ref().map(|rare| rare.waits.within(base).cloned().collect()).unwrap_or_default()
+    }
+
     /// Nothing of the run can be kept.
     pub(crate) fn refuse(&self, error: StoreError) {
         self.state().rare().refused = Some(error);

@@ -156,9 +156,9 @@ pub(crate) fn check_resources<'n>(
         false => Err(Error::RunResource {
             name: Arc::clone(name),
             problem: format!(
-                "these resources are missing: {}; give each to the runtime with `Runtime::builder().resource(value)`, or to \
-                 each run: with `run_resource` on the runtime's builder it is there after a restart, too, and with \
-                 `.resource(value)` where the run is started until then",
+                "these resources are missing: {}; give each with `.resource(value)` to the runtime's builder, the agent or the \
+                 one run where it is started, a trait object as an `Arc<dyn Trait>`; with `run_resource` on the runtime's \
+                 builder each run has its own, also after a restart",
                 missing.join(", ")
             ),
         }),

@@ -34,12 +34,16 @@ pub(crate) struct RunShared {
     pub(crate) log: EventLog,
     /// The most model calls of the run and all it starts.
     pub(crate) max_llm_calls: AtomicU32,
-    /// An operator paused the run: nothing new is started in it.
-    held: AtomicBool,
+    /// An operator paused the run, or it is drained: nothing new is started in it.
+    pub(super) held: AtomicBool,
+    /// It is drained: nothing new is started in it here.
+    pub(super) draining: AtomicBool,
+    /// It was stopped here without an end.
+    pub(super) stopping: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
-    operations: OnceLock<Box<Operations>>,
+    pub(super) operations: OnceLock<Box<Operations>>,
 }
 
 /// Whether the run can still be cancelled.
@@ -52,7 +56,7 @@ struct End {
 
 /// What is there once something is nested in the run, somebody asks something of it, or it is resumed.
 #[derive(Default)]
-struct Operations {
+pub(super) struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
@@ -65,9 +69,11 @@ struct Operations {
     cancels: Mutex<Vec<Reply>>,
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
-    released: Notify,
+    pub(super) released: Notify,
     /// Since when an operator holds the run, and how long it was held before.
-    held_for: Mutex<(Option<Instant>, Duration)>,
+    pub(super) held_for: Mutex<(Option<Instant>, Duration)>,
+    /// The agents and workflows in steps that wait for the run to stop.
+    pub(super) parked: Mutex<Vec<StepPath>>,
     /// A question below a step was answered.
     answered: Notify,
     /// What executes a run with a store here.
@@ -85,7 +91,7 @@ pub(super) fn status_of(end: &EventKind) -> RunStatus {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -109,6 +115,8 @@ impl RunShared {
             cancellation: CancellationToken::new(),
             max_llm_calls: AtomicU32::new(host.max_llm_calls),
             held: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
@@ -151,7 +159,7 @@ impl RunShared {
         started
     }
 
-    fn operations(&self) -> &Operations {
+    pub(super) fn operations(&self) -> &Operations {
         self.operations.get_or_init(Box::default)
     }
 
@@ -218,7 +226,7 @@ impl RunShared {
         }
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
+    pub(super) fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
         locked(&self.operations().listeners)
     }
 
@@ -384,11 +392,13 @@ impl RunShared {
             close_in_background(&handle, store, &self.id, epoch);
         }
         self.host.forget(self);
+        self.host.running.end(self);
     }
 
     /// An operator paused the run or lets it continue: workflows that are steps follow, and agents wait.
     pub(crate) fn hold(&self, held: bool) {
-        if self.held.swap(held, Ordering::SeqCst) == held {
+        // A run that is drained stays as it is; what an operator asked is in its journal.
+        if self.is_draining() || self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }
         {

@@ -79,6 +79,7 @@ impl Runtime {
         check: impl FnOnce(&AgentStarted, &RunShared) -> Result<C>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
+        self.host().running.check()?;
         let opened = Opened::open(&store, run).await?;
         let epoch = opened.epoch;
         let taken = async {
@@ -105,6 +106,7 @@ impl Runtime {
         };
         match taken.await {
             Ok((shared, checked)) => {
+                self.host().running.begin(&shared)?;
                 opened.hand_over();
                 reservation.becomes(&shared);
                 Ok((shared, checked))

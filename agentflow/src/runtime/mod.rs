@@ -8,6 +8,7 @@ mod agents;
 mod catalogue;
 mod changes;
 mod control;
+mod drain;
 mod inspect;
 mod opened;
 mod reading;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use self::drain::Drained;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
@@ -46,6 +48,7 @@ use crate::store::{Store, StoreError};
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | end a program without interrupting its runs | [`drain`](Self::drain) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |

@@ -81,6 +81,7 @@ impl Runtime {
         inputs: Vec<Encoded>,
         decode: Decode<T>,
     ) -> Result<RunHandle<T>> {
+        self.host().running.check()?;
         let run = options.run_id.get_or_insert_with(|| self.host().new_run_id()).clone();
         let reservation = match self.host().live.as_ref() {
             None => None,
@@ -94,6 +95,7 @@ impl Runtime {
             self.put_definition(store, spec).await?;
         }
         let shared = Arc::new(shared);
+        self.host().running.begin(&shared)?;
         let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared), terms);
         // Requests find it from now on, and wait for its first commit.
         if let Some(reservation) = reservation {
@@ -189,6 +191,7 @@ impl Runtime {
     /// # Errors
     /// When the store cannot list its runs.
     pub async fn recover(&self) -> Result<Recovered> {
+        self.host().running.check()?;
         let RunList { mut runs, unreadable, .. } =
             self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
         runs.reverse();
@@ -281,6 +284,7 @@ impl Runtime {
         changed: bool,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
+        self.host().running.check()?;
         let opened = Opened::open(store, run).await?;
         match self.prepare(run, spec, changed, store, opened.epoch).await {
             Ok((shared, resumed)) => {
@@ -333,6 +337,7 @@ impl Runtime {
         shared.record(StepPath::root(), EventKind::recovered(redefined));
         shared.log.commit().await?;
         let messages = store.receive(run, epoch).await?;
+        self.host().running.begin(&shared)?;
         let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
         // They are taken before its first step.
         messages.into_iter().for_each(|message| deliver(&shared, message));

@@ -136,7 +136,9 @@ impl<In, Out> Workflow<In, Out> {
                 let resources = cx.resources().beside(&host.resources);
                 let options = RunOptions { resources, ..RunOptions::default() };
                 let (shared, terms) = begun(host, &self.spec, options, cx.grants(), None)?;
-                WorkflowRun::new(&self.spec, inputs, Arc::new(shared), terms)
+                let shared = Arc::new(shared);
+                host.running.begin(&shared)?;
+                WorkflowRun::new(&self.spec, inputs, shared, terms)
             }
         };
         Ok(Box::pin(run.run_through()))

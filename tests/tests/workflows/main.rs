@@ -11,6 +11,7 @@ mod calls;
 mod control_requests;
 mod crash;
 mod definition_changes;
+mod drain;
 mod durable;
 mod failures;
 mod grants;

@@ -55,7 +55,7 @@ fn repeating() -> ScriptedModel {
 }
 
 fn id() -> RunId {
-    RunId::new("run-1")
+    RunId::new("named")
 }
 
 fn process(store: ProcessStore, clock: &TestClock) -> RuntimeBuilder {
@@ -164,7 +164,7 @@ async fn a_grant_of_one_run_is_of_that_run_alone() {
 }
 
 #[workflow]
-async fn gated(seconds: u64) -> Result<u64> {
+async fn waits_around_a_gate(seconds: u64) -> Result<u64> {
     let before = wait(seconds).await?;
     let approval = gate!("continue?", before).await?;
     let after = wait(if matches!(approval, Approval::Granted { .. }) { before } else { 0 }).await?;
@@ -199,7 +199,7 @@ async fn a_run_ends_at_its_time_limit() {
 async fn the_time_of_a_person_is_not_the_runs() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
     for (seconds, ends) in [(3, true), (4, false)] {
-        let run = runtime.start(gated::workflow(), seconds).timeout(7 * SECOND).await.unwrap();
+        let run = runtime.start(waits_around_a_gate::workflow(), seconds).timeout(7 * SECOND).await.unwrap();
         tokio::time::sleep(3600 * SECOND).await;
         runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
         // While an operator holds the run, what has begun continues, and its time does not count.
@@ -221,7 +221,7 @@ async fn the_time_of_earlier_processes_counts() {
     for (limit, ends) in [(15, true), (11, false)] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let runtime = process(store.clone(), &clock).build();
-        let run = runtime.start(gated::workflow(), 4).timeout(SECOND * limit).run_id(id()).await.unwrap();
+        let run = runtime.start(waits_around_a_gate::workflow(), 4).timeout(SECOND * limit).run_id(id()).await.unwrap();
         // It waits for a person from the fourth second on, and then nobody executes it.
         crash(run, &store, 100 * SECOND).await;
         tokio::time::sleep(1000 * SECOND).await;
@@ -345,7 +345,7 @@ async fn carried(cx: &Context, n: u64) -> Result<String> {
 fn locating() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
-        match ["of the run", "of the runtime", "of the factory", "of the agent"].iter().find(|at| last.contains(**at)) {
+        match ["of the runtime", "of the run", "of the factory", "of the agent"].iter().find(|at| last.contains(**at)) {
             Some(at) => Turn::text(*at),
             None => Turn::call("warehouse", json!({})),
         }
@@ -395,7 +395,7 @@ async fn a_factory_makes_what_was_not_given() {
     assert_eq!(
         error.to_string(),
         "the run of `delivery` lacks what it needs: its resource `workflows::run_options::Stock` could not be made: \
-         delivery run-1 has (None, None)"
+         delivery named has (None, None)"
     );
     assert_eq!(error.kind(), FailureKind::MissingResource);
     let error = carrier(&runtime.context(), "where?".into()).await.unwrap_err();
@@ -410,9 +410,9 @@ async fn what_is_missing_is_an_error_before_anything_runs() {
     assert_eq!(
         error.to_string(),
         "the run of `delivery` lacks what it needs: these resources are missing: `workflows::run_options::Stock` for the \
-         tool `warehouse`, `workflows::run_options::Stock` for the tool `warehouse` of the agent `carrier`; give each to \
-         the runtime with `Runtime::builder().resource(value)`, or to each run: with `run_resource` on the runtime's \
-         builder it is there after a restart, too, and with `.resource(value)` where the run is started until then"
+         tool `warehouse`, `workflows::run_options::Stock` for the tool `warehouse` of the agent `carrier`; give each with \
+         `.resource(value)` to the runtime's builder, the agent or the one run where it is started, a trait object as an \
+         `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
     // Also where only a model may call the tool.
     let error = runtime.start(carried::workflow(), 0).await.unwrap_err();
@@ -435,7 +435,7 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
         let start = first.start(delivery::workflow(), 10).caller("ada").run_id(id());
         let run = start.resource(Stock("of the run")).await.unwrap();
         let stalling = Agent::new(ScriptedModel::new([Turn::stall()])).name("porter").tools(tools![warehouse]);
-        let request = RunRequest::new("where?").caller("ada").run_id(RunId::new("run-2"));
+        let request = RunRequest::new("where?").caller("ada").run_id(RunId::new("second"));
         let agent = stalling.runtime(&first).start(request.resource(Stock("of the run"))).unwrap();
         tokio::time::sleep(SECOND).await;
         agent.abandon();
@@ -494,7 +494,7 @@ async fn runs_are_found_by_their_tags_and_caller() {
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").caller("bob")).await, "run-2");
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").tag("at", "1")).await, "");
         assert_eq!(found(RunFilter::new().caller("carol")).await, "");
-        let record = runtime.run_record(&RunId::new("run-1")).await.unwrap();
+        let record = runtime.run_record(&RunId::new("named")).await.unwrap();
         assert_eq!((record.caller.as_deref(), record.tags["tenant"].as_str()), (Some("bob"), "zeta"));
     }
 }

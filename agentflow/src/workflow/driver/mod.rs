@@ -7,6 +7,7 @@
 mod closing;
 mod continued;
 mod keeping;
+mod leaving_workflow;
 mod replay;
 mod requested;
 mod task;
@@ -64,6 +65,8 @@ pub(crate) struct WorkflowRun {
     refused: Option<Error>,
     /// It is what an item, a round or a branch of a node consists of.
     is_body: bool,
+    /// The run is drained and something was not begun: the machine is not asked any more.
+    leaves: bool,
 }
 
 /// The records in which a workflow begins and ends.
@@ -113,6 +116,8 @@ impl From<StoreError> for Failed {
 }
 
 enum Happened {
+    /// The run is drained, and nothing is running here any more.
+    Quiet,
     Task(Ended),
     Asked(Asked),
     Committed(Result<(), StoreError>),
@@ -228,6 +233,7 @@ impl WorkflowRun {
             ended: None,
             refused: None,
             is_body: false,
+            leaves: false,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
@@ -359,6 +365,10 @@ impl WorkflowRun {
         let ended = match ended {
             Some(Ok(ended)) => self.end(ended).await,
             Some(Err(limit)) => self.end_over_time(limit).await,
+            None if is_run && shared.is_stopping() => {
+                self.segment.settle();
+                Err(shared.left().await.into())
+            }
             None => {
                 let reason = shared.cancel_reason();
                 self.commit = None;
@@ -423,13 +433,20 @@ impl WorkflowRun {
             {
                 self.requested(request);
             }
-            while let Some(command) = self.machine.command() {
+            while !self.leaves
+                && let Some(command) = self.machine.command()
+            {
+                if self.stays_unbegun(&command) {
+                    self.leaves = true;
+                    break;
+                }
                 if let Some(outcome) = self.act(command) {
                     return Ok(outcome);
                 }
             }
             self.begin_commit();
             match self.next().await {
+                Happened::Quiet => self.leave().await?,
                 Happened::Task(ended) => self.ended(ended)?,
                 Happened::Asked(request) => self.requested(request),
                 Happened::Committed(committed) => {
@@ -455,6 +472,7 @@ impl WorkflowRun {
             }
             match self.control.poll_recv(cx) {
                 Poll::Ready(Some(request)) => Poll::Ready(Happened::Asked(request)),
+                _ if self.is_quiet() => Poll::Ready(Happened::Quiet),
                 _ => Poll::Pending,
             }
         })
