@@ -5,14 +5,14 @@ use std::path::Path;
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
-use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
+use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
-use crate::runtime::{RunReport, Runtime};
+use crate::runtime::{RunReport, Runtime, StartRun};
 use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::{Graph, ListedNode};
@@ -121,6 +121,11 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
     if let Some(id) = args.run_id.as_deref() {
         start = start.run_id(RunId::new(id));
     }
+    let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
+    start = caller.into_iter().fold(start, StartRun::caller);
+    start = tags.into_iter().fold(start, |start, (key, value)| start.tag(key, value));
+    start = run_timeout.into_iter().fold(start, StartRun::timeout);
+    start = max_llm_calls.into_iter().fold(start, StartRun::max_llm_calls);
     let handle = start.await?;
     let kept = runtime.store().is_some();
     let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };

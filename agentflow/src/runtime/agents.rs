@@ -79,7 +79,6 @@ impl Runtime {
         check: impl FnOnce(&AgentStarted, &RunShared) -> Result<C>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
-        self.host().running.check()?;
         let opened = Opened::open(&store, run).await?;
         let epoch = opened.epoch;
         let taken = async {

@@ -252,7 +252,10 @@ impl Runtime {
     /// The right to open a run; `None` when this process executes it.
     pub(super) async fn reserve_unless_executed(&self, run: &RunId) -> Result<Option<Reservation>> {
         match self.find(run).await {
-            Some(Found::Free(reservation)) => Ok(Some(reservation)),
+            Some(Found::Free(reservation)) => {
+                self.host().running.check()?;
+                Ok(Some(reservation))
+            }
             Some(Found::Live(_)) => Ok(None),
             None => Err(StoreError::no_store().into()),
         }
@@ -284,7 +287,6 @@ impl Runtime {
         changed: bool,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
-        self.host().running.check()?;
         let opened = Opened::open(store, run).await?;
         match self.prepare(run, spec, changed, store, opened.epoch).await {
             Ok((shared, resumed)) => {

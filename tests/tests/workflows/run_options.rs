@@ -30,15 +30,15 @@ async fn who(cx: &Context) -> String {
 async fn clerk(cx: &Context, question: String) -> Result<String>;
 
 #[workflow]
-async fn inner(cx: &Context, _n: u32) -> Result<String> {
+async fn asks_who(cx: &Context, _n: u32) -> Result<String> {
     let said = who(cx).await;
     Ok(said)
 }
 
 #[workflow]
-async fn outer(cx: &Context, n: u32) -> Result<(String, String, String)> {
+async fn asks_who_thrice(cx: &Context, n: u32) -> Result<(String, String, String)> {
     let here = who(cx).await;
-    let nested = inner(cx, n).await?;
+    let nested = asks_who(cx, n).await?;
     let asked = clerk(cx, "who?".to_owned()).await?;
     Ok((here, nested, asked))
 }
@@ -81,7 +81,7 @@ async fn crash<T>(run: agentflow::RunHandle<T>, store: &ProcessStore, after: Dur
 #[tokio::test(start_paused = true)]
 async fn everything_in_a_run_has_its_caller_and_tags() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
-    let run = runtime.start(outer::workflow(), 1).caller("ada").tag("tenant", "acme").tag("tenant", "zeta");
+    let run = runtime.start(asks_who_thrice::workflow(), 1).caller("ada").tag("tenant", "acme").tag("tenant", "zeta");
     let run = run.tag("batch", "7").run_id(id()).await.unwrap();
     assert_eq!(*run.run_id(), id());
     let said = r#"ada {"batch": "7", "tenant": "zeta"}"#;
@@ -89,7 +89,7 @@ async fn everything_in_a_run_has_its_caller_and_tags() {
     let started = began(&runtime.journal(&id()).await.unwrap());
     assert_eq!(started.caller.as_deref(), Some("ada"));
     assert_eq!(started.tags, BTreeMap::from([("batch", "7"), ("tenant", "zeta")].map(|(a, b)| (a.into(), b.into()))));
-    let run = runtime.start(outer::workflow(), 1).await.unwrap();
+    let run = runtime.start(asks_who_thrice::workflow(), 1).await.unwrap();
     assert_eq!(run.result().await.unwrap().0, "nobody {}");
     assert_eq!(who(&runtime.context()).await, "nobody {}");
     // An agent of its own has what its request says; in a step it has what its run says.
@@ -122,12 +122,12 @@ async fn an_agent_in_a_step_belongs_to_its_run() {
 #[tokio::test(start_paused = true)]
 async fn an_id_starts_one_run() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
-    runtime.start(inner::workflow(), 1).run_id(id()).await.unwrap().result().await.unwrap();
+    runtime.start(asks_who::workflow(), 1).run_id(id()).await.unwrap().result().await.unwrap();
     let input = agentflow::value::Encoded::new(&json!({"_n": 1})).unwrap();
-    let again = runtime.start_named("inner", &input).run_id(id()).await.unwrap_err();
+    let again = runtime.start_named("asks_who", &input).run_id(id()).await.unwrap_err();
     assert!(matches!(&again, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{again}");
     // What is not awaited is not started.
-    drop(runtime.start(inner::workflow(), 1).run_id(RunId::new("never")));
+    drop(runtime.start(asks_who::workflow(), 1).run_id(RunId::new("never")));
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
 }
 
@@ -218,7 +218,7 @@ async fn the_time_of_a_person_is_not_the_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_earlier_processes_counts() {
-    for (limit, ends) in [(15, true), (11, false)] {
+    for (limit, ends) in [(9, true), (7, false)] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let runtime = process(store.clone(), &clock).build();
         let run = runtime.start(waits_around_a_gate::workflow(), 4).timeout(SECOND * limit).run_id(id()).await.unwrap();
@@ -227,19 +227,12 @@ async fn the_time_of_earlier_processes_counts() {
         tokio::time::sleep(1000 * SECOND).await;
         let second = process(store.process(2), &clock).build();
         let run = second.recover().await.unwrap().resumed.remove(0);
-        second.approve(&id(), "approval", Approval::granted(), "ada").await.unwrap();
-        crash(run, &store.process(2), 3 * SECOND).await;
         tokio::time::sleep(1000 * SECOND).await;
-        let third = process(store.process(3), &clock).build();
-        // The step runs again: 4 + 3 + 4 seconds. What was recorded last in the second process was at its beginning.
-        let run = third.recover().await.unwrap().resumed.remove(0);
-        tokio::time::sleep(SECOND * 3).await;
+        second.approve(&id(), "approval", Approval::granted(), "ada").await.unwrap();
         match run.result().await {
             Ok(sum) => assert!(ends && sum.as_str() == "8"),
-            Err(error) => panic!("{limit}: {error}"),
+            Err(error) => assert!(!ends && error.kind() == FailureKind::Timeout, "{error}"),
         }
-        let record = third.run_record(&id()).await.unwrap();
-        assert_eq!(record.status, RunStatus::Success);
     }
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let runtime = process(store.clone(), &clock).build();
@@ -456,7 +449,8 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
                 assert!(recovered.left.is_empty(), "{:?}", recovered.left);
                 recovered.resumed.sort_by(|a, b| a.run_id().cmp(b.run_id()));
                 let output = recovered.resumed[0].typed::<(String, String, String)>().result().await.unwrap();
-                assert_eq!(output, thrice("of the factory"));
+                // What was done before has what it had then.
+                assert_eq!((output.0.as_str(), output.1.as_str()), ("of the run", "of the factory"));
                 assert_eq!(recovered.resumed[1].result().await.unwrap().as_str(), r#""of the factory""#);
             }
             false => {
@@ -480,7 +474,7 @@ async fn runs_are_found_by_their_tags_and_caller() {
     let builders = [test_runtime().store(MemoryStore::new()), test_runtime().store(file)];
     for runtime in builders.map(RuntimeBuilder::build) {
         for (at, tenant) in ["acme", "zeta", "acme"].into_iter().enumerate() {
-            let start = runtime.start(inner::workflow(), 1).run_id(RunId::new(format!("run-{at}")));
+            let start = runtime.start(asks_who::workflow(), 1).run_id(RunId::new(format!("run-{at}")));
             let start =
                 start.caller(if at == 0 { "ada" } else { "bob" }).tag("tenant", tenant).tag("at", at.to_string());
             start.await.unwrap().result().await.unwrap();
@@ -494,7 +488,7 @@ async fn runs_are_found_by_their_tags_and_caller() {
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").caller("bob")).await, "run-2");
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").tag("at", "1")).await, "");
         assert_eq!(found(RunFilter::new().caller("carol")).await, "");
-        let record = runtime.run_record(&RunId::new("named")).await.unwrap();
+        let record = runtime.run_record(&RunId::new("run-1")).await.unwrap();
         assert_eq!((record.caller.as_deref(), record.tags["tenant"].as_str()), (Some("bob"), "zeta"));
     }
 }
