@@ -20,7 +20,7 @@ pub(crate) async fn within<T>(
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let mut left = limit;
-    loop {
+    while !left.is_zero() {
         let (began, held_before) = (Instant::now(), shared.held_for());
         // The work goes first: a question that it asks stops the clock, and its answer, which wakes it, starts the clock.
         let ran = {
@@ -38,7 +38,7 @@ pub(crate) async fn within<T>(
         let used = began.elapsed().saturating_sub(shared.held_for().saturating_sub(held_before));
         left = left.saturating_sub(used);
         if left.is_zero() {
-            return None;
+            break;
         }
         // What had begun continues meanwhile.
         let asking = std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -58,4 +58,5 @@ pub(crate) async fn within<T>(
             }
         }
     }
+    None
 }

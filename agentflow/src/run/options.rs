@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::host::Host;
 use crate::error::{Error, Result};
 use crate::event::{RunId, RunStarted, RunTerms};
 use crate::resource::{ResourceKey, Resources};
@@ -34,12 +33,17 @@ impl RunOptions {
         }
     }
 
-    /// What a new run of a name keeps: whatever is not given is made by the host's factories.
+    /// What a new run of a name keeps: whatever is not given is made by the factories.
     ///
     /// # Errors
     /// That of a factory.
-    pub(crate) fn begin(&mut self, host: &Host, run: &RunId, name: &Arc<str>) -> Result<Option<Box<RunOwn>>> {
-        if self.caller.is_none() && self.tags.is_empty() && self.resources.is_empty() && host.run_resources.is_empty() {
+    pub(crate) fn begin(
+        &mut self,
+        factories: &[RunResource],
+        run: &RunId,
+        name: &Arc<str>,
+    ) -> Result<Option<Box<RunOwn>>> {
+        if self.caller.is_none() && self.tags.is_empty() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
         }
         let began = RunBeginning {
@@ -48,7 +52,7 @@ impl RunOptions {
             caller: self.caller.take(),
             tags: std::mem::take(&mut self.tags),
         };
-        RunOwn::new(host, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
+        RunOwn::new(factories, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
     }
 }
 
@@ -103,8 +107,8 @@ pub(crate) struct RunOwn {
 }
 
 impl RunOwn {
-    fn new(host: &Host, began: RunBeginning, mut resources: Resources) -> Result<Self> {
-        for factory in &host.run_resources {
+    fn new(factories: &[RunResource], began: RunBeginning, mut resources: Resources) -> Result<Self> {
+        for factory in factories {
             if resources.contains(factory.key) {
                 continue;
             }
@@ -120,8 +124,8 @@ impl RunOwn {
     ///
     /// # Errors
     /// That of a factory.
-    pub(crate) fn resumed(host: &Host, run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
-        Self::new(host, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
+    pub(crate) fn resumed(factories: &[RunResource], run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
+        Self::new(factories, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
     }
 }
 

@@ -89,7 +89,7 @@ impl Runtime {
                 return Err(Error::Build { what: "agent", name: started.name().into(), problem });
             };
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
-            let own = RunOwn::resumed(self.host(), run, started)?;
+            let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
             let checked = check(agent, &shared)?;
             let messages = store.receive(run, epoch).await?;

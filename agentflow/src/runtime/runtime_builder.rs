@@ -233,7 +233,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Grants scopes to workflows and to `#[agent]`s: a step, or a model, may then call a `#[tool]` that needs them. Without,
+    /// Grants scopes to workflows and to `#[agent]`s, in all runs; [`StartRun::grant`](super::StartRun::grant) does for one
+    /// run. A step, or a model, may then call a `#[tool]` that needs them. Without,
     /// such a call ends its step with a failure of the kind `unauthorized`, and a model gets a result that says so. What begins in a step
     /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
     /// that grants more or less changes nothing. An [`Agent`] that a program makes is granted scopes by

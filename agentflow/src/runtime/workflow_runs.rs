@@ -312,7 +312,7 @@ impl Runtime {
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let journal_read = read_journal(store, run).await?;
         let started = journal_read.workflow(run)?.clone();
-        let own = RunOwn::resumed(self.host(), run, journal_read.started(run)?)?;
+        let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let forgotten = match definition == *spec.hash() {
             true => Vec::new(),

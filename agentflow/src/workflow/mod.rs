@@ -171,7 +171,7 @@ pub(crate) fn begun(
     journal: Option<Journal>,
 ) -> Result<(RunShared, RunTerms)> {
     let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
-    let own = options.begin(host, &id, &spec.name)?;
+    let own = options.begin(&host.run_resources, &id, &spec.name)?;
     let mut terms = options.terms();
     let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
     terms.scopes.splice(0..0, more);
