@@ -408,7 +408,11 @@ impl EventLog {
                 }
             }
             waits.apply(path, kind);
-            began |= path == base;
+            match kind {
+                // It was stopped: a further attempt at its step may let it continue.
+                EventKind::AgentFailed { .. } if path == base => began = false,
+                _ => began |= path == base,
+            }
             ended |= kind.ends_run();
             let runs = began && !ended && !waits.is_held() && !waits.are_within(base);
             match since {

@@ -27,10 +27,14 @@ fn ids(runs: &[&RunId]) -> Vec<RunId> {
     runs.iter().map(|run| (*run).clone()).collect()
 }
 
-static BEGUN: AtomicU32 = AtomicU32::new(0);
+/// The nodes of a run whose steps have begun.
+async fn begun(runtime: &Runtime, run: &RunId) -> Vec<String> {
+    let events = runtime.journal(run).await.unwrap();
+    let started = events.iter().filter(|event| matches!(event.kind, EventKind::NodeStarted { .. }));
+    started.map(|event| event.path.to_string()).collect()
+}
 
 async fn step(seconds: u64) -> Result<u64> {
-    BEGUN.fetch_add(1, Ordering::SeqCst);
     tokio::time::sleep(SECOND * u32::try_from(seconds).unwrap_or(u32::MAX)).await;
     Ok(seconds)
 }
@@ -59,7 +63,6 @@ async fn asks_and_waits(seconds: u64) -> Result<u64> {
 async fn running_steps_finish_and_no_other_begins() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let runtime = process(store.clone(), &clock).build();
-    BEGUN.store(0, Ordering::SeqCst);
     let two = runtime.start(two_steps::workflow(), 5).await.unwrap();
     let one = runtime.start(one_step::workflow(), 7).await.unwrap();
     let asking = runtime.start(asks_and_waits::workflow(), 1).await.unwrap();
@@ -71,7 +74,7 @@ async fn running_steps_finish_and_no_other_begins() {
     left.sort();
     assert_eq!((&drained.ended, &drained.left, drained.cancelled.len()), (&ids(&[one.run_id()]), &left, 0));
     assert_eq!(one.result().await.unwrap(), 70, "it ended");
-    assert_eq!(BEGUN.load(Ordering::SeqCst), 2);
+    assert_eq!(begun(&runtime, two.run_id()).await, ["first"]);
     for (run, status) in [(two.run_id(), RunStatus::Running), (asking.run_id(), RunStatus::Paused)] {
         let record = runtime.run_record(run).await.unwrap();
         assert_eq!(record.status, status);
@@ -92,7 +95,7 @@ async fn running_steps_finish_and_no_other_begins() {
         assert_eq!(run.result().await.unwrap().as_str(), expected);
         check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
     }
-    assert_eq!(BEGUN.load(Ordering::SeqCst), 4);
+    assert_eq!(begun(&second, two.run_id()).await, ["first", "second"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,17 +1,39 @@
 //! Records the end of steps that fail, and of those that a workflow stops: of one node, or of all when the run is
 //! cancelled or dropped.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun, millis};
-use crate::error::{Failure, FailureKind};
+use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
+use crate::store::StoreError;
+use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
 use crate::workflow::step_error::StepError;
+
+/// How a workflow failed: for the record, and for its direct caller.
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) original: Option<Box<dyn Any + Send>>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, original: None }
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Error::from(error).into()
+    }
+}
 
 impl WorkflowRun {
     /// Records that an attempt failed, and whether another follows.
@@ -101,8 +123,18 @@ impl InSegment for WorkflowRun {
 }
 
 impl WorkflowRun {
+    /// The run was executed for as long as it may be.
+    pub(super) async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
+        self.commit = None;
+        self.close_steps("the run reached its time limit");
+        let error = Error::Timeout { limit };
+        self.record_failed(&error);
+        self.segment.keep().await?;
+        Err(error.into())
+    }
+
     /// Drops whatever is running, and records its end.
-    pub(super) fn close_steps(&mut self, message: &str) {
+    fn close_steps(&mut self, message: &str) {
         self.close_units(|_, _| message.to_owned());
     }
 

@@ -24,6 +24,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+pub(crate) use self::closing::Failed;
 use self::continued::{Continued, continued};
 use self::keeping::Commit;
 use self::replay::{failed_before, is_changed, is_decided};
@@ -94,24 +95,6 @@ impl SegmentKind for OfWorkflow {
 
     fn failed(error: Arc<Failure>) -> EventKind {
         EventKind::WorkflowFailed { error }
-    }
-}
-
-/// How a workflow failed: for the record, and for its direct caller.
-pub(crate) struct Failed {
-    pub(crate) error: Error,
-    pub(crate) original: Option<Box<dyn Any + Send>>,
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { error, original: None }
-    }
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Error::from(error).into()
     }
 }
 
@@ -406,16 +389,6 @@ impl WorkflowRun {
         };
         self.segment.keep().await?;
         result
-    }
-
-    /// The run was executed for as long as it may be.
-    async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
-        self.commit = None;
-        self.close_steps("the run reached its time limit");
-        let error = Error::Timeout { limit };
-        self.record_failed(&error);
-        self.segment.keep().await?;
-        Err(error.into())
     }
 
     async fn drive(&mut self) -> Result<Outcome, StoreError> {
