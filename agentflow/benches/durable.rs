@@ -114,7 +114,7 @@ async fn resuming(folder: &Path) {
     let memory = MemoryStore::new();
     let id = RunId::new("long");
     let first = Runtime::builder().store(memory.clone()).build();
-    let run = first.start_as(id.clone(), workflow.clone(), 1).await.expect("it starts");
+    let run = first.start(workflow.clone(), 1).run_id(id.clone()).await.expect("it starts");
     run.result().await.expect("it ends");
     // All but the end of the last step and of the run.
     let mut events = run.recorded();

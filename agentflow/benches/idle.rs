@@ -80,7 +80,7 @@ async fn wait(runs: usize, file: &Path) {
     let mut handles = Vec::new();
     for at in 0..runs {
         let id = RunId::new(format!("run-{at}"));
-        handles.push(runtime.start_as(id, asking(), at as u64).await.expect("it starts"));
+        handles.push(runtime.start(asking(), at as u64).run_id(id).await.expect("it starts"));
     }
     all_ask(&runtime, runs).await;
     row("RSS, bytes a run", (resident().saturating_sub(before)) / runs);

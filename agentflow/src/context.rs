@@ -1,6 +1,7 @@
 //! `Context`: the argument that the body of a tool, an agent or a workflow step gets. It has the run's id, the step's
 //! path, the resources, the clock and the cancellation. It runs nothing itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -173,6 +174,19 @@ impl Context {
     /// Where in the run this is, such as `tool#2.search`.
     pub fn path(&self) -> &StepPath {
         &self.path
+    }
+
+    /// On whose behalf the run was started, as the program said with [`StartRun::caller`](crate::runtime::StartRun::caller)
+    /// or [`RunRequest::caller`](crate::agent::RunRequest::caller). It is a name and no proof: what a run may do is
+    /// decided by its grants.
+    pub fn caller(&self) -> Option<&str> {
+        self.run.own().and_then(|own| own.began.caller())
+    }
+
+    /// The tags of the run: the same for everything that is nested in it.
+    pub fn tags(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.run.own().map_or(&NONE, |own| own.began.tags())
     }
 
     /// A key that stays the same however often this step is started again, for services that take one.

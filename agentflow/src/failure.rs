@@ -287,6 +287,8 @@ kinds! {
     DefinitionChanged "definition_changed" ToolError Never,
     /// Nobody gave the resource that a step asks for.
     MissingResource "missing_resource" ToolError Never,
+    /// The runtime is being drained and begins nothing.
+    Draining "draining" Unavailable Never,
     // Of a control request.
     /// The run is not in a state in which this can be done.
     WrongState "wrong_state" ToolError May,

@@ -10,7 +10,8 @@ use crate::text::nearest;
 
 /// A tool parameter that the program provides; the model never sees it.
 ///
-/// A resource nobody provided is an error when the agent is built. A trait object, `Inject<dyn Db>`, is provided as an
+/// A resource nobody provided is an error when the agent is built, or when a run begins. The nearest one counts: that of
+/// the run's request, of the agent, of the run, of the runtime. A trait object, `Inject<dyn Db>`, is provided as an
 /// `Arc<dyn Db>`; what many tools change stands in a `Mutex`, `Inject<Mutex<T>>`. A step of a workflow gets one with
 /// [`Context::inject`](crate::Context::inject).
 ///
@@ -143,6 +144,15 @@ impl Resources {
             Some(near) => format!("`{name}` (there is a `{near}`)"),
             None => format!("`{name}`"),
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing when these are the very ones of `other`, else all of these.
+    pub(crate) fn beside(&self, other: &Self) -> Self {
+        if Arc::ptr_eq(&self.0, &other.0) { Self::default() } else { self.clone() }
     }
 
     /// Adds everything of `other`; where both have a type, `other` wins.

@@ -62,7 +62,7 @@ where
     fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         let input = (self.input)().into_inputs();
         Box::pin(async move {
-            let handle = runtime.start_as(run, self.workflow.clone(), Given(input)).await?;
+            let handle = runtime.start(self.workflow.clone(), Given(input)).run_id(run).await?;
             Ok(Box::new(handle) as Box<dyn Alive>)
         })
     }

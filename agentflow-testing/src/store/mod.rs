@@ -57,6 +57,7 @@ where
         a_closed_run_can_be_opened,
         the_record_follows_from_the_events,
         lists_are_filtered_and_the_newest_is_first,
+        runs_are_found_by_their_tags_and_caller,
         a_run_that_has_ended_is_not_opened,
         amending_is_one_commit_at_the_end_of_a_journal,
         every_kind_of_text_is_kept,
@@ -238,6 +239,15 @@ fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Even
 fn started(run: &RunId, name: &str, time: u64) -> Event {
     let workflow = json!({"name": name, "definition": "d1", "input": {"text": "in"}});
     let mut event = event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
+    event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
+    event
+}
+
+/// The same, started on behalf of somebody, with tags.
+fn started_by(run: &RunId, time: u64, caller: Option<&str>, tags: &Value) -> Event {
+    let workflow = json!({"name": "job", "definition": "d1", "input": {}});
+    let began = json!({"version": 1, "body": {"workflow": workflow}, "caller": caller, "tags": tags});
+    let mut event = event(run, 1, "", "run.started", &began);
     event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event
 }

@@ -6,7 +6,7 @@ use agentflow::store::{Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot,
 use agentflow::time::Timestamp;
 use futures_util::future::join_all;
 
-use super::{StorePart, Tested, event, noted, run, started};
+use super::{StorePart, Tested, event, noted, run, started, started_by};
 
 pub(super) async fn a_run_is_created_once(t: &Tested) {
     let id = run("a");
@@ -199,6 +199,51 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &Tested) {
         for listed in found {
             t.same(t.record(&listed.run_id).await, listed, "a list has the same records");
         }
+    }
+}
+
+pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &Tested) {
+    let odd = " O'Hara \"%_\"\n\u{1F980}";
+    for (name, time, end, caller, tags) in [
+        ("r1", 30, false, Some("ada"), json!({"tenant": "acme", "job": "7"})),
+        ("r2", 10, true, Some("bob"), json!({"tenant": "acme"})),
+        ("r3", 20, false, None, json!({"tenant": "ACME", "job": "7"})),
+        ("r4", 40, false, Some(odd), json!({odd: odd, "": ""})),
+        ("r5", 50, false, None, json!({})),
+    ] {
+        let id = run(name);
+        let mut events = vec![started_by(&id, time, caller, &tags)];
+        if end {
+            events.push(event(&id, 2, "", "run.cancelled", &json!({"reason": "stop"})));
+        }
+        let expected = RunRecord::from_events(&events).expect("it begins a run");
+        t.ok(t.store.create(&id, events).await, "creating a run");
+        t.same(t.record(&id).await, expected, "the record of a run with tags");
+    }
+    let tenant = || RunFilter::new().tag("tenant", "acme");
+    for (filter, expected) in [
+        (tenant(), "r1 r2"),
+        (tenant().limit(1), "r1"),
+        (tenant().status(RunStatus::Cancelled), "r2"),
+        (tenant().after(&t.record(&run("r1")).await), "r2"),
+        (tenant().tag("job", "7"), "r1"),
+        (tenant().caller("bob"), "r2"),
+        (RunFilter::new().tag("job", "7"), "r1 r3"),
+        (RunFilter::new().tag("job", "7").tag("job", "8"), ""),
+        (RunFilter::new().tag("acme", "tenant"), ""),
+        (RunFilter::new().tag("", ""), "r4"),
+        (RunFilter::new().tag(odd, odd).caller(odd), "r4"),
+        (RunFilter::new().caller("ada"), "r1"),
+        (RunFilter::new().caller("ad"), ""),
+        (RunFilter::new().caller(""), ""),
+    ] {
+        let found = t.ok(t.store.list(filter.clone()).await, "listing runs");
+        let names: Vec<&str> = found.iter().map(|run| run.run_id.as_str()).collect();
+        t.same(names.join(" "), expected.to_owned(), &format!("the runs of {filter:?}"));
+    }
+    if t.has(StorePart::Deletion) {
+        t.ok(t.store.delete(&run("r2")).await, "deleting a run with tags");
+        t.same(t.ok(t.store.list(tenant()).await, "listing runs").len(), 1, "the runs of a tag after one was deleted");
     }
 }
 

@@ -121,7 +121,7 @@ impl<O: 'static> AgentTool<O> {
             None => plan.asked(()),
         };
         let run = driver::Run::start(&plan, request.granted_as(cx.grants()), cx.is_step().then_some(cx));
-        let ended = around.poll(run).await.map_err(failed)?;
+        let ended = around.poll(run.map_err(failed)?).await.map_err(failed)?;
         let answer = self.agent.output.form().encoded(&ended.completed.text());
         match answer {
             Ok(answer) => Ok(ToolOutput::encoded(answer)),

@@ -18,7 +18,6 @@ use super::kept_agent::{Kept, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
-use super::run_deadline::within;
 use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
@@ -27,7 +26,8 @@ use crate::future::BoxFuture;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
 use crate::path::StepPath;
-use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::resource::Resources;
+use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, within};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
@@ -40,6 +40,7 @@ pub(super) struct Run {
     /// The tools of the turn.
     pub(super) offered: Arc<Offered>,
     pub(super) scopes: Arc<[Arc<str>]>,
+    pub(super) resources: Resources,
     pub(super) machine: AgentMachine,
     /// How much of the time limit is used up, by earlier processes.
     spent: Duration,
@@ -99,10 +100,19 @@ impl InSegment for Run {
 
 impl Run {
     /// A run of its own.
-    pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Self {
-        let id = request.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
-        let shared = Arc::new(RunShared::new(id, &plan.host, plan.host.new_journal()));
-        Self::begin(plan, request, shared, StepPath::root())
+    ///
+    /// # Errors
+    /// When it lacks a resource; nothing of it has begun then.
+    pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Result<Self> {
+        let id = request.options.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
+        let given = request.options.resources.clone();
+        let own = request.options.begin(&plan.host.run_resources, &id, &plan.name)?;
+        request.options.resources = given;
+        let shared = RunShared::new(id, &plan.host, plan.host.new_journal()).with_own(own, None);
+        plan.check(&plan.resources_in(&shared, &request.options.resources))?;
+        let shared = Arc::new(shared);
+        plan.host.running.begin(&shared)?;
+        Ok(Self::begin(plan, request, shared, StepPath::root()))
     }
 
     /// A run of its own whose journal is in the log already.
@@ -115,18 +125,19 @@ impl Run {
         plan: &Arc<Plan>,
         request: RunRequest,
         step: Option<&Context>,
-    ) -> BoxFuture<'static, Result<RunEnd>> {
+    ) -> Result<BoxFuture<'static, Result<RunEnd>>> {
         let run = match step {
-            Some(cx) => Self::within(plan, request, cx),
-            None => Self::new(plan, request),
+            Some(cx) => Self::in_step(plan, request, cx)?,
+            None => Self::new(plan, request)?,
         };
-        Box::pin(run.run_through())
+        Ok(Box::pin(run.run_through()))
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
-    fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
+    fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<Self> {
         let shared = Arc::clone(cx.run());
-        match kept(plan, &request, cx) {
+        plan.check(&plan.resources_in(&shared, &request.options.resources))?;
+        Ok(match kept(plan, &request, cx) {
             Some(Kept { base, recorded, stopped }) => {
                 let mut run = Self::again(plan, request, Segment::new(shared, base), recorded);
                 if stopped {
@@ -135,7 +146,7 @@ impl Run {
                 run
             }
             None => Self::begin(plan, request, shared, cx.claim()),
-        }
+        })
     }
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
@@ -151,16 +162,18 @@ impl Run {
         segment: Segment<OfAgent>,
         recorded: Vec<(Timestamp, StepPath, EventKind)>,
     ) -> Self {
-        let RunRequest { conversation, run_id: _, max_steps, timeout, scopes } = request;
+        let RunRequest { conversation, max_steps, options } = request;
         let (shared, base) = (&segment.shared, &segment.base);
         let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
-        let terms = began.map_or_else(|| terms_of(max_steps, timeout, scopes), |began| began.terms.clone());
-        let limits = match (terms.max_steps, terms.timeout_ms) {
-            (None, None) => Arc::clone(&plan.limits),
-            (steps, timeout) => Arc::new(Limits {
+        let new_terms = || RunTerms { max_steps, ..options.terms() };
+        let terms = began.map_or_else(new_terms, |began| began.terms.clone());
+        let limits = match (terms.max_steps, terms.timeout_ms, terms.max_llm_calls) {
+            (None, None, None) => Arc::clone(&plan.limits),
+            (steps, timeout, calls) => Arc::new(Limits {
                 max_steps: steps.unwrap_or(plan.limits.max_steps),
                 timeout: timeout.map_or(plan.limits.timeout, Duration::from_millis),
+                max_llm_calls: calls.unwrap_or(u32::MAX).min(plan.limits.max_llm_calls),
                 ..Limits::clone(&plan.limits)
             }),
         };
@@ -169,17 +182,18 @@ impl Run {
             false => plan.scopes.iter().chain(&terms.scopes).cloned().collect(),
         };
         let spent = match began {
-            Some(_) => shared.log.time_spent(base, shared.now()),
+            Some(_) => shared.time_spent(base),
             None => Duration::ZERO,
         };
         let output = plan.output.as_ref().map(|output| output.rule.clone());
-        let machine = AgentMachine::new(base.clone(), limits, output);
         if segment.is_run() {
-            shared.max_llm_calls.store(plan.limits.max_llm_calls, Ordering::Relaxed);
+            shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
         }
+        let machine = AgentMachine::new(base.clone(), limits, output);
         let hooks = hooks_of(plan, shared);
+        let resources = plan.resources_in(shared, &options.resources);
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
-        let mut run = Self { segment, plan: of, offered, scopes, machine, spent, pending: None, hooks };
+        let mut run = Self { segment, plan: of, offered, scopes, resources, machine, spent, pending: None, hooks };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 run.machine.replay_one(path, kind);
@@ -261,6 +275,10 @@ impl Run {
                 self.close_steps("the run reached its time limit");
                 Err(Error::Timeout { limit: self.machine.limits().timeout })
             }
+            None if self.segment.is_run() && self.segment.shared.is_stopping() => {
+                self.segment.settle();
+                return Err(self.segment.shared.left().await.into());
+            }
             None => {
                 let reason = self.segment.shared.cancel_reason();
                 self.record_cancelled(&reason);
@@ -295,8 +313,9 @@ impl Run {
         // Pinned where they are made: a future that is moved into another one has room in both.
         let driven = pin!(
             async {
+                let base = self.segment.base.clone();
                 let drive = pin!(self.drive());
-                within(&shared, left, drive).await
+                within(&shared, &base, left, drive).await
             }
             .instrument(span.clone())
         );
@@ -318,14 +337,17 @@ impl Run {
             if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
                 // An operator paused the run: nothing new begins, and what was done is kept meanwhile.
                 self.commit().await?;
-                self.segment.shared.until_held(false).await;
+                self.segment.shared.until_released().await;
+                if self.segment.shared.is_draining() {
+                    return self.leave().await;
+                }
             }
             if !self.plan.toolsets.is_empty() {
                 match command {
                     // The calls of this turn are those of the tools that it was shown, if that was in this process.
                     Command::CallTools(_) if has_tools => {}
                     Command::CallModel { .. } | Command::CallTools(_) => {
-                        self.offered = Box::pin(self.plan.fetched(&self.offered)).await?;
+                        self.offered = Box::pin(self.plan.fetched(&self.offered, &self.resources)).await?;
                         has_tools = true;
                     }
                     _ => {}
@@ -359,6 +381,16 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// The run is drained: stops it here, when this is the run; an agent in a step waits for that.
+    async fn leave(&self) -> Result<RunEnd> {
+        let Segment { shared, base, .. } = &self.segment;
+        match self.segment.is_run() {
+            true => shared.stop(),
+            false => shared.park(base).await,
+        }
+        std::future::pending().await
     }
 
     /// Records the answer.
@@ -409,9 +441,4 @@ impl Drop for Run {
     fn drop(&mut self) {
         self.dropped();
     }
-}
-
-fn terms_of(max_steps: Option<u32>, timeout: Option<Duration>, scopes: Vec<Arc<str>>) -> RunTerms {
-    let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-    RunTerms { max_steps, timeout_ms, scopes }
 }

@@ -21,6 +21,7 @@ trait Erased: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn output_schema(&self) -> Option<Value>;
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
     fn writes(&self) -> bool;
@@ -37,6 +38,10 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
         ErasedAgent::new(self.clone().instructed(instructions))
+    }
+
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
+        self.clone().host(host).check_run(shared)
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -95,6 +100,11 @@ impl ErasedAgent {
     /// Whether one of its tools changes something outside of the run.
     pub(crate) fn writes(&self) -> bool {
         self.0.writes()
+    }
+
+    /// Checks that a run which is about to be resumed has what its tools take.
+    pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
+        self.0.check_run(host, shared)
     }
 
     /// Continues a run whose journal is in the log.

@@ -38,7 +38,7 @@ impl Run {
     }
 
     pub(super) fn step_context(&self, path: &StepPath) -> Context {
-        Context::new(self.shared(), path.clone(), self.plan.resources.clone()).granted(&self.scopes)
+        Context::new(self.shared(), path.clone(), self.resources.clone()).granted(&self.scopes)
     }
 
     /// The hooks before the run and the agent. The end, when one of them answered.

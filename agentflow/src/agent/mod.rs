@@ -18,7 +18,6 @@ mod model_call;
 mod model_retry;
 mod plan;
 mod prompt;
-mod run_deadline;
 mod run_request;
 mod tool_calls;
 mod typed_output;
@@ -273,13 +272,14 @@ impl<O: 'static> Agent<O> {
         Agent { description: self.description, output: Output::of_type(), plan: Arc::default() }
     }
 
-    /// Checks the description now and not at the first run.
+    /// Checks the description now and not at the first run. A resource that each run brings with
+    /// [`RunRequest::resource`] counts as missing here.
     ///
     /// # Errors
     /// [`Error::Build`] when two tools have one name or a resource that a tool injects is missing,
     /// [`Error::ModelRef`] when the model's name leads to no model.
     pub fn build(self) -> Result<Self> {
-        self.plan()?;
+        self.plan()?.check_built()?;
         Ok(self)
     }
 
@@ -295,11 +295,12 @@ impl<O: 'static> Agent<O> {
     /// stays unfinished there, and [`resume`](Self::resume) continues it.
     ///
     /// # Errors
-    /// See [`Error`]: a description that cannot be built, a model call that failed for good, a limit.
+    /// See [`Error`]: a description that cannot be built, a resource that nobody gave, a model call that failed for good,
+    /// a limit.
     pub async fn run(&self, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
         let plan = self.plan()?;
         let around = Around::enter(plan.host.max_nesting, 0)?;
-        self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)).await?)
+        self.result(around.poll(driver::Run::start(plan, plan.asked(request), None)?).await?)
     }
 
     /// Runs the agent to its answer as a step of the run that a context belongs to: what it does is recorded below that
@@ -320,7 +321,7 @@ impl<O: 'static> Agent<O> {
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
         let step = cx.is_step().then_some(cx);
         let request = plan.asked(request).granted_as(cx.grants());
-        around.poll(driver::Run::start(&plan, request, step)).await
+        around.poll(driver::Run::start(&plan, request, step)?).await
     }
 
     fn result(&self, end: crate::run::RunEnd) -> Result<RunResult<O>> {
@@ -331,13 +332,13 @@ impl<O: 'static> Agent<O> {
     /// cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
-    /// When the description cannot be built.
+    /// When the description cannot be built, or nobody gave a resource that a tool injects.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn stream(&self, request: impl Into<RunRequest>) -> Result<RunStream<O>> {
         let plan = self.plan()?;
-        let run = driver::Run::new(plan, plan.asked(request));
+        let run = driver::Run::new(plan, plan.asked(request))?;
         let events = run.events();
         Ok(RunStream::new(self.spawn(run), events))
     }
@@ -345,18 +346,24 @@ impl<O: 'static> Agent<O> {
     /// Starts a run on a task of its own. Dropping the handle cancels a run in memory; a run with a store continues.
     ///
     /// # Errors
-    /// When the description cannot be built.
+    /// When the description cannot be built, or nobody gave a resource that a tool injects.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self, request: impl Into<RunRequest>) -> Result<RunHandle<RunResult<O>>> {
         let plan = self.plan()?;
-        Ok(self.spawn(driver::Run::new(plan, plan.asked(request))))
+        Ok(self.spawn(driver::Run::new(plan, plan.asked(request))?))
     }
 
     /// The agent's name, once it is found to be as described, and the host that it uses.
     pub(crate) fn planned(&self) -> Result<(&Arc<str>, &Arc<Host>)> {
         self.plan().map(|plan| (&plan.name, &plan.host))
+    }
+
+    /// Checks that a run which is about to be resumed has what its tools take.
+    pub(crate) fn check_run(&self, shared: &RunShared) -> Result<()> {
+        let plan = self.plan()?;
+        plan.check(&plan.resources_in(shared, &Resources::default()))
     }
 
     /// Continues a run whose journal is in the log. What an operator held before stays held.

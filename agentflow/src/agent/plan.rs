@@ -13,8 +13,8 @@ use crate::event::ANSWER_TOOL;
 use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
-use crate::resource::Resources;
-use crate::run::Host;
+use crate::resource::{ResourceKey, Resources};
+use crate::run::{Host, RunShared, check_resources};
 use crate::tool::{Registry, ToolHost, ToolManifest, ToolRef, ToolsetRef};
 
 pub(super) struct Plan {
@@ -31,7 +31,12 @@ pub(super) struct Plan {
     pub(super) output: Option<PlannedOutput>,
     pub(super) settings: Arc<ModelSettings>,
     pub(super) limits: Arc<Limits>,
+    /// Those of the host and of the agent.
     pub(super) resources: Resources,
+    /// Those of the agent alone.
+    own_resources: Resources,
+    /// The resources that its tools take, each with the tool.
+    needs: Vec<(ResourceKey, String)>,
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) host: Arc<Host>,
@@ -95,7 +100,7 @@ impl Plan {
             let registered = tool.and_then(|tool| Ok(registry.register(tool)?));
             registered.map_err(|error| description.build_error(error.to_string()))?;
         }
-        check_resources(name, registry.tools(), &all_resources)?;
+        let needs = registry.tools().flat_map(needs_of).collect();
         let model = match description.definition {
             Some(definition) => host.open(&definition.model_in(host)?)?,
             None => host.open(&description.model)?,
@@ -141,6 +146,8 @@ impl Plan {
             settings: Arc::new(settings),
             limits: Arc::new(limits.clone()),
             resources: all_resources,
+            own_resources: resources.clone(),
+            needs,
             scopes: scopes.as_slice().into(),
             middleware: middleware.as_slice().into(),
             host: Arc::clone(host),
@@ -160,7 +167,7 @@ impl Plan {
     ///
     /// # Errors
     /// When they cannot be fetched, or one of them does not fit to the agent.
-    pub(super) async fn fetched(&self, before: &Arc<Offered>) -> Result<Arc<Offered>> {
+    pub(super) async fn fetched(&self, before: &Arc<Offered>, resources: &Resources) -> Result<Arc<Offered>> {
         let mut fetched = Vec::with_capacity(self.toolsets.len());
         for toolset in &self.toolsets {
             fetched.push(toolset.tools().await?);
@@ -171,34 +178,53 @@ impl Plan {
         }
         let mut registry = self.registry.clone();
         for tool in fetched.iter().flat_map(|tools| tools.iter()) {
-            let of = ToolHost { host: &self.host, resources: &self.resources };
+            let of = ToolHost { host: &self.host, resources };
             let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
-            check_resources(&self.name, std::iter::once(&tool), &self.resources)?;
+            let needs = needs_of(&tool);
+            check_resources(&self.name, resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
             registry.register(tool)?;
         }
         Ok(Offered::new(&registry, fetched))
     }
+
+    /// The resources of the agent in a run: the nearest counts, so those of the request come before the agent's own,
+    /// these before the run's, and these before the host's.
+    pub(super) fn resources_in(&self, run: &RunShared, request: &Resources) -> Resources {
+        let of_run = run.own().map(|own| &own.resources).filter(|own| !own.is_empty());
+        if of_run.is_none() && request.is_empty() {
+            return self.resources.clone();
+        }
+        let mut all = self.host.resources.clone();
+        of_run.into_iter().chain([&self.own_resources, request]).for_each(|more| all.extend(more));
+        all
+    }
+
+    /// Checks that nothing is missing that the tools take.
+    ///
+    /// # Errors
+    /// [`Error::RunResource`].
+    pub(super) fn check(&self, resources: &Resources) -> Result<()> {
+        match self.needs.is_empty() {
+            true => Ok(()),
+            false => check_resources(&self.name, resources, self.needs.iter().map(|(key, of)| (*key, of.as_str()))),
+        }
+    }
+
+    /// The same before there is a run: what is made for each run is not missing.
+    pub(super) fn check_built(&self) -> Result<()> {
+        let made = |key: &ResourceKey| self.host.run_resources.iter().any(|factory| factory.key == *key);
+        let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
+        match check_resources(&self.name, &self.resources, needs) {
+            Err(Error::RunResource { name, problem }) => Err(Error::Build { what: "agent", name, problem }),
+            checked => checked,
+        }
+    }
 }
 
-fn check_resources<'a>(
-    agent: &Arc<str>,
-    tools: impl Iterator<Item = &'a ToolRef>,
-    resources: &Resources,
-) -> Result<()> {
-    let missing: Vec<String> = tools
-        .flat_map(|tool| tool.resources().into_iter().map(move |key| (tool, key)))
-        .filter(|(_, key)| !resources.contains(*key))
-        .map(|(tool, key)| format!("{} for the tool `{}`", resources.missing(key), tool.definition().name))
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let problem = format!(
-        "these resources are missing: {}; add each with `.resource(value)` on the agent or on its runtime's builder, a \
-         trait object as an `Arc<dyn Trait>`",
-        missing.join(", ")
-    );
-    Err(Error::Build { what: "agent", name: Arc::clone(agent), problem })
+/// The resources that a tool takes, each with the tool.
+fn needs_of(tool: &ToolRef) -> Vec<(ResourceKey, String)> {
+    let of = format!("the tool `{}`", tool.definition().name);
+    tool.resources().into_iter().map(|key| (key, of.clone())).collect()
 }
 
 impl fmt::Debug for Plan {

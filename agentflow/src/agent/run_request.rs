@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::event::RunId;
 use crate::message::Conversation;
-use crate::run::{RunHandle, RunResult};
+use crate::run::{RunHandle, RunOptions, RunResult};
 
 /// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
 ///
@@ -20,10 +20,8 @@ use crate::run::{RunHandle, RunResult};
 pub struct RunRequest {
     #[doc(alias = "task")]
     pub(crate) conversation: Conversation,
-    pub(crate) run_id: Option<RunId>,
     pub(crate) max_steps: Option<u32>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) scopes: Vec<Arc<str>>,
+    pub(crate) options: RunOptions,
 }
 
 impl RunRequest {
@@ -32,10 +30,28 @@ impl RunRequest {
         Self { conversation: conversation.into(), ..Self::default() }
     }
 
-    /// Names the run. Default: a new id from the runtime.
+    /// Names the run, so that the same request is not started twice in one store. Default: a new id from the runtime.
+    /// Not used for an agent in a step of another run.
     #[must_use]
     pub fn run_id(mut self, id: RunId) -> Self {
-        self.run_id = Some(id);
+        self.options.run_id = Some(id);
+        self
+    }
+
+    /// On whose behalf it runs: recorded, listed by [`RunFilter::caller`](crate::store::RunFilter::caller), and read by
+    /// [`Context::caller`](crate::Context::caller). An agent in a step has the caller of its run and not this one.
+    #[must_use]
+    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+        self.options.caller = Some(caller.into());
+        self
+    }
+
+    /// Adds a tag: recorded, listed by [`RunFilter::tag`](crate::store::RunFilter::tag), and read by
+    /// [`Context::tags`](crate::Context::tags). A second one of the same key replaces the first. An agent in a step has
+    /// the tags of its run and not these.
+    #[must_use]
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.tags.insert(key.into(), value.into());
         self
     }
 
@@ -46,17 +62,36 @@ impl RunRequest {
         self
     }
 
-    /// The longest that the run may be executed, instead of the agent's own limit.
+    /// The longest that the run may be executed, instead of the agent's own limit; the time in which it waits for a
+    /// person does not count. Then it ends with [`Error::Timeout`](crate::Error::Timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// The most model calls of the run and everything it starts, where that is fewer than the agent's own limit
+    /// ([`Limits::max_llm_calls`](super::Limits::max_llm_calls)). One more fails with
+    /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy repeats.
+    #[must_use]
+    pub fn max_llm_calls(mut self, calls: u32) -> Self {
+        self.options.max_llm_calls = Some(calls);
         self
     }
 
     /// Grants scopes to this run, beside the agent's own.
     #[must_use]
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.scopes.extend(scopes.into_iter().map(Into::into));
+        self.options.grants.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Gives the run a resource, found by its type, in the place of what the agent or the runtime has of that type. What
+    /// is nested in the run has it too. It is not kept: after a restart
+    /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) makes it.
+    #[must_use]
+    pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
+        self.options.resources.insert(resource);
         self
     }
 }
@@ -64,9 +99,9 @@ impl RunRequest {
 impl RunRequest {
     /// The same with the scopes of the context that the agent begins in.
     pub(super) fn granted_as(mut self, grants: &[Arc<str>]) -> Self {
-        let missing = |scope: &&Arc<str>| !self.scopes.contains(*scope);
+        let missing = |scope: &&Arc<str>| !self.options.grants.contains(*scope);
         let more: Vec<Arc<str>> = grants.iter().filter(missing).cloned().collect();
-        self.scopes.extend(more);
+        self.options.grants.extend(more);
         self
     }
 }

@@ -116,7 +116,7 @@ impl Run {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
             scopes: Arc::clone(&self.scopes),
-            cx: Context::new(self.shared(), path, self.plan.resources.clone()).granted(&self.scopes),
+            cx: Context::new(self.shared(), path, self.resources.clone()).granted(&self.scopes),
             call,
         })
     }

@@ -86,9 +86,28 @@ pub(super) struct WorkflowRunArgs {
     /// The run's id, so that the same request is not started twice
     #[arg(long, value_name = "ID", requires = "store")]
     pub(super) run_id: Option<String>,
+    #[command(flatten)]
+    pub(super) began: BeganArgs,
     /// Print all events to standard output instead of the output
     #[arg(long, value_name = "FORMAT")]
     pub(super) events: Option<EventFormat>,
+}
+
+/// What a run is started with, of a workflow or an agent.
+#[derive(Debug, Args)]
+pub(super) struct BeganArgs {
+    /// On whose behalf it runs; recorded
+    #[arg(long, value_name = "NAME")]
+    pub(super) caller: Option<String>,
+    /// A tag by which the run is found; recorded; may be given several times
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    pub(super) tags: Vec<(String, String)>,
+    /// The longest that the run may be executed, such as 90s or 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) run_timeout: Option<Duration>,
+    /// The most model calls of the run
+    #[arg(long, value_name = "N")]
+    pub(super) max_llm_calls: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +130,12 @@ pub(super) enum RunsCommand {
         /// Only runs of this agent or workflow
         #[arg(long)]
         name: Option<String>,
+        /// Only runs that have this tag; may be given several times, for runs that have all of them
+        #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+        tags: Vec<(String, String)>,
+        /// Only runs that were started on behalf of this caller
+        #[arg(long, value_name = "NAME")]
+        caller: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 50)]
         limit: usize,
@@ -309,6 +334,8 @@ pub(super) struct RunArgs {
     /// The most turns it may take [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_steps: Option<u32>,
+    #[command(flatten)]
+    pub(super) began: BeganArgs,
     /// Print all events to standard output instead of the answer
     #[arg(long, value_name = "FORMAT")]
     pub(super) events: Option<EventFormat>,
@@ -327,6 +354,13 @@ fn setting(text: &str) -> Result<(String, Value), String> {
             Ok((key.trim().to_owned(), value))
         }
         _ => Err("write KEY=JSON, such as temperature=0.2".to_owned()),
+    }
+}
+
+fn tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as tenant=acme".to_owned()),
     }
 }
 
@@ -369,6 +403,13 @@ mod tests {
         for wrong in ["", "s", "0", "-1s", "5 parsecs", "1e400", "1.2.3"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn tags() {
+        assert_eq!(tag("tenant=acme"), Ok(("tenant".to_owned(), "acme".to_owned())));
+        assert_eq!(tag("of=a=b"), Ok(("of".to_owned(), "a=b".to_owned())));
+        assert!(tag("tenant").is_err() && tag("=acme").is_err());
     }
 
     #[test]

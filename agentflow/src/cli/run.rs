@@ -5,11 +5,11 @@ use std::fmt;
 
 use futures_util::StreamExt;
 
-use super::args::RunArgs;
+use super::args::{BeganArgs, RunArgs};
 use super::print::{Answer, DIM, Stop, counted, json_line, note, short};
 use super::progress::Progress;
 use super::{ctrl_c, model};
-use crate::agent::{Agent, Limits};
+use crate::agent::{Agent, Limits, RunRequest};
 use crate::error::Error;
 use crate::event::{Event, EventKind};
 use crate::message::{ToolResult, ToolStatus};
@@ -37,7 +37,12 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
         agent = agent.instruct(instructions.as_str());
     }
     let events = args.events.is_some();
-    let mut run = agent.stream(args.task.as_str())?;
+    let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
+    let request = caller.into_iter().fold(RunRequest::new(args.task.as_str()), RunRequest::caller);
+    let request = tags.into_iter().fold(request, |request, (key, value)| request.tag(key, value));
+    let request = run_timeout.into_iter().fold(request, RunRequest::timeout);
+    let request = max_llm_calls.into_iter().fold(request, RunRequest::max_llm_calls);
+    let mut run = agent.stream(request)?;
     let mut progress = Progress::new(!events);
     let mut done = Done::default();
     let watched = watch(&mut run, |event| {

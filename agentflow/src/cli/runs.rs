@@ -64,9 +64,11 @@ fn operator() -> String {
 /// What is done from outside of a run.
 async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
     match command {
-        RunsCommand::List { status, name, limit, json } => {
+        RunsCommand::List { status, name, tags, caller, limit, json } => {
             let filter = status.into_iter().fold(RunFilter::new().limit(limit), RunFilter::status);
             let filter = name.into_iter().fold(filter, RunFilter::name);
+            let filter = caller.into_iter().fold(filter, RunFilter::caller);
+            let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             list(runtime, filter, json).await
         }
         RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
@@ -168,6 +170,12 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         OneLine(&of.name),
         of.events
     ))?;
+    if let Some(caller) = &of.caller {
+        line(format_args!("  caller: {}", OneLine(caller)))?;
+    }
+    for (key, value) in &of.tags {
+        line(format_args!("  tag: {}", OneLine(format_args!("{key}={value}"))))?;
+    }
     if let Some(reason) = of.pause_reason {
         line(format_args!("  paused: {reason}"))?;
     }

@@ -6,14 +6,14 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::args::{GraphFormat, WorkflowCommand, WorkflowRunArgs};
+use super::args::{BeganArgs, GraphFormat, WorkflowCommand, WorkflowRunArgs};
 use super::print::{Answer, BOLD, DIM, Stop, json_line, line, note};
 use super::tree::Tree;
 use super::{ctrl_c, runs};
 use crate::error::Error;
 use crate::event::{EventKind, RunId};
 use crate::run::RunHandle;
-use crate::runtime::{EntryKind, RunReport, Runtime};
+use crate::runtime::{EntryKind, RunReport, Runtime, StartRun};
 use crate::text::OneLine;
 use crate::value::Encoded;
 use crate::workflow::{Graph, ListedNode};
@@ -128,8 +128,16 @@ async fn run(host: &Runtime, args: WorkflowRunArgs) -> Result<(), Stop> {
         None => host.clone(),
     };
     let ctrl_c = ctrl_c::watch();
-    let run = args.run_id.as_deref().map(RunId::new);
-    let handle = runtime.start_named(run, &args.name, &input).await?;
+    let mut start = runtime.start_named(&args.name, &input);
+    if let Some(id) = args.run_id.as_deref() {
+        start = start.run_id(RunId::new(id));
+    }
+    let BeganArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
+    start = caller.into_iter().fold(start, StartRun::caller);
+    start = tags.into_iter().fold(start, |start, (key, value)| start.tag(key, value));
+    start = run_timeout.into_iter().fold(start, StartRun::timeout);
+    start = max_llm_calls.into_iter().fold(start, StartRun::max_llm_calls);
+    let handle = start.await?;
     let kept = runtime.store().is_some();
     let how = Follow { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
     follow(handle, how).await

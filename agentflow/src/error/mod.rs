@@ -259,6 +259,18 @@ pub enum Error {
         /// The type, and what there is of nearly the same.
         resource: String,
     },
+    /// A run lacks a resource, so nothing of it was begun, or it was not resumed.
+    #[error("the run of `{name}` lacks what it needs: {problem}")]
+    #[non_exhaustive]
+    RunResource {
+        /// The agent or workflow.
+        name: Arc<str>,
+        /// Which resources, and what to do.
+        problem: String,
+    },
+    /// The runtime is being drained, so no run begins and none is resumed there.
+    #[error("the runtime is being drained, so nothing was started; start the run in another process")]
+    Draining,
     /// A run cannot do what an operator asked.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -302,7 +314,8 @@ impl Error {
                 FailureKind::DefinitionChanged
             }
             Self::Value { .. } => FailureKind::Value,
-            Self::MissingResource { .. } => FailureKind::MissingResource,
+            Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
+            Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),
             Self::Store(error) => error.kind().as_str().into(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),

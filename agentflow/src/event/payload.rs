@@ -1,6 +1,7 @@
 //! The contents of the events that begin and end a run, an agent or a workflow.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::path::StepPath;
 use crate::text::unfenced;
 use crate::value::Encoded;
 
-/// How a run began: enough to resume it.
+/// How a run began: enough to resume it. Resuming the run changes nothing about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunStarted {
@@ -20,6 +21,12 @@ pub struct RunStarted {
     pub version: u32,
     /// What runs, and on what.
     pub body: RunBody,
+    /// On whose behalf the run was started, as the program said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Arc<str>>,
+    /// The tags by which runs are found.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// What a run runs.
@@ -38,7 +45,7 @@ impl RunStarted {
     pub const VERSION: u32 = 1;
 
     pub(crate) fn new(body: RunBody) -> Self {
-        Self { version: Self::VERSION, body }
+        Self { version: Self::VERSION, body, caller: None, tags: BTreeMap::new() }
     }
 
     /// The name of the agent or the workflow.
@@ -46,6 +53,14 @@ impl RunStarted {
         match &self.body {
             RunBody::Agent(agent) => &agent.name,
             RunBody::Workflow(workflow) => &workflow.name,
+        }
+    }
+
+    /// What the run was granted and limited to.
+    pub fn terms(&self) -> &RunTerms {
+        match &self.body {
+            RunBody::Agent(agent) => &agent.terms,
+            RunBody::Workflow(workflow) => &workflow.terms,
         }
     }
 
@@ -81,7 +96,7 @@ pub struct AgentStarted {
     /// What the caller gave, with the instructions in front, when middleware has changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<Conversation>,
-    /// What this run was granted and limited to, beside what the agent says.
+    /// What it was granted and limited to, beside what the agent says.
     #[serde(default, skip_serializing_if = "RunTerms::is_default")]
     pub terms: RunTerms,
     /// The form of its answer.
@@ -142,17 +157,20 @@ impl AnswerForm {
     }
 }
 
-/// What a run of an agent was granted and limited to by its request; resuming the run changes nothing about it.
+/// What a run, or an agent in one, was granted and limited to when it began. Resuming the run changes nothing about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunTerms {
     /// The most turns, instead of the agent's own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
-    /// The longest the run may be executed, in milliseconds, instead of the agent's own limit.
+    /// The longest it may be executed, in milliseconds; of an agent, instead of its own limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Scopes granted beside the agent's own.
+    /// The most model calls, where that is fewer than the runtime or the agent allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_llm_calls: Option<u32>,
+    /// The scopes it was granted; of an agent, beside its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Arc<str>>,
 }
@@ -165,6 +183,7 @@ impl RunTerms {
 
 /// What a workflow began with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredWorkflowStarted")]
 #[non_exhaustive]
 pub struct WorkflowStarted {
     /// The workflow's name.
@@ -173,14 +192,34 @@ pub struct WorkflowStarted {
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
-    /// The scopes that a run of its own was granted; a workflow in a step has those of the step.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grants: Vec<Arc<str>>,
+    /// What a run of its own was granted and limited to; a workflow in a step has the grants of the step.
+    #[serde(default, skip_serializing_if = "RunTerms::is_default")]
+    pub terms: RunTerms,
+}
+
+/// The stored form, also that of journals in which the grants had no terms around them.
+#[derive(Deserialize)]
+struct StoredWorkflowStarted {
+    name: Arc<str>,
+    definition: Arc<str>,
+    input: Encoded,
+    #[serde(default)]
+    terms: RunTerms,
+    #[serde(default)]
+    grants: Vec<Arc<str>>,
+}
+
+impl From<StoredWorkflowStarted> for WorkflowStarted {
+    fn from(stored: StoredWorkflowStarted) -> Self {
+        let StoredWorkflowStarted { name, definition, input, mut terms, grants } = stored;
+        terms.scopes.extend(grants);
+        Self { name, definition, input, terms }
+    }
 }
 
 impl WorkflowStarted {
     pub(crate) fn new(name: Arc<str>, definition: Arc<str>, input: Encoded) -> Self {
-        Self { name, definition, input, grants: Vec::new() }
+        Self { name, definition, input, terms: RunTerms::default() }
     }
 }
 
@@ -318,5 +357,39 @@ pub(crate) fn answer_text(message: &Message) -> Cow<'_, str> {
     match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {
         Some(call) => Cow::Borrowed(&call.arguments),
         None => message.text(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_was_written_before_callers_and_tags_is_read() {
+        let old = r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":{},"grants":["refunds"]}}}"#;
+        let started: RunStarted = serde_json::from_str(old).unwrap();
+        assert_eq!((&started.caller, started.tags.len()), (&None, 0));
+        assert_eq!(*started.terms(), RunTerms { scopes: vec!["refunds".into()], ..RunTerms::default() });
+        let old = r#"{"version":1,"body":{"agent":{"name":"a","input":{"messages":[]},"terms":{"timeout_ms":5}}}}"#;
+        let started: RunStarted = serde_json::from_str(old).unwrap();
+        assert_eq!(*started.terms(), RunTerms { timeout_ms: Some(5), ..RunTerms::default() });
+    }
+
+    #[test]
+    fn what_a_run_began_with_is_stored_and_read_back() {
+        let mut workflow = WorkflowStarted::new("w".into(), "d".into(), Encoded::null());
+        let plain = serde_json::to_string(&RunStarted::new(RunBody::Workflow(workflow.clone()))).unwrap();
+        assert_eq!(plain, r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":null}}}"#);
+        workflow.terms = RunTerms {
+            max_steps: None,
+            timeout_ms: Some(1000),
+            max_llm_calls: Some(3),
+            scopes: vec!["refunds".into()],
+        };
+        let mut started = RunStarted::new(RunBody::Workflow(workflow));
+        started.caller = Some("ada".into());
+        started.tags.insert("tenant".to_owned(), "acme".to_owned());
+        let json = serde_json::to_string(&started).unwrap();
+        assert_eq!(serde_json::from_str::<RunStarted>(&json).unwrap(), started, "{json}");
     }
 }

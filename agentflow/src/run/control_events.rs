@@ -43,6 +43,8 @@ impl Host {
                 return Err(ControlError::over("unpaused", state.status));
             }
             ControlRequest::Unpause => return Err(ControlError::not_paused(paused_for)),
+            // Nothing of it is recorded.
+            ControlRequest::Drain => Vec::new(),
             ControlRequest::Cancel { .. } if state.status.has_ended() => {
                 return Err(ControlError::over("cancelled", state.status));
             }

@@ -14,9 +14,21 @@ use crate::value::Encoded;
 pub(crate) enum ControlRequest {
     Pause,
     Unpause,
-    Cancel { reason: String },
-    Retry { node: String, by: String },
-    Answer { node: String, answer: Encoded, by: String },
+    /// The runtime drains the run: it asks itself, and no operator does.
+    #[serde(skip)]
+    Drain,
+    Cancel {
+        reason: String,
+    },
+    Retry {
+        node: String,
+        by: String,
+    },
+    Answer {
+        node: String,
+        answer: Encoded,
+        by: String,
+    },
 }
 
 impl ControlRequest {
@@ -25,6 +37,7 @@ impl ControlRequest {
         match self {
             Self::Pause => "paused",
             Self::Unpause => "unpaused",
+            Self::Drain => "drained",
             Self::Cancel { .. } => "cancelled",
             Self::Retry { .. } => "retried",
             Self::Answer { .. } => "answered",
@@ -35,7 +48,7 @@ impl ControlRequest {
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
-            Self::Pause | Self::Unpause | Self::Cancel { .. } => None,
+            Self::Pause | Self::Unpause | Self::Drain | Self::Cancel { .. } => None,
         }
     }
 }

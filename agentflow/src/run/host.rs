@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::journal::Journal;
 use super::live::LiveRuns;
 use super::nesting::MAX_NESTING;
+use super::options::RunResource;
 use super::redaction::Redactor;
+use super::running::Running;
 use super::shared::RunShared;
 use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
@@ -42,6 +44,8 @@ pub(crate) struct Host {
     /// Where all chance of a run comes from: 64 random bits.
     pub(crate) random_bits: Arc<dyn Fn() -> u64 + Send + Sync>,
     pub(crate) resources: Resources,
+    /// What makes the resources that each run has of its own.
+    pub(crate) run_resources: Vec<RunResource>,
     pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
     pub(crate) secrets: Arc<dyn SecretProvider>,
     /// Providers of the host's own, by name.
@@ -50,6 +54,8 @@ pub(crate) struct Host {
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The runs of the store that this process executes; there is one when there is a store.
     pub(crate) live: Option<Arc<LiveRuns>>,
+    /// The runs that are executed here, shared by all that was made of this host.
+    pub(crate) running: Arc<Running>,
     pub(crate) trace_content: bool,
     pub(crate) redactor: Option<Redactor>,
     pub(crate) max_llm_calls: u32,
@@ -69,12 +75,14 @@ impl Default for Host {
             ids: None,
             random_bits: Arc::new(|| fastrand::u64(..)),
             resources: Resources::default(),
+            run_resources: Vec::new(),
             sinks: Arc::new([]),
             secrets: Arc::new(EnvSecrets),
             models: BTreeMap::new(),
             app: BTreeMap::new(),
             store: None,
             live: None,
+            running: Arc::default(),
             trace_content: false,
             redactor: None,
             max_llm_calls: Self::MAX_LLM_CALLS,

@@ -6,7 +6,7 @@
 //! store has it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::records::{Record, State, Subscriber};
 use super::redaction::Redactor;
 use super::sinks::Emitter;
 use super::spending::Ledger;
+use super::waits::Waits;
 use crate::error::ControlError;
 use crate::event::{AnswerForm, Event, EventKind, EventSink, ModelDelta, PauseReason, RunId};
 use crate::path::StepPath;
@@ -39,6 +40,8 @@ pub(crate) struct EventLog {
     journal: Option<Box<Journal>>,
     /// What is taken out of events before anybody sees them.
     redactor: Option<Redactor>,
+    /// Whether something in the run waits for a person.
+    asks: AtomicBool,
 }
 
 impl EventLog {
@@ -50,7 +53,15 @@ impl EventLog {
     ) -> Self {
         let emitter = (!sinks.is_empty()).then(|| Box::new(Emitter::new(sinks)));
         let delta_listeners = AtomicUsize::new(emitter.as_ref().map_or(0, |emitter| emitter.delta_sinks()));
-        Self { run_id, emitter, delta_listeners, state: Mutex::default(), journal: journal.map(Box::new), redactor }
+        Self {
+            run_id,
+            emitter,
+            delta_listeners,
+            state: Mutex::default(),
+            journal: journal.map(Box::new),
+            redactor,
+            asks: AtomicBool::new(false),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -77,6 +88,7 @@ impl EventLog {
             };
             state.record(time, path, kind);
         }
+        self.note_asks(&state);
         let end = state.records.len();
         if let Some(reply) = reply {
             state.replies().add(end, reply, Ok(()));
@@ -144,6 +156,13 @@ impl EventLog {
         rare.kept = records(kept);
         rare.restored = restored;
         state.count_all();
+        self.note_asks(&state);
+    }
+
+    fn note_asks(&self, state: &State) {
+        if let Some(rare) = &state.rare {
+            self.asks.store(rare.waits.of_workflows().is_some(), Ordering::Release);
+        }
     }
 
     /// How many calls of models the run has begun, in all its lives.
@@ -262,9 +281,19 @@ impl EventLog {
         }
     }
 
+    /// The same, asked often: nearly always one look.
+    pub(crate) fn waits_for_person(&self, base: &StepPath) -> bool {
+        self.asks.load(Ordering::Acquire) && self.waits_within(base)
+    }
+
     /// Whether something at a path or below it waits for a person.
     pub(crate) fn waits_within(&self, base: &StepPath) -> bool {
         self.state().rare.as_ref().is_some_and(|rare| rare.waits.are_within(base))
+    }
+
+    /// What waits for a person at a path and below it.
+    pub(super) fn waiting_below(&self, base: &StepPath) -> Vec<StepPath> {
+        self.state().rare.as_ref().map(|rare| rare.waits.within(base).cloned().collect()).unwrap_or_default()
     }
 
     /// Nothing of the run can be kept.
@@ -363,40 +392,36 @@ impl EventLog {
         (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
     }
 
-    /// How long something has been executed, by what is recorded: the time in which no process executed the run, or an
-    /// operator held it, is left out.
+    /// How long something has been executed, by what is recorded: the time in which no process executed the run, an
+    /// operator held it, or somebody was asked in it, is left out.
     pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
         let state = self.state();
-        let mut spent = Duration::ZERO;
-        // Since when it is executed; what was recorded last; whether it has begun, and an operator holds the run.
+        let (mut spent, mut waits) = (Duration::ZERO, Waits::default());
+        // Since when it is executed; what was recorded last; whether it has begun, and the run has ended.
         let mut since: Option<Timestamp> = None;
-        let (mut last, mut began, mut held) = (None, false, false);
+        let (mut last, mut began, mut ended) = (None, false, false);
         for Record { time, path, kind } in state.all() {
-            match kind {
-                EventKind::RunResumed { recovered: true, .. } if path.is_root() => {
-                    if let (Some(since), Some(last)) = (since, last) {
-                        spent += Timestamp::since(last, since);
-                    }
-                    since = (began && !held).then_some(*time);
+            if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
+                ended = false;
+                if let (Some(since), Some(last)) = (since.take(), last) {
+                    spent += Timestamp::since(last, since);
                 }
-                EventKind::RunPaused { reason: PauseReason::Operator } if path.is_root() => {
-                    held = true;
-                    spent += since.take().map(|since| time.since(since)).unwrap_or_default();
-                }
-                EventKind::RunResumed { .. } if path.is_root() => {
-                    held = false;
-                    since = since.or(began.then_some(*time));
-                }
-                // It was stopped: a further attempt at its step may let it continue.
-                EventKind::AgentFailed { .. } if path == base => {
-                    began = false;
-                    spent += since.take().map(|since| time.since(since)).unwrap_or_default();
-                }
-                _ => {}
             }
-            if !began && path == base && !matches!(kind, EventKind::AgentFailed { .. }) {
-                began = true;
-                since = (!held).then_some(*time);
+            waits.apply(path, kind);
+            match kind {
+                // It was stopped: a further attempt at its step may let it continue.
+                EventKind::AgentFailed { .. } if path == base => began = false,
+                _ => began |= path == base,
+            }
+            ended |= kind.ends_run();
+            let runs = began && !ended && !waits.is_held() && !waits.are_within(base);
+            match since {
+                Some(of) if !runs => {
+                    spent += time.since(of);
+                    since = None;
+                }
+                None if runs => since = Some(*time),
+                _ => {}
             }
             last = Some(*time);
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::shared::RunShared;
 use crate::error::{Error, Failure};
-use crate::event::{EventKind, RunBody, RunCompleted, RunStarted};
+use crate::event::{EventKind, RunBody, RunCompleted};
 use crate::path::StepPath;
 use crate::store::StoreError;
 use crate::time::Timestamp;
@@ -68,7 +68,7 @@ impl<K: SegmentKind> Segment<K> {
     /// The record of its beginning.
     pub(crate) fn begins(&self, started: K::Started) -> EventKind {
         match self.is_run() {
-            true => EventKind::RunStarted(Arc::new(RunStarted::new(K::body(started)))),
+            true => EventKind::RunStarted(Arc::new(self.shared.started(K::body(started)))),
             false => K::started(started),
         }
     }

@@ -17,10 +17,12 @@ use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
+use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error};
-use crate::event::{Event, EventKind, PauseReason, RunId};
+use crate::event::{Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
 use crate::path::StepPath;
+use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
 
@@ -32,10 +34,16 @@ pub(crate) struct RunShared {
     pub(crate) log: EventLog,
     /// The most model calls of the run and all it starts.
     pub(crate) max_llm_calls: AtomicU32,
-    /// An operator paused the run: nothing new is started in it.
-    held: AtomicBool,
+    /// An operator paused the run, or it is drained: nothing new is started in it.
+    pub(super) held: AtomicBool,
+    /// It is drained: nothing new is started in it here.
+    pub(super) draining: AtomicBool,
+    /// It was stopped here without an end.
+    pub(super) stopping: AtomicBool,
+    /// What it has of its own, when there is something.
+    own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
-    operations: OnceLock<Box<Operations>>,
+    pub(super) operations: OnceLock<Box<Operations>>,
 }
 
 /// Whether the run can still be cancelled.
@@ -48,7 +56,7 @@ struct End {
 
 /// What is there once something is nested in the run, somebody asks something of it, or it is resumed.
 #[derive(Default)]
-struct Operations {
+pub(super) struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
     /// How many agents and workflows were begun at a path by the same attempt at a step.
     nested: Mutex<HashMap<StepPath, u32>>,
@@ -61,9 +69,11 @@ struct Operations {
     cancels: Mutex<Vec<Reply>>,
     /// Messages of other processes that were taken and have no outcome in the store yet.
     taken: Mutex<HashSet<MessageId>>,
-    released: Notify,
+    pub(super) released: Notify,
     /// Since when an operator holds the run, and how long it was held before.
-    held_for: Mutex<(Option<Instant>, Duration)>,
+    pub(super) held_for: Mutex<(Option<Instant>, Duration)>,
+    /// The agents and workflows in steps that wait for the run to stop.
+    pub(super) parked: Mutex<Vec<StepPath>>,
     /// A question below a step was answered.
     answered: Notify,
     /// What executes a run with a store here.
@@ -81,7 +91,7 @@ pub(super) fn status_of(end: &EventKind) -> RunStatus {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -105,12 +115,51 @@ impl RunShared {
             cancellation: CancellationToken::new(),
             max_llm_calls: AtomicU32::new(host.max_llm_calls),
             held: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
         }
     }
 
-    fn operations(&self) -> &Operations {
+    /// Has this of its own, and makes no more model calls than this. It is said once, before the run begins.
+    pub(crate) fn with_own(self, own: Option<Box<RunOwn>>, max_llm_calls: Option<u32>) -> Self {
+        if let Some(own) = own {
+            // It is empty before.
+            let _ = self.own.set(own);
+        }
+        if let Some(calls) = max_llm_calls {
+            self.max_llm_calls.fetch_min(calls, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// What the run has of its own.
+    pub(crate) fn own(&self) -> Option<&RunOwn> {
+        self.own.get().map(|own| &**own)
+    }
+
+    /// The resources of the run: the host's, and those that it has of its own above them.
+    pub(crate) fn resources(&self) -> Resources {
+        let mut resources = self.host.resources.clone();
+        if let Some(own) = self.own() {
+            resources.extend(&own.resources);
+        }
+        resources
+    }
+
+    /// The record of the run's beginning.
+    pub(super) fn started(&self, body: RunBody) -> RunStarted {
+        let mut started = RunStarted::new(body);
+        if let Some(RunOwn { began, .. }) = self.own() {
+            started.caller = began.caller().map(Arc::from);
+            started.tags.clone_from(began.tags());
+        }
+        started
+    }
+
+    pub(super) fn operations(&self) -> &Operations {
         self.operations.get_or_init(Box::default)
     }
 
@@ -177,7 +226,7 @@ impl RunShared {
         }
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
+    pub(super) fn listeners(&self) -> MutexGuard<'_, Vec<(StepPath, mpsc::UnboundedSender<Asked>)>> {
         locked(&self.operations().listeners)
     }
 
@@ -343,11 +392,13 @@ impl RunShared {
             close_in_background(&handle, store, &self.id, epoch);
         }
         self.host.forget(self);
+        self.host.running.end(self);
     }
 
     /// An operator paused the run or lets it continue: workflows that are steps follow, and agents wait.
     pub(crate) fn hold(&self, held: bool) {
-        if self.held.swap(held, Ordering::SeqCst) == held {
+        // A run that is drained stays as it is; what an operator asked is in its journal.
+        if self.is_draining() || self.held.swap(held, Ordering::SeqCst) == held {
             return;
         }
         {
@@ -393,6 +444,11 @@ impl RunShared {
         let Some(operations) = self.operations.get() else { return Duration::ZERO };
         let (since, total) = *locked(&operations.held_for);
         total + since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// How long something at a path was executed, also by earlier processes.
+    pub(crate) fn time_spent(&self, base: &StepPath) -> Duration {
+        self.log.time_spent(base, self.now())
     }
 
     /// Waits until the run is held, or is not.

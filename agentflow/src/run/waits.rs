@@ -72,7 +72,12 @@ impl Waits {
 
     /// Whether a workflow or a call at a path or below it waits for somebody.
     pub(crate) fn are_within(&self, base: &StepPath) -> bool {
-        self.workflows.keys().any(|of| of.is_within(base))
+        self.within(base).next().is_some()
+    }
+
+    /// What waits for somebody at a path or below it.
+    pub(crate) fn within(&self, base: &StepPath) -> impl Iterator<Item = &StepPath> {
+        self.workflows.keys().filter(|of| of.is_within(base))
     }
 
     /// What the run waits for when the workflow at a path no longer does.

@@ -9,7 +9,9 @@ use crate::agent::{Agent, AgentDefinition, linked_agents};
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, RunId};
 use crate::path::StepPath;
-use crate::run::{Journal, Reservation, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal};
+use crate::run::{
+    Journal, Reservation, RunHandle, RunJournal, RunOwn, RunResult, RunShared, attach, deliver, read_journal,
+};
 use crate::value::Encoded;
 
 impl<O: 'static> Agent<O> {
@@ -33,8 +35,8 @@ impl<O: 'static> Agent<O> {
         let Some(reservation) = runtime.reserve_unless_executed(run).await? else {
             return self.attach(run).await;
         };
-        let resumed = runtime.resume_agent(reservation, run, |started| match *started.name == **name {
-            true => Ok(()),
+        let resumed = runtime.resume_agent(reservation, run, |started, shared| match *started.name == **name {
+            true => self.check_run(shared),
             false => {
                 let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
                 Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
@@ -74,7 +76,7 @@ impl Runtime {
         &self,
         reservation: Reservation,
         run: &RunId,
-        check: impl FnOnce(&AgentStarted) -> Result<C>,
+        check: impl FnOnce(&AgentStarted, &RunShared) -> Result<C>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
         let opened = Opened::open(&store, run).await?;
@@ -86,11 +88,13 @@ impl Runtime {
                 let problem = format!("the run `{run}` is one of the workflow `{}`, not of an agent", started.name());
                 return Err(Error::Build { what: "agent", name: started.name().into(), problem });
             };
-            let checked = check(agent)?;
+            let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
+            let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
+            let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
+            let checked = check(agent, &shared)?;
             let messages = store.receive(run, epoch).await?;
             let RunJournal { offset, events, kept } = journal;
-            let shared =
-                Arc::new(RunShared::new(run.clone(), self.host(), Some(Journal::new(Arc::clone(&store), Some(epoch)))));
+            let shared = Arc::new(shared);
             shared.restore(offset, kept, events);
             shared.hold_as_recorded();
             shared.record(StepPath::root(), EventKind::recovered(None));
@@ -101,6 +105,7 @@ impl Runtime {
         };
         match taken.await {
             Ok((shared, checked)) => {
+                self.host().running.begin(&shared)?;
                 opened.hand_over();
                 reservation.becomes(&shared);
                 Ok((shared, checked))
@@ -114,7 +119,12 @@ impl Runtime {
 
     /// Resumes a run of an agent that is known here by its name.
     pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
-        let (shared, agent) = self.resume_agent(reservation, run, |started| self.agent_of(run, started)).await?;
+        let known = |started: &AgentStarted, shared: &RunShared| {
+            let agent = self.agent_of(run, started)?;
+            agent.check_run(self.host(), shared)?;
+            Ok(agent)
+        };
+        let (shared, agent) = self.resume_agent(reservation, run, known).await?;
         agent.continued(self.host(), shared)
     }
 }

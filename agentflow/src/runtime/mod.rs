@@ -9,6 +9,7 @@ mod catalogue;
 mod catalogue_entry;
 mod changes;
 mod control;
+mod drain;
 #[cfg(feature = "dynamic")]
 mod graphs;
 mod inspect;
@@ -17,6 +18,7 @@ mod opened;
 mod reading;
 mod retention;
 mod runtime_builder;
+mod start_run;
 mod workflow_runs;
 
 use std::fmt;
@@ -25,15 +27,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+pub use self::drain::Drained;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
+pub use self::start_run::StartRun;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 #[cfg(feature = "cli")]
 use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
 use crate::run::Host;
+pub use crate::run::RunBeginning;
 use crate::store::{Store, StoreError};
 
 /// Starts runs, finds them by their id, and holds what they share: models, resources, middleware, sinks, the store.
@@ -43,11 +48,12 @@ use crate::store::{Store, StoreError};
 ///
 /// | to | call |
 /// | --- | --- |
-/// | start a workflow | [`start`](Self::start), [`start_as`](Self::start_as) with an id of yours, [`start_named`](Self::start_named) |
+/// | start a workflow | [`start`](Self::start), [`start_named`](Self::start_named); with an id, tags, limits and more: [`StartRun`] |
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | end a program without interrupting its runs | [`drain`](Self::drain) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |

@@ -13,7 +13,8 @@ use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
 use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
-use crate::run::Host;
+use crate::resource::{ResourceKey, Resources};
+use crate::run::{Host, RunBeginning, RunResource};
 use crate::store::Store;
 use crate::time::Clock;
 use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef};
@@ -54,6 +55,63 @@ impl RuntimeBuilder {
     /// Gives all tools of all agents a resource, found by its type.
     pub fn resource<T: Send + Sync + 'static>(mut self, resource: T) -> Self {
         self.host.resources.insert(resource);
+        self
+    }
+
+    /// Gives each run a resource of its own, such as the database of its tenant: `make` is called when a run begins that
+    /// was given none of this type, and again when the run is resumed, with what the run [began](RunBeginning) with. So it
+    /// is there after a restart, too. It comes before the runtime's own resource of the type; what is nested in a run has
+    /// that of its run. Of two for one type the last one counts.
+    ///
+    /// An error of `make` ends the start, before anything of the run was done; such a run is not resumed and is in
+    /// [`Recovered::left`](super::Recovered::left).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use agentflow::prelude::*;
+    ///
+    /// struct Stock(String);
+    ///
+    /// /// Where the goods are.
+    /// #[tool]
+    /// async fn warehouse(stock: Inject<Stock>) -> String {
+    ///     stock.0.clone()
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn deliver(cx: &Context) -> Result<String> {
+    ///     let from = warehouse(cx.inject()?).await;
+    ///     Ok(from)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder()
+    ///     .run_resource(|began| match began.tags().get("tenant") {
+    ///         Some(tenant) => Ok(Stock(format!("the stock of {tenant}"))),
+    ///         None => Err("it has no tag `tenant`"),
+    ///     })
+    ///     .build();
+    /// let run = runtime.start(deliver::workflow(), ()).tag("tenant", "acme").await?;
+    /// assert_eq!(run.result().await?, "the stock of acme");
+    /// let error = runtime.start(deliver::workflow(), ()).await.unwrap_err();
+    /// assert!(error.to_string().ends_with("could not be made: it has no tag `tenant`"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_resource<T, E>(mut self, make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static) -> Self
+    where
+        T: Send + Sync + 'static,
+        E: fmt::Display,
+    {
+        let key = ResourceKey::of::<T>();
+        self.host.run_resources.retain(|factory| factory.key != key);
+        let make = move |began: &RunBeginning, resources: &mut Resources| {
+            resources.insert(make(began).map_err(|error| error.to_string())?);
+            Ok(())
+        };
+        self.host.run_resources.push(RunResource { key, make: Arc::new(make) });
         self
     }
 
@@ -153,7 +211,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most model calls of a run of a workflow and of everything it starts. Default 500. Of a run of an agent, the
+    /// The most model calls of a run of a workflow and of everything it starts. Default 500;
+    /// [`StartRun::max_llm_calls`](super::StartRun::max_llm_calls) makes it fewer for one run. Of a run of an agent, the
     /// agent's [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls) says it.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.host.max_llm_calls = calls;
@@ -179,7 +238,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Grants scopes to workflows and to `#[agent]`s: a step, or a model, may then call a `#[tool]` that needs them. Without,
+    /// Grants scopes to workflows and to `#[agent]`s, in all runs; [`StartRun::grant`](super::StartRun::grant) does for one
+    /// run. A step, or a model, may then call a `#[tool]` that needs them. Without,
     /// such a call ends its step with a failure of the kind `unauthorized`, and a model gets a result that says so. What begins in a step
     /// or in a tool has the grants of what it begins in. They are recorded when a run begins: resuming it under a runtime
     /// that grants more or less changes nothing. An [`Agent`] that a program makes is granted scopes by

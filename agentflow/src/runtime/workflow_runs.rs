@@ -8,18 +8,20 @@ use tokio::sync::oneshot;
 use super::Runtime;
 use super::changes::{all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
+use super::start_run::{Decode, StartRun};
 use crate::error::{ControlError, Error, Result};
 use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
 use crate::path::StepPath;
 use crate::run::{
-    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunShared, attach, deliver, read_events, read_journal,
+    Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunOptions, RunOwn, RunShared, attach, deliver,
+    read_events, read_journal,
 };
 use crate::store::{Epoch, RunFilter, RunList, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::WorkflowRun;
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
-use crate::workflow::{Graph, Inputs, IntoInputs, Workflow};
+use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, begun, check_needs};
 
 /// What [`Runtime::recover`] found, the oldest run first.
 #[derive(Debug, Default)]
@@ -27,8 +29,8 @@ use crate::workflow::{Graph, Inputs, IntoInputs, Workflow};
 pub struct Recovered {
     /// The runs that are executed here now, or wait for an answer.
     pub resumed: Vec<RunHandle<Encoded>>,
-    /// The runs that could not be resumed, and why: the program does not know the workflow or the agent, or its
-    /// definition has changed.
+    /// The runs that could not be resumed, and why: the program does not know the workflow or the agent, its definition
+    /// has changed, or a resource that it takes is missing.
     pub left: Vec<(RunId, Error)>,
     /// The runs that another process executes.
     pub elsewhere: Vec<RunId>,
@@ -38,62 +40,49 @@ pub struct Recovered {
 const AT_ONCE: usize = 64;
 
 impl Runtime {
-    /// Starts a run of a workflow on a task of its own. With a store, the run is kept there when this returns.
+    /// Starts a run of a workflow on a task of its own when it is awaited; before that it can be given more, such as an id
+    /// of the caller's, tags and limits: see [`StartRun`]. With a store, the run is kept there when this returns.
     ///
     /// # Errors
-    /// When the input has no JSON form, or the store cannot keep the run.
+    /// When the input has no JSON form, a resource that a tool of the workflow takes is missing
+    /// ([`Error::RunResource`]), or the store cannot keep the run, also since it has one of the same id.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn start<In, Out>(
-        &self,
-        workflow: Workflow<In, Out>,
-        input: impl IntoInputs<In>,
-    ) -> Result<RunHandle<Out>>
+    pub fn start<In, Out>(&self, workflow: Workflow<In, Out>, input: impl IntoInputs<In>) -> StartRun<'_, Out>
     where
         In: Inputs,
         Out: NodeValue,
     {
-        self.start_as(self.host().new_run_id(), workflow, input).await
+        let inputs = input.into_inputs().encode().map_err(|error| Error::value(&workflow.spec().name, &error));
+        let described = inputs.map(|inputs| (Arc::clone(workflow.spec()), inputs));
+        StartRun::new(self, described, Box::new(decoder::<In, Out>(&workflow)))
     }
 
-    /// Like [`start`](Self::start), with an id of the caller's, so that the same request is not started twice.
-    ///
-    /// # Errors
-    /// Also when the store has a run of this id.
-    pub async fn start_as<In, Out>(
-        &self,
-        run: RunId,
-        workflow: Workflow<In, Out>,
-        input: impl IntoInputs<In>,
-    ) -> Result<RunHandle<Out>>
-    where
-        In: Inputs,
-        Out: NodeValue,
-    {
-        let inputs = input.into_inputs().encode().map_err(|error| Error::value(&workflow.spec().name, &error))?;
-        self.start_spec(run, workflow.spec(), inputs, decoder::<In, Out>(&workflow)).await
-    }
-
-    /// Starts a workflow that this runtime, or the program, knows by name; the input is an object of its inputs' names.
+    /// Like [`start`](Self::start), of a workflow that this runtime, or the program, knows by name; the input is an
+    /// object of its inputs' names.
     ///
     /// # Errors
     /// Also when no workflow has this name, or the input does not fit its names and types.
-    pub async fn start_named(&self, run: Option<RunId>, name: &str, input: &Encoded) -> Result<RunHandle<Encoded>> {
-        let spec = self.workflow_spec(name)?;
-        let wrong = |problem| Error::Input { workflow: name.into(), problem };
-        let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
-        spec.check_inputs(&inputs).map_err(wrong)?;
-        self.start_spec(run.unwrap_or_else(|| self.host().new_run_id()), &spec, inputs, undecoded).await
+    pub fn start_named(&self, name: &str, input: &Encoded) -> StartRun<'_, Encoded> {
+        let described = self.workflow_spec(name).and_then(|spec| {
+            let wrong = |problem| Error::Input { workflow: name.into(), problem };
+            let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
+            spec.check_inputs(&inputs).map_err(wrong)?;
+            Ok((spec, inputs))
+        });
+        StartRun::new(self, described, Box::new(undecoded))
     }
 
-    async fn start_spec<T>(
+    pub(super) async fn start_spec<T: 'static>(
         &self,
-        run: RunId,
+        mut options: RunOptions,
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
-        decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
+        decode: Decode<T>,
     ) -> Result<RunHandle<T>> {
+        self.host().running.check()?;
+        let run = options.run_id.get_or_insert_with(|| self.host().new_run_id()).clone();
         let reservation = match self.host().live.as_ref() {
             None => None,
             Some(live) => match live.find(&run).await {
@@ -101,11 +90,13 @@ impl Runtime {
                 Found::Live(_) => return Err(StoreError::exists(&run).into()),
             },
         };
+        let (shared, terms) = begun(self.host(), spec, options, &self.host().scopes, self.host().new_journal())?;
         if let Some(store) = self.store() {
             self.put_definition(store, spec).await?;
         }
-        let shared = Arc::new(RunShared::new(run, self.host(), self.host().new_journal()));
-        let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared));
+        let shared = Arc::new(shared);
+        self.host().running.begin(&shared)?;
+        let started = WorkflowRun::new(spec, inputs, Arc::clone(&shared), terms);
         // Requests find it from now on, and wait for its first commit.
         if let Some(reservation) = reservation {
             reservation.becomes(&shared);
@@ -200,6 +191,7 @@ impl Runtime {
     /// # Errors
     /// When the store cannot list its runs.
     pub async fn recover(&self) -> Result<Recovered> {
+        self.host().running.check()?;
         let RunList { mut runs, unreadable, .. } =
             self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
         runs.reverse();
@@ -260,7 +252,10 @@ impl Runtime {
     /// The right to open a run; `None` when this process executes it.
     pub(super) async fn reserve_unless_executed(&self, run: &RunId) -> Result<Option<Reservation>> {
         match self.find(run).await {
-            Some(Found::Free(reservation)) => Ok(Some(reservation)),
+            Some(Found::Free(reservation)) => {
+                self.host().running.check()?;
+                Ok(Some(reservation))
+            }
             Some(Found::Live(_)) => Ok(None),
             None => Err(StoreError::no_store().into()),
         }
@@ -317,6 +312,7 @@ impl Runtime {
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let journal_read = read_journal(store, run).await?;
         let started = journal_read.workflow(run)?.clone();
+        let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let forgotten = match definition == *spec.hash() {
             true => Vec::new(),
@@ -327,7 +323,9 @@ impl Runtime {
         };
         let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
         let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
-        let shared = Arc::new(RunShared::new(run.clone(), self.host(), Some(journal)));
+        let shared = RunShared::new(run.clone(), self.host(), Some(journal));
+        let shared = Arc::new(shared.with_own(Some(own), started.terms.max_llm_calls));
+        check_needs(spec, &shared)?;
         let RunJournal { offset, events, kept } = journal_read;
         shared.restore(offset, kept, events);
         let redefined = match definition == *spec.hash() {
@@ -341,6 +339,7 @@ impl Runtime {
         shared.record(StepPath::root(), EventKind::recovered(redefined));
         shared.log.commit().await?;
         let messages = store.receive(run, epoch).await?;
+        self.host().running.begin(&shared)?;
         let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
         // They are taken before its first step.
         messages.into_iter().for_each(|message| deliver(&shared, message));

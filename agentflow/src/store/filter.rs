@@ -19,6 +19,8 @@ use crate::time::Timestamp;
 pub struct RunFilter {
     statuses: Vec<RunStatus>,
     name: Option<Arc<str>>,
+    caller: Option<Arc<str>>,
+    tags: Vec<(String, String)>,
     limit: Option<usize>,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -47,6 +49,20 @@ impl RunFilter {
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Only runs that were started on behalf of this caller.
+    #[must_use]
+    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+        self.caller = Some(caller.into());
+        self
+    }
+
+    /// Only runs that have this tag with this value; of several tags, only runs that have all of them.
+    #[must_use]
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.tags.push((key.into(), value.into()));
         self
     }
 
@@ -104,6 +120,16 @@ impl RunFilter {
         self.name.as_deref()
     }
 
+    /// The caller that a run must have.
+    pub fn get_caller(&self) -> Option<&str> {
+        self.caller.as_deref()
+    }
+
+    /// The tags that a run must have, with their values.
+    pub fn get_tags(&self) -> &[(String, String)] {
+        &self.tags
+    }
+
     /// The most runs of a list.
     pub fn get_limit(&self) -> Option<usize> {
         self.limit
@@ -113,6 +139,8 @@ impl RunFilter {
     pub fn admits(&self, run: &RunRecord) -> bool {
         (self.statuses.is_empty() || self.statuses.contains(&run.status))
             && self.name.as_ref().is_none_or(|name| *name == run.name)
+            && self.caller.as_ref().is_none_or(|caller| run.caller.as_ref() == Some(caller))
+            && self.tags.iter().all(|(key, value)| run.tags.get(key) == Some(value))
             && self.since.is_none_or(|since| run.created >= since)
             && self.until.is_none_or(|until| run.created < until)
             && self.after.as_ref().is_none_or(|(created, id)| (run.created, &run.run_id) < (*created, id))

@@ -1,5 +1,6 @@
 //! `RunRecord` and `RunStatus`: the row of a run in a list. Reading it needs no journal.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -90,6 +91,12 @@ pub struct RunRecord {
     pub updated: Timestamp,
     /// How many events are recorded.
     pub events: u64,
+    /// On whose behalf it was started.
+    #[serde(default)]
+    pub caller: Option<Arc<str>>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 impl RunRecord {
@@ -109,6 +116,8 @@ impl RunRecord {
             created: first.time,
             updated: first.time,
             events: 1,
+            caller: started.caller.clone(),
+            tags: started.tags.clone(),
         })
     }
 

@@ -74,7 +74,7 @@ pub trait Tool: Send + Sync {
     /// Dropping the future cancels the tool.
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a>;
 
-    /// The resources the body asks for, so that a missing one is found when the agent is built.
+    /// The resources the body asks for, so that a missing one is found when the agent is built or a run begins.
     fn resources(&self) -> Vec<ResourceKey> {
         Vec::new()
     }

@@ -17,7 +17,7 @@
 //! asked for within the body, since the type parameters of a generic function follow from the arguments of its call.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +28,7 @@ use super::spec::Spec;
 use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::linked;
+use crate::resource::ResourceKey;
 use crate::tool::{Effects, ToolPolicy, ToolRef};
 
 /// Which attribute a function has.
@@ -103,6 +104,43 @@ pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     match kind(function)? {
         CalleeKind::Workflow(workflow) => workflow.spec().ok(),
         _ => None,
+    }
+}
+
+/// The resources that the tools of a workflow take, each with who takes it: those that its steps call, or that the models
+/// of `#[agent]`s in them may call, as far as they are written in it and in the workflows that it calls.
+pub(super) fn needs(spec: &Spec) -> Vec<(ResourceKey, String)> {
+    let (mut needs, mut seen) = (Vec::new(), HashSet::new());
+    collect_needs(spec, &mut seen, &mut needs);
+    needs
+}
+
+fn collect_needs(spec: &Spec, seen: &mut HashSet<TypeId>, needs: &mut Vec<(ResourceKey, String)>) {
+    let of_tool = |tool: &ToolRef, by: &str| -> Vec<(ResourceKey, String)> {
+        let name = &tool.definition().name;
+        tool.resources().into_iter().map(|key| (key, format!("the tool `{name}`{by}"))).collect()
+    };
+    for node in &spec.nodes {
+        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        {
+            match kind(*callee) {
+                Some(CalleeKind::Tool(tool)) => needs.extend(of_tool(tool, "")),
+                Some(CalleeKind::Agent(agent)) => {
+                    let by = format!(" of the agent `{}`", agent.name());
+                    needs.extend(agent.tools().iter().flat_map(|tool| of_tool(tool, &by)));
+                }
+                // One that cannot be built says so when it is called.
+                Some(CalleeKind::Workflow(workflow)) => {
+                    if let Ok(spec) = workflow.spec() {
+                        collect_needs(&spec, seen, needs);
+                    }
+                }
+                None => {}
+            }
+        }
+        for (_, body) in node.bodies() {
+            collect_needs(body, seen, needs);
+        }
     }
 }
 

@@ -70,8 +70,9 @@ pub use self::step_error::StepFailure;
 pub use self::workflow_tool::WorkflowTool;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::event::RunTerms;
 use crate::future::BoxFuture;
-use crate::run::{Around, RunShared};
+use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
 use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are running at once when the workflow does not say.
@@ -136,7 +137,7 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     pub(crate) async fn run_to_end(&self, cx: &Context, input: In) -> Result<Out, Failed> {
         let inputs = input.encode().map_err(|error| Error::value(&self.spec.name, &error))?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;
-        let output = around.scope(start(&self.spec, cx, inputs)).await?;
+        let output = around.scope(start(&self.spec, cx, inputs)?).await?;
         Ok(Out::decode(&output).map_err(|error| Error::value(&self.spec.name, &error))?)
     }
 }
@@ -158,18 +159,54 @@ impl<In, Out> Workflow<In, Out> {
 }
 
 /// Begins a run of a workflow, as a step of the one that a context belongs to or of its own, and gives all of it.
-fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> BoxFuture<'static, Result<Encoded, Failed>> {
+fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
     let run = match cx.is_step() {
+        true => WorkflowRun::within(spec, inputs, cx),
         false => {
             let host = cx.host();
-            let shared = Arc::new(RunShared::new(host.new_run_id(), host, None));
-            let mut run = WorkflowRun::new(spec, inputs, shared);
-            run.is_begun_in(cx);
-            run
+            // A context of the host has nothing of its own.
+            let resources = cx.resources().beside(&host.resources);
+            let options = RunOptions { resources, ..RunOptions::default() };
+            let (shared, terms) = begun(host, spec, options, cx.grants(), None)?;
+            let shared = Arc::new(shared);
+            host.running.begin(&shared)?;
+            WorkflowRun::new(spec, inputs, shared, terms)
         }
-        true => WorkflowRun::within(spec, inputs, cx),
     };
-    Box::pin(run.run_through())
+    Ok(Box::pin(run.run_through()))
+}
+
+/// What a new run of a workflow shares, and its terms: it has the grants that are given beside those of its request.
+///
+/// # Errors
+/// [`Error::RunResource`] when it lacks a resource; nothing of it has begun then.
+pub(crate) fn begun(
+    host: &Arc<Host>,
+    spec: &Spec,
+    mut options: RunOptions,
+    grants: &[Arc<str>],
+    journal: Option<Journal>,
+) -> Result<(RunShared, RunTerms)> {
+    let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
+    let own = options.begin(&host.run_resources, &id, &spec.name)?;
+    let mut terms = options.terms();
+    let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
+    terms.scopes.splice(0..0, more);
+    let shared = RunShared::new(id, host, journal).with_own(own, terms.max_llm_calls);
+    check_needs(spec, &shared)?;
+    Ok((shared, terms))
+}
+
+/// Checks that a run of a workflow has the resources that its tools take.
+///
+/// # Errors
+/// [`Error::RunResource`].
+pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
+    let needs = spec.needs();
+    match needs.is_empty() {
+        true => Ok(()),
+        false => check_resources(&spec.name, &shared.resources(), needs.iter().map(|(key, of)| (*key, of.as_str()))),
+    }
 }
 
 /// The error of a workflow's own type that a step failed with, when the workflow was called directly.

@@ -20,6 +20,7 @@ use crate::error::Failure;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
+use crate::resource::ResourceKey;
 use crate::value::Encoded;
 
 /// The place of a node in its workflow.
@@ -73,6 +74,7 @@ pub(crate) struct Spec {
     chances: Vec<(NodeIndex, NodeIndex)>,
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
+    needs: OnceLock<Vec<(ResourceKey, String)>>,
 }
 
 pub(crate) struct NodeSpec {
@@ -280,6 +282,7 @@ impl Spec {
             chances,
             hash: OnceLock::new(),
             own_hash: OnceLock::new(),
+            needs: OnceLock::new(),
         }
     }
 
@@ -292,6 +295,11 @@ impl Spec {
     /// Whether it changes something outside of the run, or asks a person.
     pub(crate) fn writes_or_asks(&self) -> bool {
         self.nodes.iter().any(|node| node.writes || node.kind == NodeKind::Gate || node.policy.approve.is_some())
+    }
+
+    /// The resources that its tools take, each with who takes it, as far as that is written in it.
+    pub(super) fn needs(&self) -> &[(ResourceKey, String)] {
+        self.needs.get_or_init(|| super::callee::needs(self))
     }
 
     /// The gate or the check in it, if there is one; a gate rather than a check.

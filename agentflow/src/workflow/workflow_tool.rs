@@ -95,7 +95,8 @@ impl WorkflowTool {
         let inputs = inputs.map_err(ToolError::invalid_arguments)?;
         let around = Around::enter(cx.host().max_nesting, cx.depth());
         let around = around.map_err(|error| ToolError::new(error.to_string()))?;
-        match around.scope(start(&self.spec, cx, inputs)).await {
+        let run = start(&self.spec, cx, inputs).map_err(|error| ToolError::new(error.to_string()))?;
+        match around.scope(run).await {
             Ok(output) => Ok(ToolOutput::encoded(output)),
             Err(failed) => Err(ToolError::new(failed.error.to_string())),
         }

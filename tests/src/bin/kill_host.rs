@@ -142,7 +142,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             store.put_definition(&flow.graph().hash(), flow.graph().to_json().to_string()).await?;
             runtime.resume_as(&run, &flow).await?
         }
-        None => runtime.start_as(run.clone(), flow.clone(), 1).await?,
+        None => runtime.start(flow.clone(), 1).run_id(run.clone()).await?,
     };
     loop {
         tokio::select! {

@@ -130,7 +130,7 @@ async fn main() -> Result<()> {
         .workflow(&thirty::workflow())
         .build();
     let id = RunId::new("run");
-    let run = match runtime.start_as(id.clone(), thirty::workflow(), 1).await {
+    let run = match runtime.start(thirty::workflow(), 1).run_id(id.clone()).await {
         Ok(run) => run,
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
             if let Some(output) = ended(&store, &id).await? {

@@ -112,7 +112,7 @@ async fn main() -> Result<()> {
     let folder = PathBuf::from(std::env::args_os().nth(1).expect("order-first FOLDER"));
     let store = SqliteStore::open(folder.join("runs.db")).await?;
     let runtime = Runtime::builder().store(store).resource(EffectFile::of(&folder)).build();
-    let run = runtime.start_as(RunId::new("run"), order::workflow(), 7).await?;
+    let run = runtime.start(order::workflow(), 7).run_id(RunId::new("run")).await?;
     while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -346,8 +346,9 @@ async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
     assert_eq!(
         agent.build().unwrap_err().to_string(),
         "the agent `agent` cannot be built: these resources are missing: `dyn agents::tool_macro::Db` \
-         (there is a `alloc::boxed::Box<dyn agents::tool_macro::Db>`) for the tool `find`; add each with \
-         `.resource(value)` on the agent or on its runtime's builder, a trait object as an `Arc<dyn Trait>`"
+         (there is a `alloc::boxed::Box<dyn agents::tool_macro::Db>`) for the tool `find`; give each \
+         with `.resource(value)` to the runtime's builder, the agent or the one run where it is started, a trait object as \
+         an `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
     let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
     let error = find_two(&runtime.context(), 4).await.unwrap_err();

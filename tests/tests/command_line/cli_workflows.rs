@@ -520,3 +520,30 @@ fn a_reader_that_goes_leaves_a_stored_run() {
     place.runs(&["unpause", "a"]);
     assert_eq!(place.runs(&["resume", "a"]).stdout, "\"THERE\"\n");
 }
+
+#[test]
+fn runs_are_found_by_their_tags_and_caller() {
+    let place = Place::new();
+    let input = place.input();
+    for (id, caller, tenant) in [("a", "ada", "acme"), ("b", "bob", "acme"), ("c", "ada", "zeta")] {
+        let tag = format!("tenant={tenant}");
+        let run =
+            place.run("needs_file", id, &input).args(&["--caller", caller, "--tag", &tag, "--tag", "job=7"]).run();
+        assert_eq!(run.code, Some(1), "{run:#?}");
+    }
+    let listed = |command: &[&str]| {
+        let runs = place.runs(&[&["list", "--json"], command].concat()).line();
+        let ids = runs.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned());
+        ids.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<String>()
+    };
+    assert_eq!(listed(&["--tag", "tenant=acme"]), "ab");
+    assert_eq!(listed(&["--tag", "tenant=acme", "--tag", "job=7", "--caller", "ada"]), "a");
+    assert_eq!(listed(&["--caller", "carol"]), "");
+    let show = place.runs(&["show", "c"]).stdout;
+    assert!(show.contains("  caller: ada\n  tag: job=7\n  tag: tenant=zeta\n"), "{show}");
+    let wrong = ended(&Place::args(&place.store(), &["list", "--tag", "tenant"]));
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("write KEY=VALUE, such as tenant=acme"), "{wrong:#?}");
+    // The whole run has a time limit.
+    let waits = place.run("slow", "d", &input).args(&["--run-timeout", "200ms"]).run();
+    assert!(waits.stderr.contains("the run took longer than its time limit of 200ms"), "{waits:#?}");
+}

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentflow::RunId;
-use agentflow::store::{MemoryStore, RunStatus, SqliteStore, Store, Synchronous};
+use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store, Synchronous};
 use agentflow_testing::{check_store, check_store_reopened};
 use agentflow_tests::journal::notes;
 
@@ -74,4 +74,30 @@ async fn a_file_of_the_first_layout() {
     assert_eq!(epoch.0, 4);
     let messages = store.receive(&run, epoch).await.unwrap();
     assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["hello"]);
+}
+
+/// A file of the layout before runs had callers and tags is brought up to date and read.
+#[tokio::test]
+async fn a_file_of_the_second_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let written = rusqlite::Connection::open(&path).unwrap();
+    for tables in [
+        include_str!("../../../agentflow/src/store/sqlite/schema/1.sql"),
+        include_str!("../../golden/store-v1.sql"),
+        include_str!("../../../agentflow/src/store/sqlite/schema/2.sql"),
+        "PRAGMA user_version = 2",
+    ] {
+        written.execute_batch(tables).unwrap();
+    }
+    drop(written);
+    let (store, run) = (SqliteStore::open(&path).await.unwrap(), RunId::new("run one"));
+    let record = store.record(&run).await.unwrap().unwrap();
+    assert_eq!((record.caller, record.tags.len(), &*record.name), (None, 0, "job"));
+    assert_eq!(notes(&store.read(&run, 0, 10).await.unwrap()), ["not needed"]);
+    assert!(store.list(RunFilter::new().tag("a", "b")).await.unwrap().is_empty());
+    assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
+    drop(store);
+    let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0));
+    assert_eq!(version, Ok(3));
 }

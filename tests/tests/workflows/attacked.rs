@@ -841,7 +841,7 @@ impl Two {
 
     /// A run that waits for its answer, and whose process has ended.
     async fn at_rest(&self, run: &RunId) {
-        let handle = self.first.start_as(run.clone(), gate("gate"), 1).await.unwrap();
+        let handle = self.first.start(gate("gate"), 1).run_id(run.clone()).await.unwrap();
         pass(1000).await;
         end(handle).await;
         pass(1000).await;
@@ -868,7 +868,7 @@ async fn a_start_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
         for told_after in [0, 10] {
             let two = Two::new(10, told_after);
             let run = RunId::new("run-1");
-            let started = two.first.start_as(run.clone(), gate("gate"), 1);
+            let started = two.first.start(gate("gate"), 1).run_id(run.clone());
             midway += u32::from(tokio::time::timeout(Duration::from_millis(after), started).await.is_err());
             two.is_taken_care_of(&run, after).await;
         }
@@ -943,8 +943,8 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
         let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // The first run is on a tokio runtime that ends or that nobody polls any more.
-        let first = idle.block_on(runtime.start_as(RunId::new("run-1"), gate("gate"), 1)).unwrap();
-        let handle = busy.block_on(runtime.start_as(RunId::new("run-2"), gate("gate"), 1)).unwrap();
+        let first = idle.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-1")).into_future()).unwrap();
+        let handle = busy.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-2")).into_future()).unwrap();
         let idle = (!first_ends).then_some(idle);
         let asked = elsewhere
             .block_on(async { tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await });
@@ -962,7 +962,7 @@ async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'st
     for after in 0..80 {
         let two = Two::new(10, 10);
         let run = RunId::new("run-1");
-        let handle = two.first.start_as(run.clone(), gate("gate"), 1).await.unwrap();
+        let handle = two.first.start(gate("gate"), 1).run_id(run.clone()).await.unwrap();
         pass(1000).await;
         if of_a_paused_run {
             handle.pause().await.unwrap();

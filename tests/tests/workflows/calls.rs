@@ -159,7 +159,7 @@ async fn an_operator_answers_a_call_after_a_restart() {
     {
         let store = SqliteStore::open(&file).await.unwrap();
         let runtime = Runtime::builder().resource(effects.clone()).store(store).build();
-        let handle = runtime.start_as(run.clone(), refunds::workflow(), 7).await.unwrap();
+        let handle = runtime.start(refunds::workflow(), 7).run_id(run.clone()).await.unwrap();
         asked(&handle, "first/tool#1.refund").await;
         handle.abandon();
     }
@@ -306,7 +306,7 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
     let (store, run) = (MemoryStore::new(), RunId::new("run-1"));
     {
         let runtime = describe(1).store(store.clone()).build();
-        let handle = runtime.start_as(run.clone(), workflow.clone(), 7).await.unwrap();
+        let handle = runtime.start(workflow.clone(), 7).run_id(run.clone()).await.unwrap();
         let mut events = handle.events();
         while let Some(event) = events.next().await {
             if matches!(event.kind, EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. }) {

@@ -118,7 +118,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     handle.result().await.unwrap_err();
 
     // From another process.
-    let handle = first.start_as(RunId::new("run-2"), chain(), 1).await.unwrap();
+    let handle = first.start(chain(), 1).run_id(RunId::new("run-2")).await.unwrap();
     pass(1).await;
     let second = process(store.process(2), &clock);
     second.cancel(&RunId::new("run-2"), "enough").await.unwrap();
@@ -292,7 +292,7 @@ async fn a_second_start_under_the_id_of_a_live_run_changes_nothing() {
     pass(1).await;
     let second = agent.run(RunRequest::new("go").run_id(id())).await.unwrap_err();
     assert!(matches!(&second, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{second}");
-    let workflow = runtime.start_as(id(), chain(), 1).await.unwrap_err();
+    let workflow = runtime.start(chain(), 1).run_id(id()).await.unwrap_err();
     assert!(matches!(&workflow, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{workflow}");
     runtime.cancel(&id(), "enough").await.unwrap();
     first.result().await.unwrap_err();
@@ -325,7 +325,7 @@ async fn recovering_twice_at_once_interrupts_nothing() {
     let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let mut runs = Vec::new();
     for n in 0..20 {
-        let handle = runtime().start_as(RunId::new(format!("run-{n}")), flow.clone(), n).await.unwrap();
+        let handle = runtime().start(flow.clone(), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap();
         runs.push(handle.run_id().clone());
         handle.abandon();
     }
@@ -354,7 +354,7 @@ async fn answers_while_the_runs_are_recovered() {
     let first = process(store.clone(), &clock);
     let mut handles = Vec::new();
     for n in 0..60_u32 {
-        handles.push(first.start_as(RunId::new(format!("run-{n}")), gate("gate"), n).await.unwrap());
+        handles.push(first.start(gate("gate"), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap());
     }
     pass(1).await;
     handles.into_iter().for_each(RunHandle::abandon);
@@ -386,7 +386,7 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     let first = process(store.clone(), &clock);
     let model = ScriptedModel::from_fn(|_| Turn::call("wait", json!({})));
     let agents = agent(&model, &first).start("go").unwrap();
-    let kept = process(store.process(2), &clock).start_as(RunId::new("kept"), chain(), 1).await.unwrap();
+    let kept = process(store.process(2), &clock).start(chain(), 1).run_id(RunId::new("kept")).await.unwrap();
     let of_agent = process(store.process(2), &clock);
     let kept_agent = agent(&model, &of_agent).start(RunRequest::new("go").run_id(RunId::new("kept-agent"))).unwrap();
     pass(1).await;

@@ -92,7 +92,7 @@ async fn resuming_neither_widens_nor_narrows() {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let with = |builder: RuntimeBuilder, yes: bool| if yes { builder.grant(["refunds"]) } else { builder }.build();
         let first = with(runtime(store.clone(), &clock), granted);
-        let run = first.start_as(id(), complaint::workflow(), "it broke".to_owned()).await.unwrap();
+        let run = first.start(complaint::workflow(), "it broke".to_owned()).run_id(id()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         run.abandon();
         tokio::task::yield_now().await;

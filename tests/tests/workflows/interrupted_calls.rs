@@ -133,7 +133,7 @@ async fn retried_with<Out: agentflow::value::NodeValue>(
     };
     let input: Vec<String> = input.iter().map(|text| (*text).to_owned()).collect();
     let first = process(1);
-    let handle = first.start_as(run.clone(), workflow.clone(), input).await.unwrap();
+    let handle = first.start(workflow.clone(), input).run_id(run.clone()).await.unwrap();
     world.0.stopped.notified().await;
     handle.abandon();
     tokio::task::yield_now().await;
@@ -243,7 +243,7 @@ async fn repaired(world: &World, before: &[&str]) -> Result<u32> {
     let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
     let names: Vec<String> = before.iter().map(|name| (*name).to_owned()).collect();
     let run = RunId::new(RUN);
-    runtime.start_as(run.clone(), pays_all::workflow(), names).await.unwrap().result().await.unwrap_err();
+    runtime.start(pays_all::workflow(), names).run_id(run.clone()).await.unwrap().result().await.unwrap_err();
     world.note("retry");
     world.works_again();
     runtime.retry(&run, "paid", "ada").await.unwrap();
@@ -274,7 +274,8 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     let run = RunId::new(RUN);
     let flow = pays_all::workflow();
     let process = || test_runtime().resource(world.clone()).store(store.clone()).build();
-    let handle = process().start_as(run.clone(), flow.clone(), vec!["ada".to_owned(), "bob".to_owned()]).await.unwrap();
+    let handle =
+        process().start(flow.clone(), vec!["ada".to_owned(), "bob".to_owned()]).run_id(run.clone()).await.unwrap();
     world.0.stopped.notified().await;
     handle.abandon();
     tokio::task::yield_now().await;

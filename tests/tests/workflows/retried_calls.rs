@@ -368,7 +368,7 @@ async fn what_a_time_limit_stopped_in_the_middle_is_not_done_again_by_itself() {
         let effects = EffectLog::new();
         let store = MemoryStore::new();
         let runtime = test_runtime().resource(effects.clone()).store(store.clone()).build();
-        let handle = runtime.start_as(RunId::new("run-1"), workflow.clone(), 7).await.unwrap();
+        let handle = runtime.start(workflow.clone(), 7).run_id(RunId::new("run-1")).await.unwrap();
         let mut events = handle.events();
         let paused = async {
             while let Some(event) = events.next().await {

@@ -607,7 +607,7 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let process =
         |failures| test_runtime().clock(clock.clone()).store(store.clone()).resource(AtomicU32::new(failures)).build();
-    let handle = process(1).start_as(id(), shipment::workflow(), 1).await.unwrap();
+    let handle = process(1).start(shipment::workflow(), 1).run_id(id()).await.unwrap();
     handle.result().await.unwrap_err();
     for failures in [1, 0] {
         let runtime = process(failures);
@@ -637,7 +637,7 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
         b.fallback(Node::new("fallen").policy(NodePolicy::default().repeatable(false)), [first, second])
     })
     .unwrap();
-    let handle = process(&store, &clock).start_as(id(), flow.clone(), 1).await.unwrap();
+    let handle = process(&store, &clock).start(flow.clone(), 1).run_id(id()).await.unwrap();
     pass(15).await;
     restart(handle).await;
     let second = process(&store, &clock);

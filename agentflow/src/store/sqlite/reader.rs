@@ -98,6 +98,14 @@ pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFi
         sql.push_str(" AND runs.name = ?");
         values.push(Value::Text(name.to_owned()));
     }
+    if let Some(caller) = filter.get_caller() {
+        sql.push_str(" AND runs.caller = ?");
+        values.push(Value::Text(caller.to_owned()));
+    }
+    for (tag, value) in filter.get_tags() {
+        sql.push_str(" AND runs.key IN (SELECT run FROM tags WHERE tag = ? AND value = ?)");
+        values.extend([Value::Text(tag.clone()), Value::Text(value.clone())]);
+    }
     let millis = |time: Timestamp| Value::Integer(row::number(time.as_millis()));
     if let Some(since) = filter.get_since() {
         sql.push_str(" AND runs.created >= ?");

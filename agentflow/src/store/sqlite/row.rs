@@ -204,7 +204,8 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 
 /// The columns that [`record`] reads, and where from.
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
-     events.time, runs.key, runs.epoch, runs.owner, runs.version \
+     events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
+     (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key) \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -237,7 +238,12 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
             PauseReason::deserialize(word).map_err(|_| unknown("reason for a pause", &reason, version, &run_id, errors))
         })
         .transpose()?;
+    let tags = maybe(14)?.map(|tags| serde_json::from_str(&tags)).transpose().map_err(|error| {
+        errors.damaged(format_args!("the tags of the run `{run_id}` cannot be read")).caused_by(error)
+    })?;
     Ok(RunRecord {
+        caller: maybe(13)?.map(Arc::from),
+        tags: tags.unwrap_or_default(),
         name: Arc::from(text(1)?),
         definition: maybe(2)?.map(Arc::from),
         status,

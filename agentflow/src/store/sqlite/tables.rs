@@ -88,8 +88,9 @@ impl Tables {
         let record = &first.record;
         self.connection
             .prepare_cached(
-                "INSERT INTO runs (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9)",
+                "INSERT INTO runs \
+                 (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10)",
             )?
             .execute(params![
                 run.as_str(),
@@ -101,8 +102,14 @@ impl Tables {
                 &record.error,
                 number(record.created.as_millis()),
                 owner.id(),
+                &record.caller,
             ])?;
         let key = self.connection.last_insert_rowid();
+        for (tag, value) in &record.tags {
+            self.connection
+                .prepare_cached("INSERT INTO tags (run, tag, value) VALUES (?1, ?2, ?3)")?
+                .execute(params![key, tag, value])?;
+        }
         self.insert(key, &first.rows)?;
         self.known.insert(run.clone(), Known { key, epoch: 1, owned: true, record: record.clone() });
         Ok(Epoch(1))
@@ -154,6 +161,7 @@ impl Tables {
         for sql in [
             "DELETE FROM snapshots WHERE run = ?1",
             "DELETE FROM messages WHERE run = ?1",
+            "DELETE FROM tags WHERE run = ?1",
             "DELETE FROM runs WHERE key = ?1",
         ] {
             self.connection.prepare_cached(sql)?.execute([key])?;

@@ -1,17 +1,39 @@
 //! Records the end of steps that fail, and of those that a workflow stops: of one node, or of all when the run is
 //! cancelled or dropped.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun, millis};
-use crate::error::{Failure, FailureKind};
+use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
+use crate::store::StoreError;
+use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
 use crate::workflow::step_error::StepError;
+
+/// How a workflow failed: for the record, and for its direct caller.
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    pub(crate) original: Option<Box<dyn Any + Send>>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, original: None }
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Error::from(error).into()
+    }
+}
 
 impl WorkflowRun {
     /// Records that an attempt failed, and whether another follows.
@@ -88,23 +110,43 @@ impl InSegment for WorkflowRun {
     }
 
     fn close_steps_cancelled(&mut self, reason: &Arc<str>) {
-        // What is below a step records its end before the step does.
-        self.tasks.iter_mut().for_each(Task::drop_work);
-        self.tasks.clear();
         let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
-        for unit in self.machine.open_units() {
-            let attempt = self.machine.attempts(unit);
+        match all_of_it {
+            true => self.close_steps(&format!("the run was cancelled: {reason}")),
             // A further attempt at the step decides anew on what only the step has stopped.
-            let message = match all_of_it {
-                true => format!("the run was cancelled: {reason}"),
-                false => stopped(reason, self.has_begun_once(unit)),
-            };
-            let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
-            self.segment.shared.close_below(&self.path(unit), &error.message);
-            self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
+            false => self.close_units(|run, unit| stopped(reason, run.has_begun_once(unit))),
         }
         if !self.segment.is_run() && self.machine.pause_reason().is_some() {
             self.record_own(EventKind::resumed());
+        }
+    }
+}
+
+impl WorkflowRun {
+    /// The run was executed for as long as it may be.
+    pub(super) async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
+        self.commit = None;
+        self.close_steps("the run reached its time limit");
+        let error = Error::Timeout { limit };
+        self.record_failed(&error);
+        self.segment.keep().await?;
+        Err(error.into())
+    }
+
+    /// Drops whatever is running, and records its end.
+    fn close_steps(&mut self, message: &str) {
+        self.close_units(|_, _| message.to_owned());
+    }
+
+    fn close_units(&mut self, message: impl Fn(&Self, Unit) -> String) {
+        // What is below a step records its end before the step does.
+        self.tasks.iter_mut().for_each(Task::drop_work);
+        self.tasks.clear();
+        for unit in self.machine.open_units() {
+            let attempt = self.machine.attempts(unit);
+            let error = Arc::new(Failure::new(FailureKind::Cancelled, message(self, unit)));
+            self.segment.shared.close_below(&self.path(unit), &error.message);
+            self.segment.shared.record(self.path(unit), EventKind::NodeFailed { attempt, error });
         }
     }
 }

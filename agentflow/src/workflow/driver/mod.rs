@@ -7,6 +7,7 @@
 mod closing;
 mod continued;
 mod keeping;
+mod leaving_workflow;
 mod replay;
 mod requested;
 mod task;
@@ -23,6 +24,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+pub(crate) use self::closing::Failed;
 use self::continued::{Continued, continued};
 use self::keeping::Commit;
 use self::replay::{failed_before, is_changed, is_decided};
@@ -32,11 +34,11 @@ use super::spec::{Body, NodeIndex, Spec};
 use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, WorkflowCompleted, WorkflowStarted};
+use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled};
+use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, within};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -51,6 +53,8 @@ pub(crate) struct WorkflowRun {
     paths: Vec<StepPath>,
     resources: Resources,
     grants: Arc<[Arc<str>]>,
+    /// The time that the run may be executed, and how much of it earlier processes used.
+    time: Option<(Duration, Duration)>,
     tasks: FuturesUnordered<Task>,
     control: mpsc::UnboundedReceiver<Asked>,
     commit: Option<Commit>,
@@ -62,6 +66,8 @@ pub(crate) struct WorkflowRun {
     refused: Option<Error>,
     /// It is what an item, a round or a branch of a node consists of.
     is_body: bool,
+    /// The run is drained and something was not begun: the machine is not asked any more.
+    leaves: bool,
 }
 
 /// The records in which a workflow begins and ends.
@@ -92,25 +98,9 @@ impl SegmentKind for OfWorkflow {
     }
 }
 
-/// How a workflow failed: for the record, and for its direct caller.
-pub(crate) struct Failed {
-    pub(crate) error: Error,
-    pub(crate) original: Option<Box<dyn Any + Send>>,
-}
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self { error, original: None }
-    }
-}
-
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        Error::from(error).into()
-    }
-}
-
 enum Happened {
+    /// The run is drained, and nothing is running here any more.
+    Quiet,
     Task(Ended),
     Asked(Asked),
     Committed(Result<(), StoreError>),
@@ -118,8 +108,8 @@ enum Happened {
 
 impl WorkflowRun {
     /// A new run of its own.
-    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
-        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), None)
+    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>, terms: RunTerms) -> Self {
+        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), terms, None)
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
@@ -179,7 +169,7 @@ impl WorkflowRun {
         let began = recorded.iter().any(started);
         let changed = began && is_changed(spec, &segment.base, &recorded);
         let recorded = if changed { Vec::new() } else { recorded };
-        let mut run = Self::begin(spec, inputs, segment, began.then_some(recorded));
+        let mut run = Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
         if changed {
             run.refused =
                 Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
@@ -188,24 +178,22 @@ impl WorkflowRun {
         run
     }
 
-    /// A run that is resumed from its journal, which is in the log.
+    /// A run that is resumed from its journal, which is in the log. What it began with counts, whoever resumes it.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared, StepPath::root());
         let recorded = segment.recorded();
-        let grants = recorded.iter().find_map(|(_, _, kind)| match kind {
-            EventKind::RunStarted(started) => started.workflow().map(|workflow| workflow.grants.as_slice().into()),
+        let terms = recorded.iter().find_map(|(_, _, kind)| match kind {
+            EventKind::RunStarted(started) => Some(started.terms().clone()),
             _ => None,
         });
-        let mut run = Self::begin(spec, inputs, segment, Some(recorded));
-        // What the run began with counts, whoever resumes it.
-        run.grants = grants.unwrap_or_default();
-        run
+        Self::begin(spec, inputs, segment, terms.unwrap_or_default(), Some(recorded))
     }
 
     fn begin(
         spec: &Arc<Spec>,
         inputs: Vec<Encoded>,
         segment: Segment<OfWorkflow>,
+        terms: RunTerms,
         recorded: Option<Vec<(Timestamp, StepPath, EventKind)>>,
     ) -> Self {
         let object = super::input_object::to_object(&spec.input_names(), &inputs);
@@ -216,8 +204,9 @@ impl WorkflowRun {
         let (sender, control) = mpsc::unbounded_channel();
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
-            resources: segment.shared.host.resources.clone(),
-            grants: Arc::clone(&segment.shared.host.scopes),
+            resources: segment.shared.resources(),
+            grants: terms.scopes.as_slice().into(),
+            time: terms.timeout_ms.map(|limit| (Duration::from_millis(limit), Duration::ZERO)),
             segment,
             paths,
             tasks: FuturesUnordered::new(),
@@ -227,10 +216,14 @@ impl WorkflowRun {
             ended: None,
             refused: None,
             is_body: false,
+            leaves: false,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
-            None => run.record_started(object),
+            None => run.record_started(object, terms),
+        }
+        if let Some((_, spent)) = &mut run.time {
+            *spent = run.segment.shared.time_spent(&run.segment.base);
         }
         // One that had ended before has nothing left to take requests for.
         if run.ended.is_none() {
@@ -239,16 +232,14 @@ impl WorkflowRun {
         run
     }
 
-    fn record_started(&mut self, inputs: Encoded) {
+    fn record_started(&mut self, inputs: Encoded, terms: RunTerms) {
         let spec = Arc::clone(self.machine.spec());
         let definition = match self.segment.shared.log.is_durable() {
             true => Arc::clone(spec.hash()),
             false => "".into(),
         };
         let mut started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
-        if self.segment.is_run() {
-            started.grants = self.grants.to_vec();
-        }
+        started.terms = terms;
         let kind = self.segment.begins(started);
         self.record_own(kind);
     }
@@ -342,15 +333,25 @@ impl WorkflowRun {
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
+        let (time, base) = (self.time, self.segment.base.clone());
         let ended = {
             let driven = pin!(self.drive().instrument(span.clone()));
-            match is_run {
-                true => unless_cancelled(&shared, driven).await,
-                false => Some(driven.await),
+            match (is_run, time) {
+                (true, Some((limit, spent))) => {
+                    let driven = pin!(within(&shared, &base, limit.saturating_sub(spent), driven));
+                    unless_cancelled(&shared, driven).await.map(|ended| ended.ok_or(limit))
+                }
+                (true, None) => unless_cancelled(&shared, driven).await.map(Ok),
+                (false, _) => Some(Ok(driven.await)),
             }
         };
         let ended = match ended {
-            Some(ended) => self.end(ended).await,
+            Some(Ok(ended)) => self.end(ended).await,
+            Some(Err(limit)) => self.end_over_time(limit).await,
+            None if is_run && shared.is_stopping() => {
+                self.segment.settle();
+                Err(shared.left().await.into())
+            }
             None => {
                 let reason = shared.cancel_reason();
                 self.commit = None;
@@ -405,13 +406,20 @@ impl WorkflowRun {
             {
                 self.requested(request);
             }
-            while let Some(command) = self.machine.command() {
+            while !self.leaves
+                && let Some(command) = self.machine.command()
+            {
+                if self.stays_unbegun(&command) {
+                    self.leaves = true;
+                    break;
+                }
                 if let Some(outcome) = self.act(command) {
                     return Ok(outcome);
                 }
             }
             self.begin_commit();
             match self.next().await {
+                Happened::Quiet => self.leave().await?,
                 Happened::Task(ended) => self.ended(ended)?,
                 Happened::Asked(request) => self.requested(request),
                 Happened::Committed(committed) => {
@@ -437,6 +445,7 @@ impl WorkflowRun {
             }
             match self.control.poll_recv(cx) {
                 Poll::Ready(Some(request)) => Poll::Ready(Happened::Asked(request)),
+                _ if self.is_quiet() => Poll::Ready(Happened::Quiet),
                 _ => Poll::Pending,
             }
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::WorkflowRun;
 use crate::context::Context;
-use crate::event::{EventKind, Subject};
+use crate::event::{EventKind, RunTerms, Subject};
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::workflow::machine::Unit;
@@ -47,7 +47,7 @@ impl WorkflowRun {
         let names = self.machine.spec().input_names();
         let inputs = self.machine.inputs();
         let inputs = crate::workflow::input_object::to_object(&names, &inputs);
-        self.record_started(inputs);
+        self.record_started(inputs, RunTerms::default());
         for node in self.machine.stopped_at() {
             self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
         }

@@ -18,6 +18,8 @@ impl WorkflowRun {
         shared.log.replying(reply, || match &request {
             ControlRequest::Pause => self.pause(),
             ControlRequest::Unpause => self.unpause(),
+            // What begins is looked at next.
+            ControlRequest::Drain => Ok(()),
             // It is taken before it comes here.
             ControlRequest::Cancel { reason } => {
                 self.segment.shared.cancel(reason.as_str());

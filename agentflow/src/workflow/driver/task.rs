@@ -114,6 +114,11 @@ impl Task {
         self.unit
     }
 
+    /// Whether a step is running, or about to.
+    pub(super) fn is_step(&self) -> bool {
+        matches!(self.work, Work::Step { .. } | Work::Commit { .. })
+    }
+
     /// Drops the step or the wait now. A step that panics as it is dropped takes nothing else with it.
     pub(super) fn drop_work(&mut self) {
         let work = std::mem::replace(&mut self.work, Work::Dropped);

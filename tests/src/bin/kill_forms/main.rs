@@ -127,7 +127,7 @@ impl Host {
         for id in ids().into_iter().filter(|id| !is_there(id)) {
             let form = FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
             match self.flows.get(form) {
-                Some(flow) => match self.runtime.start_as(id.clone(), flow.clone(), 1).await {
+                Some(flow) => match self.runtime.start(flow.clone(), 1).run_id(id.clone()).await {
                     Ok(run) => self.watch(&id, async move { run.result().await.map(drop) }),
                     Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
                     Err(error) => self.complain(&format!("start: {error}")),

@@ -1,0 +1,170 @@
+//! `RunOptions`: what a run is given beside what runs and its input; and what the run keeps of it. The requests that
+//! start runs fill it in. It starts nothing and records nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::event::{RunId, RunStarted, RunTerms};
+use crate::resource::{ResourceKey, Resources};
+
+/// What a run is given: the same for workflows and agents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunOptions {
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) caller: Option<Arc<str>>,
+    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) grants: Vec<Arc<str>>,
+    pub(crate) resources: Resources,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) max_llm_calls: Option<u32>,
+}
+
+impl RunOptions {
+    /// What is recorded of the grants and the limits.
+    pub(crate) fn terms(&self) -> RunTerms {
+        RunTerms {
+            max_steps: None,
+            timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            max_llm_calls: self.max_llm_calls,
+            scopes: self.grants.clone(),
+        }
+    }
+
+    /// What a new run of a name keeps: whatever is not given is made by the factories.
+    ///
+    /// # Errors
+    /// That of a factory.
+    pub(crate) fn begin(
+        &mut self,
+        factories: &[RunResource],
+        run: &RunId,
+        name: &Arc<str>,
+    ) -> Result<Option<Box<RunOwn>>> {
+        if self.caller.is_none() && self.tags.is_empty() && self.resources.is_empty() && factories.is_empty() {
+            return Ok(None);
+        }
+        let began = RunBeginning {
+            run_id: run.clone(),
+            name: Arc::clone(name),
+            caller: self.caller.take(),
+            tags: std::mem::take(&mut self.tags),
+        };
+        RunOwn::new(factories, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
+    }
+}
+
+/// What a run began with, as a factory of its resources sees it: who asked for it, and the tags. Given to
+/// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunBeginning {
+    run_id: RunId,
+    name: Arc<str>,
+    caller: Option<Arc<str>>,
+    tags: BTreeMap<String, String>,
+}
+
+impl RunBeginning {
+    /// The run.
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// The name of its agent or workflow.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// On whose behalf it runs.
+    pub fn caller(&self) -> Option<&str> {
+        self.caller.as_deref()
+    }
+
+    /// Its tags.
+    pub fn tags(&self) -> &BTreeMap<String, String> {
+        &self.tags
+    }
+
+    /// What the journal of a run says.
+    pub(crate) fn recorded(run: &RunId, started: &RunStarted) -> Self {
+        Self {
+            run_id: run.clone(),
+            name: started.name().into(),
+            caller: started.caller.clone(),
+            tags: started.tags.clone(),
+        }
+    }
+}
+
+/// What a run has of its own: all agents and workflows in it have it too.
+#[derive(Debug)]
+pub(crate) struct RunOwn {
+    pub(crate) began: RunBeginning,
+    /// The resources that it was given, or that were made for it.
+    pub(crate) resources: Resources,
+}
+
+impl RunOwn {
+    fn new(factories: &[RunResource], began: RunBeginning, mut resources: Resources) -> Result<Self> {
+        for factory in factories {
+            if resources.contains(factory.key) {
+                continue;
+            }
+            (factory.make)(&began, &mut resources).map_err(|problem| Error::RunResource {
+                name: Arc::clone(&began.name),
+                problem: format!("its resource `{}` could not be made: {problem}", factory.key.type_name()),
+            })?;
+        }
+        Ok(Self { began, resources })
+    }
+
+    /// What a run has that is resumed: the resources are made anew.
+    ///
+    /// # Errors
+    /// That of a factory.
+    pub(crate) fn resumed(factories: &[RunResource], run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
+        Self::new(factories, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
+    }
+}
+
+/// Makes a resource for each run.
+#[derive(Clone)]
+pub(crate) struct RunResource {
+    pub(crate) key: ResourceKey,
+    pub(crate) make: Arc<dyn Fn(&RunBeginning, &mut Resources) -> Result<(), String> + Send + Sync>,
+}
+
+impl fmt::Debug for RunResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RunResource").field(&self.key.type_name()).finish()
+    }
+}
+
+/// Says which resources nobody gave: those of `needs`, each with who needs it.
+///
+/// # Errors
+/// [`Error::RunResource`] when there are any, so that nothing of the run begins.
+pub(crate) fn check_resources<'n>(
+    name: &Arc<str>,
+    resources: &Resources,
+    needs: impl IntoIterator<Item = (ResourceKey, &'n str)>,
+) -> Result<()> {
+    let missing = needs.into_iter().filter(|(key, _)| !resources.contains(*key));
+    let mut missing: Vec<String> = missing.map(|(key, of)| format!("{} for {of}", resources.missing(key))).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::RunResource {
+            name: Arc::clone(name),
+            problem: format!(
+                "these resources are missing: {}; give each with `.resource(value)` to the runtime's builder, the agent or the \
+                 one run where it is started, a trait object as an `Arc<dyn Trait>`; with `run_resource` on the runtime's \
+                 builder each run has its own, also after a restart",
+                missing.join(", ")
+            ),
+        }),
+    }
+}

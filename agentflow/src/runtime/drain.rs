@@ -1,0 +1,115 @@
+//! `Runtime::drain`: how a program ends without interrupting what it is doing. It starts and resumes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Runtime;
+use crate::event::{EventKind, RunId};
+use crate::run::RunShared;
+
+/// Why a run without a store ends when its runtime is drained.
+const REASON: &str = "its runtime was drained, and it has no store from which another process could resume it";
+
+/// How long a run that was stopped is waited for: code that does not await cannot be stopped.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What became of the runs that were executed when [`Runtime::drain`] was called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// The runs that ended by themselves meanwhile, well or not.
+    pub ended: Vec<RunId>,
+    /// The runs with a store that were stopped at their journal: another process resumes them, or this program when it
+    /// is started again.
+    pub left: Vec<RunId>,
+    /// The runs without a store that were cancelled at the deadline.
+    pub cancelled: Vec<RunId>,
+}
+
+impl Runtime {
+    /// Ends the work of this runtime, for a program that is about to end: on SIGTERM, say.
+    ///
+    /// From now on no run begins or is resumed here: that is [`Error::Draining`](crate::Error::Draining). Runs with a
+    /// store begin nothing new; what is running in them, such as a model call, a tool call or a step, may finish until
+    /// the deadline and is kept. A run in which nothing is running any more stops at its journal at once, as if the
+    /// process had ended, and is free for another process; at the deadline all others do, and what was running in them is
+    /// interrupted. Runs without a store continue until the deadline and are then cancelled.
+    ///
+    /// It returns as soon as no run is executed here. A run that was left ends for whoever waits for it here with an
+    /// error of the kind `fenced`; its status in the store stays what it was. Calling it again, also at the same time, is
+    /// allowed; the earliest deadline counts.
+    ///
+    /// Dropping the future does not take it back: nothing begins here any more, and what is running may finish without a
+    /// deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use agentflow::prelude::*;
+    /// use agentflow::store::MemoryStore;
+    ///
+    /// #[workflow]
+    /// async fn publish(text: String) -> Result<String> {
+    ///     let approval = gate!("publish?", text).await?;
+    ///     Ok(format!("{approval:?}"))
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
+    /// let drained = runtime.drain(Duration::from_secs(20)).await;
+    /// assert_eq!(drained.left, [run.run_id().clone()]);
+    /// assert!(runtime.start(publish::workflow(), "Hello.".to_owned()).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn drain(&self, deadline: Duration) -> Drained {
+        let running = &self.host().running;
+        running.close();
+        let until = Instant::now().checked_add(deadline);
+        let runs: BTreeMap<RunId, Arc<RunShared>> =
+            running.all().into_iter().map(|shared| (shared.id.clone(), shared)).collect();
+        runs.values().filter(|shared| shared.log.is_durable()).for_each(|shared| shared.drain());
+        let in_time = async {
+            match until {
+                Some(until) => tokio::time::timeout_at(until, running.until_idle()).await.is_ok(),
+                None => {
+                    running.until_idle().await;
+                    true
+                }
+            }
+        };
+        if !in_time.await {
+            for shared in runs.values().filter(|shared| !shared.log.is_closed()) {
+                match shared.log.is_durable() {
+                    true => shared.stop(),
+                    false => shared.cancel(REASON),
+                }
+            }
+            if tokio::time::timeout(GRACE, running.until_idle()).await.is_err() {
+                tracing::warn!("runs that were stopped are still running: their code does not await");
+            }
+        }
+        let mut drained = Drained::default();
+        for (run, shared) in runs {
+            let into = match shared.log.end() {
+                Some(EventKind::RunCancelled { reason }) if *reason == *REASON => &mut drained.cancelled,
+                Some(_) => &mut drained.ended,
+                None if shared.log.is_durable() => &mut drained.left,
+                None => &mut drained.cancelled,
+            };
+            into.push(run);
+        }
+        tracing::info!(
+            ended = drained.ended.len(),
+            left = drained.left.len(),
+            cancelled = drained.cancelled.len(),
+            "the runtime was drained"
+        );
+        drained
+    }
+}

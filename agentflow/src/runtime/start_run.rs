@@ -1,0 +1,143 @@
+//! `StartRun`: a run of a workflow that is about to be started, with what it is given. Awaiting it starts the run; until
+//! then nothing has happened.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Runtime;
+use crate::error::Result;
+use crate::event::RunId;
+use crate::future::BoxFuture;
+use crate::run::{Ended, RunHandle, RunOptions};
+use crate::value::Encoded;
+use crate::workflow::spec::Spec;
+
+/// What runs, and its inputs.
+pub(super) type Described = (Arc<Spec>, Vec<Encoded>);
+
+/// Makes a run's outcome a value of the caller's type.
+pub(super) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
+
+/// A run of a workflow that is about to be started: returned by [`Runtime::start`] and [`Runtime::start_named`]. Awaiting
+/// it starts the run on a task of its own and gives its handle; with a store, the run is kept there by then.
+///
+/// What it is given here is recorded when the run begins, and resuming the run changes nothing about it. A request of
+/// an agent, [`RunRequest`](crate::agent::RunRequest), has the same methods.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::prelude::*;
+/// use agentflow::store::{MemoryStore, RunFilter};
+///
+/// #[workflow]
+/// async fn greet(cx: &Context, name: String) -> Result<String> {
+///     let greeting = format!("Hello {name}, asked by {}.", cx.caller().unwrap_or("nobody"));
+///     Ok(greeting)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let run = runtime
+///     .start(greet::workflow(), "Grace".to_owned())
+///     .caller("ada")
+///     .tag("tenant", "acme")
+///     .timeout(Duration::from_secs(60))
+///     .await?;
+/// assert_eq!(run.result().await?, "Hello Grace, asked by ada.");
+/// let of_acme = runtime.runs(RunFilter::new().tag("tenant", "acme")).await?;
+/// assert_eq!(of_acme[0].caller.as_deref(), Some("ada"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropped before it is awaited, nothing is started. Dropping the future before it is ready may leave a run with a store
+/// that has begun and continues; one in memory is cancelled.
+#[must_use = "a run starts when this is awaited"]
+pub struct StartRun<'r, T> {
+    runtime: &'r Runtime,
+    described: Result<Described>,
+    decode: Decode<T>,
+    options: RunOptions,
+}
+
+impl<'r, T> StartRun<'r, T> {
+    pub(super) fn new(runtime: &'r Runtime, described: Result<Described>, decode: Decode<T>) -> Self {
+        Self { runtime, described, decode, options: RunOptions::default() }
+    }
+
+    /// Names the run, so that the same request is not started twice: when the store has a run of this id, starting it is
+    /// refused ([`StoreErrorKind::Exists`](crate::store::StoreErrorKind::Exists)). Default: a new id from the runtime.
+    pub fn run_id(mut self, id: RunId) -> Self {
+        self.options.run_id = Some(id);
+        self
+    }
+
+    /// On whose behalf it runs: recorded, listed by [`RunFilter::caller`](crate::store::RunFilter::caller), and read by
+    /// [`Context::caller`](crate::Context::caller) in all of its steps. Default: nobody.
+    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+        self.options.caller = Some(caller.into());
+        self
+    }
+
+    /// Adds a tag: recorded, listed by [`RunFilter::tag`](crate::store::RunFilter::tag), and read by
+    /// [`Context::tags`](crate::Context::tags) in all of its steps. A second one of the same key replaces the first.
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.tags.insert(key.into(), value.into());
+        self
+    }
+
+    /// Grants scopes to this run, beside those of the runtime ([`RuntimeBuilder::grant`](super::RuntimeBuilder::grant)).
+    pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.options.grants.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Gives the run a resource, found by its type, in the place of the runtime's of that type; everything that is nested
+    /// in the run has it too. It is not kept: after a restart
+    /// [`RuntimeBuilder::run_resource`](super::RuntimeBuilder::run_resource) makes it, and without that the run is not
+    /// resumed when a tool of it takes one.
+    pub fn resource<V: Send + Sync + 'static>(mut self, resource: V) -> Self {
+        self.options.resources.insert(resource);
+        self
+    }
+
+    /// The longest that the run may be executed, in all its processes together; the time in which it is paused, for a
+    /// person or an operator, does not count. Then what is running is stopped and the run fails with
+    /// [`Error::Timeout`](crate::Error::Timeout). Default: no limit.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// The most model calls of the run and everything it starts, where that is fewer than the runtime's
+    /// ([`RuntimeBuilder::max_llm_calls`](super::RuntimeBuilder::max_llm_calls)). One more fails with
+    /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy repeats.
+    pub fn max_llm_calls(mut self, calls: u32) -> Self {
+        self.options.max_llm_calls = Some(calls);
+        self
+    }
+}
+
+impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
+    type Output = Result<RunHandle<T>>;
+    type IntoFuture = BoxFuture<'r, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { runtime, described, decode, options } = self;
+        Box::pin(async move {
+            let (spec, inputs) = described?;
+            runtime.start_spec(options, &spec, inputs, decode).await
+        })
+    }
+}
+
+impl<T> fmt::Debug for StartRun<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let workflow = self.described.as_ref().map(|(spec, _)| &spec.name);
+        f.debug_struct("StartRun").field("workflow", &workflow).field("options", &self.options).finish_non_exhaustive()
+    }
+}
