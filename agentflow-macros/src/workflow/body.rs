@@ -320,7 +320,9 @@ impl Reader<'_> {
         out: &mut Vec<Statement>,
     ) -> Node {
         before.extend(attrs::off(&mut expr));
-        if value == Value::OfForm {
+        // The form does for it what `?` does, if it is a `Result`.
+        let of_form = value == Value::OfForm && matches!(plain(&expr), Expr::Await(_)) && !is_form(&expr);
+        if value == Value::OfForm && !of_form {
             expr = unwrapped(expr);
         }
         let wrapped = value.is_wrapped();
@@ -348,8 +350,12 @@ impl Reader<'_> {
             let work = if diverges(&expr) { Work::Never(expr) } else { Work::Value(expr) };
             return Node { attrs: others, ..Node::tail(work, span, wrapped) };
         }
+        if of_form && policy.route.is_some() {
+            expr = tried(expr);
+        }
         match self.work(expr, value, &mut policy, out) {
             Some((work, calls)) => {
+                let work = if of_form { awaited_by_form(work) } else { work };
                 self.check_policy(&policy, &work, ours.as_ref());
                 let name = policy.id.clone().unwrap_or_default();
                 if !name.is_empty() {
@@ -498,14 +504,29 @@ impl Work {
     }
 }
 
-/// The last expression of a form's body as a value: `Ok(x)` is `x`, and a `Result` gets its `?`.
+/// The last expression of a form's body as a value: `Ok(x)` is `x`, and a form gets its `?`.
 fn unwrapped(expr: Expr) -> Expr {
     if let Some(inner) = in_ok(&expr) {
         return inner.clone();
     }
     match plain(&expr) {
-        Expr::Await(_) => syn::parse_quote_spanned!(expr.span()=> #expr?),
+        Expr::Await(_) => tried(expr),
         _ => expr,
+    }
+}
+
+fn tried(expr: Expr) -> Expr {
+    syn::parse_quote_spanned!(expr.span()=> #expr?)
+}
+
+/// The last step of a form's body, which the form awaits.
+fn awaited_by_form(work: Work) -> Work {
+    match work {
+        Work::Step(expr) => match plain(&expr) {
+            Expr::Await(awaited) => Work::Future((*awaited.base).clone()),
+            _ => Work::Step(expr),
+        },
+        other => other,
     }
 }
 

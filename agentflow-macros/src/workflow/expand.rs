@@ -116,7 +116,7 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
                     (#(#names,)*): (#(#private::Handle<#types>,)*),
                 ) -> #private::Handle<#ok_of> {
                     #[allow(unused_imports)]
-                    use #private::{FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _};
+                    use #private::{FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _, PlainStep as _};
                     type __AgentflowError = #error_of;
                     #(#quiet)*
                     #settings

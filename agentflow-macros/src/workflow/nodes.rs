@@ -368,7 +368,7 @@ impl<'a> Writer<'a> {
         let Ending { future, wrapped, ty } = *ending;
         let expr = match future {
             false => self.tried(expr),
-            true => quote_spanned!(span=> #private::TriedStep(#expr.await).failing::<__AgentflowError>()?),
+            true => quote_spanned!(span=> #private::FormStep(#expr.await).failing::<__AgentflowError>()?),
         };
         if wrapped && !future {
             self.output(&expr, span)

@@ -10,6 +10,6 @@ pub use crate::workflow::node_handle::And;
 pub use crate::workflow::one_order::{GoneThrough, Ordered};
 pub use crate::workflow::owned_output::{OtherOutput, Output};
 pub use crate::workflow::same_type::{
-    Arms, Branches, FutureTried, OptionTried, OtherTried, TriedStep, TriedValue, arms, branches,
+    Arms, Branches, FormStep, FutureTried, OptionTried, OtherTried, PlainStep, TriedStep, TriedValue, arms, branches,
 };
 pub use crate::workflow::{Handle, Node, OnError, StopPolicy, Workflow};

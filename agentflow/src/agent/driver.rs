@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
 use super::hooks::{Hooks, hooks_of};
-use super::kept_agent::kept;
+use super::kept_agent::{Kept, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
@@ -127,7 +127,13 @@ impl Run {
     fn within(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Self {
         let shared = Arc::clone(cx.run());
         match kept(plan, &request, cx) {
-            Some((base, recorded)) => Self::again(plan, request, Segment::new(shared, base), recorded),
+            Some(Kept { base, recorded, stopped }) => {
+                let mut run = Self::again(plan, request, Segment::new(shared, base), recorded);
+                if stopped {
+                    run.record_further_start();
+                }
+                run
+            }
             None => Self::begin(plan, request, shared, cx.claim()),
         }
     }
@@ -205,6 +211,18 @@ impl Run {
         let Some(started) = self.pending.take() else { return };
         let kind = self.segment.begins(*started);
         self.record_own(kind);
+    }
+
+    /// Records that it continues what it had begun.
+    fn record_further_start(&mut self) {
+        let recorded = self.segment.shared.log.records_below(&self.segment.base);
+        let began = recorded.into_iter().find_map(|(_, path, kind)| match kind {
+            EventKind::AgentStarted(began) if path == self.segment.base => Some(began),
+            _ => None,
+        });
+        if let Some(began) = began {
+            self.record_own(EventKind::AgentStarted(began));
+        }
     }
 
     pub(super) fn shared(&self) -> Arc<RunShared> {

@@ -1,5 +1,5 @@
 //! Which agent of an earlier attempt at a step the call of one in a further attempt is: that of the same name that was
-//! given the same conversation. What it has done is not done again.
+//! given the same conversation. What it has done is not done again: its end counts, and one that was stopped continues.
 //!
 //! It reads a journal; the driver replays what is found.
 
@@ -15,34 +15,42 @@ use crate::run::{has_failed_since, has_written};
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 
-/// What an agent has recorded, with the path of it.
-pub(super) type Kept = (StepPath, Vec<(Timestamp, StepPath, EventKind)>);
+/// An agent that an earlier attempt at the step began.
+pub(super) struct Kept {
+    /// Where it records.
+    pub(super) base: StepPath,
+    pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
+    /// It was stopped, so that it continues.
+    pub(super) stopped: bool,
+}
 
-/// The agent whose end counts for this call. One that only reads begins anew, as a tool does, and so does one that has
-/// failed, when the step has failed since, perhaps because of it.
+/// The agent that this call is. One that only reads begins anew, as a tool does, and so does one that has failed, when
+/// the step has failed since, perhaps because of it.
 pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Kept> {
     if cx.failed_attempts() == 0 {
         return None;
     }
     let given = as_recorded(plan, request, cx)?;
     let all = cx.run().log.records_below(cx.path());
-    let counts = |base: &StepPath| {
-        let end = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
-        let ended = match &all[end].2 {
-            EventKind::AgentCompleted(_) => true,
-            EventKind::AgentFailed { error } => !was_stopped(&error.kind) && !has_failed_since(&all, cx.path(), end),
+    // Whether it was stopped; `None` when it begins anew.
+    let is_stopped = |base: &StepPath| {
+        let last = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
+        let stopped = match &all[last].2 {
+            EventKind::AgentFailed { error } if was_stopped(&error.kind) => true,
+            EventKind::AgentFailed { .. } if has_failed_since(&all, cx.path(), last) => return None,
             _ => false,
         };
-        (ended && (plan.writes() || has_written(&all, base))).then_some(())
+        (plan.writes() || has_written(&all, base)).then_some(stopped)
     };
-    let base = all.iter().find_map(|(_, path, kind)| {
+    let (base, stopped) = all.iter().find_map(|(_, path, kind)| {
         let EventKind::AgentStarted(started) = kind else { return None };
         let is_it = started.name == given.name && started.asked() == given.asked();
         let is_before = || attempt_of(cx.path(), path).is_some_and(|attempt| attempt < cx.attempt_scope());
-        (is_it && is_before() && counts(path).is_some() && cx.continues(path)).then(|| path.clone())
+        let stopped = (is_it && is_before()).then(|| is_stopped(path)).flatten()?;
+        cx.continues(path).then(|| (path.clone(), stopped))
     })?;
     let recorded = all.into_iter().filter(|(_, path, _)| path.is_within(&base)).collect();
-    Some((base, recorded))
+    Some(Kept { base, recorded, stopped })
 }
 
 fn is_of_agent(kind: &EventKind) -> bool {

@@ -82,6 +82,8 @@ pub(crate) struct AgentMachine {
     /// Answers that did not fit the output type.
     misfits: u32,
     phase: Phase,
+    /// Where it was when it failed.
+    stopped_in: Option<Box<Phase>>,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +133,7 @@ impl AgentMachine {
             failures_in_row: 0,
             misfits: 0,
             phase: Phase::NotStarted,
+            stopped_in: None,
         }
     }
 
@@ -200,6 +203,8 @@ impl AgentMachine {
                 }
             }
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
+            // A further attempt at its step lets it continue.
+            (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => self.continues(),
             (EventKind::ModelStarted { provider, model }, Phase::Model { called }) => {
                 *called = Some(ModelInfo::new(Arc::clone(provider), Arc::clone(model)));
                 self.model_calls = self.model_calls.saturating_add(1);
@@ -265,6 +270,17 @@ impl AgentMachine {
         self.begin_turn();
     }
 
+    /// Continues where it was stopped: the model is asked what it was being asked, or what follows its tools.
+    fn continues(&mut self) {
+        self.phase = match self.stopped_in.take().map(|phase| *phase) {
+            None | Some(Phase::Model { .. } | Phase::ModelFailed) => {
+                self.attempts.clear();
+                Phase::Model { called: None }
+            }
+            Some(phase) => phase,
+        };
+    }
+
     fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
         self.end_tools();
         if let Some(Ok(completed)) = &outcome
@@ -272,7 +288,9 @@ impl AgentMachine {
         {
             self.request.push(Arc::clone(&completed.message));
         }
-        self.phase = Phase::Ended(outcome);
+        let is_failure = matches!(outcome, Some(Err(_)));
+        let phase = std::mem::replace(&mut self.phase, Phase::Ended(outcome));
+        self.stopped_in = is_failure.then(|| Box::new(phase));
     }
 
     /// An answer without tool calls: it ends the run when it fits. When the provider paused in it, the turn continues.

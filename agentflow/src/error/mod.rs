@@ -354,12 +354,19 @@ impl From<ModelError> for Error {
     }
 }
 
+/// What was behind an error, from the nearest cause on.
+fn causes(error: &dyn std::error::Error) -> Option<String> {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    (!causes.is_empty()).then(|| causes.join(": "))
+}
+
 impl From<&ModelError> for Failure {
     fn from(error: &ModelError) -> Self {
         Self {
             retryable: error.is_retryable(),
             status: error.status(),
-            ..Self::new(error.kind().as_str(), error.to_string())
+            ..Self::new(error.kind().as_str(), error.to_string()).because(causes(error).as_deref())
         }
     }
 }

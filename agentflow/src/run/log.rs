@@ -387,9 +387,14 @@ impl EventLog {
                     held = false;
                     since = since.or(began.then_some(*time));
                 }
+                // It was stopped: a further attempt at its step may let it continue.
+                EventKind::AgentFailed { .. } if path == base => {
+                    began = false;
+                    spent += since.take().map(|since| time.since(since)).unwrap_or_default();
+                }
                 _ => {}
             }
-            if !began && path == base {
+            if !began && path == base && !matches!(kind, EventKind::AgentFailed { .. }) {
                 began = true;
                 since = (!held).then_some(*time);
             }

@@ -134,6 +134,31 @@ impl<T, Of> TriedStep<Result<T, Of>> {
     }
 }
 
+/// What a form awaits: the `?` after the form is that of a step which can fail.
+pub struct FormStep<S>(pub S);
+
+impl<T, Of> FormStep<Result<T, Of>> {
+    /// A step's result with the workflow's error.
+    pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
+        self.0.map_err(E::error_from)
+    }
+}
+
+/// A step in a form that cannot fail.
+pub trait PlainStep {
+    type Output;
+
+    fn failing<E>(self) -> Result<Self::Output, E>;
+}
+
+impl<S> PlainStep for FormStep<S> {
+    type Output = S;
+
+    fn failing<E>(self) -> Result<S, E> {
+        Ok(self.0)
+    }
+}
+
 /// What a `?` stands after in a value that is one call.
 pub struct TriedValue<S>(pub S);
 

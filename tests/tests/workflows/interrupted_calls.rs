@@ -448,6 +448,52 @@ async fn an_agent_that_has_ended_is_kept_when_another_call_was_interrupted() {
     model.finish();
 }
 
+/// Rests for a while.
+#[tool(effects = "none")]
+async fn rest() -> String {
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    "rested".to_owned()
+}
+
+/// Pay who has worked, at leisure.
+#[agent(tools = [pay, rest])]
+async fn slow_paymaster(cx: &Context, who: String) -> Result<String>;
+
+async fn pay_beside_agent(cx: &Context) -> Result<String, Behind> {
+    let beside = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        pay(pays(cx)?, "bob".to_owned()).await.map_err(Behind::from)
+    };
+    let (said, paid) = tokio::join!(slow_paymaster(cx, "zoe".to_owned()), beside);
+    Ok(format!("{}, {}", said?, paid?))
+}
+
+#[workflow(name = "pays-beside-agent")]
+async fn pays_beside_agent(cx: &Context, _names: Vec<String>) -> Result<String, Behind> {
+    let paid = pay_beside_agent(cx).await?;
+    Ok(paid)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() {
+    let world = World::new("pay bob", &[]);
+    let first = Turn::call("pay", json!({"who": "zoe"}));
+    let model = ScriptedModel::new([
+        first,
+        Turn::call("rest", json!({})),
+        Turn::call("pay", json!({"who": "kim"})).expect_text("whether it had its effect is unknown"),
+        Turn::text("all paid"),
+    ]);
+    let flow = pays_beside_agent::workflow();
+    let (lines, ended) = retried_with(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    assert_eq!(ended.unwrap(), "all paid, 1", "{lines:#?}");
+    let mut done = around_retry(&world);
+    assert_eq!(done[..3], ["pay zoe", "pay bob", "retry"], "{lines:#?}");
+    done[3..].sort();
+    assert_eq!(done[3..], ["pay bob", "pay kim"], "{lines:#?}");
+    model.finish();
+}
+
 /// Adds the number of the process to each conversation that an agent begins with.
 struct Rewrites(World);
 

@@ -457,3 +457,28 @@ twins! {
         Ok(n)
     }
 }
+
+/// Doubles a number.
+#[tool(effects = "none")]
+async fn doubled(n: u32) -> u32 {
+    2 * n
+}
+
+async fn refused(_: u32) -> Result<u32> {
+    Err(agentflow::Error::Cancelled { reason: "no".into() })
+}
+
+#[workflow]
+async fn cannot_fail(all: Vec<u32>) -> Result<(Vec<u32>, u32, u32, u32)> {
+    let twice = map!(all, |n| doubled(n)).await?;
+    let again = map!(twice, |n| { doubled(n).await }).await?;
+    let grown = repeat!(1, |n| doubled(n), until = |n| *n > 50, max = 10).await?;
+    let instead = fallback!(refused(1), doubled(4)).await?;
+    let soon = timeout!("1m", doubled(5)).await?;
+    Ok((again, grown, instead, soon))
+}
+
+#[tokio::test]
+async fn a_form_takes_steps_that_cannot_fail() {
+    assert_eq!(cannot_fail(vec![1, 2]).await.unwrap(), (vec![4, 8], 64, 8, 10));
+}

@@ -275,3 +275,28 @@ fn workflows_that_call_each_other_can_be_built() {
     assert_eq!(graph.hash(), even::workflow().graph().hash());
     assert!(graph_of_odd.node("other").unwrap().writes);
 }
+
+async fn refuses() -> Result<u32, Failed> {
+    Err("nobody answers".into())
+}
+
+fn check(seen: u32) -> Result<(), Failed> {
+    if seen == 1 { Ok(()) } else { Err("another one".into()) }
+}
+
+#[workflow(stop = best_effort)]
+async fn checks_what_failed() -> Result<u32, Failed> {
+    let asked = refuses().await?;
+    check(asked)?;
+    #[node(unordered)]
+    let sent = send(1).await;
+    Ok(sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_cannot_run_holds_back_what_is_below_it() {
+    // Whatever else goes on, nothing below a check begins that was not checked.
+    let (ended, effects) = noted(checks_what_failed()).await;
+    assert_eq!(ended.unwrap_err().to_string(), "nobody answers");
+    assert_eq!(effects, Vec::<String>::new());
+}

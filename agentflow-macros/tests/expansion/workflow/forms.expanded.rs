@@ -64,6 +64,7 @@ const _: () = {
             #[allow(unused_imports)]
             use __private::{
                 FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+                PlainStep as _,
             };
             type __AgentflowError = <forms as __private::WorkflowTypes>::Error;
             steps.describe("The other forms.");
@@ -84,7 +85,7 @@ const _: () = {
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(draft).await)
+                                __private::FormStep(agentflow_call_0(draft).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },
@@ -105,7 +106,7 @@ const _: () = {
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(draft).await)
+                                __private::FormStep(agentflow_call_0(draft).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },
@@ -136,7 +137,7 @@ const _: () = {
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(first).await)
+                                __private::FormStep(agentflow_call_0(first).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },
@@ -157,7 +158,7 @@ const _: () = {
                                 .calling([__private::function_id(&agentflow_call_0)])
                                 .await;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(first).await)
+                                __private::FormStep(agentflow_call_0(first).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },
@@ -196,7 +197,7 @@ const _: () = {
                                 .await;
                             let text = item;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(text).await)
+                                __private::FormStep(agentflow_call_0(text).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },
@@ -219,7 +220,7 @@ const _: () = {
                             .calling([__private::function_id(&agentflow_call_0)])
                             .await;
                         __private::Ok::<_, __AgentflowError>(
-                            __private::TriedStep(agentflow_call_0(third).await)
+                            __private::FormStep(agentflow_call_0(third).await)
                                 .failing::<__AgentflowError>()?,
                         )
                     },

@@ -64,6 +64,7 @@ const _: () = {
             #[allow(unused_imports)]
             use __private::{
                 FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+                PlainStep as _,
             };
             type __AgentflowError = <merge as __private::WorkflowTypes>::Error;
             steps.describe("Asks a person, and follows the answer.");

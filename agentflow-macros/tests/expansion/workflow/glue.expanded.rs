@@ -66,6 +66,7 @@ const _: () = {
             #[allow(unused_imports)]
             use __private::{
                 FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+                PlainStep as _,
             };
             type __AgentflowError = <glue as __private::WorkflowTypes>::Error;
             steps

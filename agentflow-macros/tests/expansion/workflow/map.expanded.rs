@@ -65,6 +65,7 @@ const _: () = {
             #[allow(unused_imports)]
             use __private::{
                 FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+                PlainStep as _,
             };
             type __AgentflowError = <notes as __private::WorkflowTypes>::Error;
             steps.describe("A step for each file.");
@@ -99,7 +100,7 @@ const _: () = {
                                 .await;
                             let file = item;
                             __private::Ok::<_, __AgentflowError>(
-                                __private::TriedStep(agentflow_call_0(file, rules).await)
+                                __private::FormStep(agentflow_call_0(file, rules).await)
                                     .failing::<__AgentflowError>()?,
                             )
                         },

@@ -64,6 +64,7 @@ const _: () = {
             #[allow(unused_imports)]
             use __private::{
                 FutureTried as _, OptionTried as _, OtherOutput as _, OtherTried as _,
+                PlainStep as _,
             };
             type __AgentflowError = <answer as __private::WorkflowTypes>::Error;
             steps.describe("An `if` in an arm of a `match`, with steps in both.");

@@ -44,9 +44,9 @@ impl Machine {
         unknown.map(|router| self.not_there(router))
     }
 
-    /// Whether a router has chosen nothing since it is in an arm that was not taken.
-    fn is_passed_by(&self, router: NodeIndex) -> bool {
-        match self.spec.node(router).guard {
+    /// Whether a node is in an arm that was not taken, so that a router there has chosen nothing.
+    fn is_passed_by(&self, node: NodeIndex) -> bool {
+        match self.spec.node(node).guard {
             None => false,
             Some((around, arm)) => match self.chosen(around) {
                 Some(chosen) => chosen != arm,
@@ -55,14 +55,15 @@ impl Machine {
         }
     }
 
-    /// The gate or the check that has failed above a node.
+    /// The gate or the check above a node that has failed, or that could not run since something failed before it.
     fn held_back(&self, definition: &NodeSpec) -> Option<Arc<str>> {
-        let failed = |node: NodeIndex| {
-            let skips = self.spec.node(node).policy.on_error == OnError::Skip;
-            self.nodes[node as usize].unit.phase == Phase::Failed && !skips
+        let holds = |node: NodeIndex| match self.nodes[node as usize].unit.phase {
+            Phase::Failed => self.spec.node(node).policy.on_error != OnError::Skip,
+            Phase::Skipped => !self.is_passed_by(node),
+            _ => false,
         };
         let after = definition.after.iter().filter(|after| after.why.holds_back()).map(|after| after.node);
-        after.into_iter().find(|node| failed(*node)).map(|node| self.not_there(node))
+        after.into_iter().find(|node| holds(*node)).map(|node| self.not_there(node))
     }
 
     pub(super) fn not_there(&self, node: NodeIndex) -> Arc<str> {
