@@ -2,7 +2,7 @@
 //! code names, so that one mistake is not reported three times. Nothing here ever runs.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::{Type, Visibility};
 
 use crate::function::{Function, any_token};
@@ -27,8 +27,18 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
     }
 }
 
-/// The struct of the function's name as an agent that is never asked, since the program does not compile.
-pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> TokenStream {
+/// The struct of the function's name as an agent that is never asked, since the program does not compile. The agent behind
+/// it takes so many arguments of any type, where they are known, and answers with text.
+pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, params: Option<usize>) -> TokenStream {
+    let agent = params.map(|params| {
+        let types: Vec<Ident> = (0..params).map(|at| format_ident!("T{at}")).collect();
+        quote! {
+            #[allow(dead_code)]
+            #vis fn agent<#(#types),*>(#(_: #types),*) -> #krate::__private::Agent {
+                loop {}
+            }
+        }
+    });
     quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types, dead_code)]
@@ -39,6 +49,8 @@ pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> T
                 #vis fn definition() -> &'static #krate::__private::AgentDefinition {
                     loop {}
                 }
+
+                #agent
             }
         };
     }

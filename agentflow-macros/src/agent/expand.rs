@@ -17,7 +17,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
     let ident = &signature.ident;
-    let call = call(agent, ident, &private);
+    let (values, call) = call(agent, ident, &private);
     let output = returned(function);
     let arguments = agent.params.iter().map(|Param { ident, .. }| ident);
     let context = match &agent.context {
@@ -28,8 +28,18 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
             quote!(#private::Some(#of))
         }
     };
-    let run = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::run);
-    let answer = quote_spanned!(ends(&output).0=> <#output as #private::AgentReturn>::Answer);
+    // Whatever has the type of the agent begins and ends where the return type does: the compiler reports the same mistake
+    // at the same place, and shows it once.
+    let (first, last) = ends(&output);
+    let begin = quote_spanned!(first=> <);
+    let (agent_type, agent_fn) = (Ident::new("Agent", last), Ident::new("agent", last));
+    let behind = quote!(#begin #output as #private::AgentReturn>::#agent_type);
+    let arguments = quote_spanned!(last=> (#(#arguments),*));
+    let made = quote!(#begin #ident>::#agent_fn #arguments);
+    let made = quote_spanned!(last=> (#made, #context));
+    let run = quote_spanned!(first=> <#output as #private::AgentReturn>::run #made);
+    let call = quote_spanned!(last=> (#call));
+    let make = quote_spanned!(first=> <#output as #private::AgentReturn>::agent #call);
     let params = agent.params.iter().map(|Param { ident, ty, .. }| quote!(#ident: #ty));
     let options = options(&agent.options, &returned(function), &private, errors);
     let known_model = known_model(&agent.options, &private);
@@ -38,7 +48,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
         #(#attrs)*
         #[allow(clippy::missing_errors_doc, clippy::needless_pass_by_value)]
         #vis #signature {
-            #run(<#ident>::agent(#(#arguments),*), #context).await
+            #run.await
         }
 
         #[doc(hidden)]
@@ -63,8 +73,9 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
                 /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
                 /// call asks.
                 #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
-                #vis fn agent(#(#params),*) -> #private::Agent<#answer> {
-                    #call
+                #vis fn agent(#(#params),*) -> #behind {
+                    #(#values)*
+                    #make
                 }
             }
             #private::inventory::submit! {
@@ -79,7 +90,7 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
 }
 
 /// The agent of a call: its arguments become instruction and message.
-fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> TokenStream {
+fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> (Vec<TokenStream>, TokenStream) {
     let values = agent.template.values.iter().enumerate().map(|(index, shown)| {
         let name = value_name(index);
         let value = shown_value(&agent.params, shown, private);
@@ -104,10 +115,8 @@ fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> TokenStream {
             quote!(.argument(#name, &#value))
         },
     );
-    quote! {
-        #(#values)*
-        #private::AgentCall::new(<#ident>::definition()) #(#instruction)* #message #(#arguments)* .agent()
-    }
+    let call = quote!(#private::AgentCall::new(<#ident>::definition()) #(#instruction)* #message #(#arguments)*);
+    (values.collect(), call)
 }
 
 fn returned(function: &Function) -> TokenStream {

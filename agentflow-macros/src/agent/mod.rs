@@ -26,8 +26,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
-            let stub =
-                function::name(item.clone()).map(|(vis, name)| fallback::agent_stub(&options.krate(), &vis, &name));
+            let stub = function::name(item.clone())
+                .map(|(vis, name)| fallback::agent_stub(&options.krate(), &vis, &name, None));
             return quote!(#item #errors #stub);
         }
     };
@@ -42,7 +42,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         return quote!(#agent #errors);
     }
     // An `impl` cannot hold a struct.
-    let stub = (!associated && function.signature.receiver().is_none())
-        .then(|| fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident));
+    let stub = (!associated && function.signature.receiver().is_none()).then(|| {
+        fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident, Some(agent.params.len()))
+    });
     quote!(#[allow(unused_variables, unused_mut, clippy::unused_async)] #function #errors #shape #stub)
 }

@@ -88,7 +88,7 @@ fn half_typed_options_are_reported_and_the_agent_is_written() {
         let Ok(_) = TokenStream::from_str(options) else { continue };
         let output = expand(options, item);
         assert_eq!(output.matches("compile_error").count(), 1, "{options} became {output}");
-        assert!(output.contains("async fn f (a : i64) -> R { let"), "{options} became {output}");
+        assert!(output.contains("async fn f (a : i64) -> R { < R as"), "{options} became {output}");
         assert!(output.contains("fn definition"), "{options} became {output}");
     }
 }

@@ -86,11 +86,6 @@ impl AgentCall {
     pub fn argument(self, name: &str, json: &Json) -> Self {
         self.with(|prompt| prompt.argument(name, &json.0))
     }
-
-    /// The agent that asks this.
-    pub fn agent<T: AgentAnswer>(self) -> Agent<T> {
-        self.definition.agent().asking(self.prompt).output()
-    }
 }
 
 /// The JSON of an argument, or why it has none.
@@ -137,19 +132,26 @@ impl AgentContext for Context {
     note = "return `agentflow::Result<T>`, or a `Result` whose error has `From<agentflow::Error>`"
 )]
 pub trait AgentReturn: Sized {
-    /// The answer's type.
-    type Answer: AgentAnswer;
+    /// The agent with the answer's type as its output type. Named through this trait alone, so that what fails to be a
+    /// return type is reported once and at the return type.
+    type Agent;
 
-    /// Runs the agent of a call, as a step of what stands around it if there is something. A type with a name: what fails
-    /// to be one is reported once.
-    fn run(agent: Agent<Self::Answer>, cx: Option<&Context>) -> BoxFuture<'static, Self>;
+    /// The agent that asks what a call asks.
+    fn agent(call: AgentCall) -> Self::Agent;
+
+    /// Runs the agent of a call, as a step of what stands around it if there is something.
+    fn run(agent: Self::Agent, cx: Option<&Context>) -> BoxFuture<'static, Self>;
 
     /// The agent with the answer's type as its output type.
     fn answering(agent: Agent) -> ErasedAgent;
 }
 
 impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
-    type Answer = T;
+    type Agent = Agent<T>;
+
+    fn agent(call: AgentCall) -> Agent<T> {
+        call.definition.agent().asking(call.prompt).output()
+    }
 
     fn run(agent: Agent<T>, cx: Option<&Context>) -> BoxFuture<'static, Self> {
         let cx = cx.cloned().or_else(StepPlace::context).unwrap_or_else(Context::detached);

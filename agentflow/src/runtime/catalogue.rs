@@ -114,7 +114,7 @@ pub(super) fn checked(host: &Host, workflow: &str, node: &str, answer: &Encoded)
 }
 
 impl Runtime {
-    /// The tool of a name, such as `add` or `files.read`; also of a wire name, such as `files__read`. It is one that
+    /// The tool of a name, such as `add` or `files.read`; also `files:read` and the wire name, `files__read`. It is one that
     /// the runtime was given, that is linked into the program, or that a toolset of the runtime has: of such a name, the
     /// toolset's tools are fetched.
     ///
@@ -128,7 +128,7 @@ impl Runtime {
         known.extend(Registry::linked()?.tools().map(|tool| (tool.clone(), linked_at(tool))));
         for (toolset, _) in given(self.host(), |given| &given.toolsets) {
             let of = toolset.name();
-            if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.'))
+            if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with(['.', ':']))
                 || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.starts_with("__"))
             {
                 let origin = Origin::Toolset { name: Arc::clone(of) };
@@ -140,7 +140,8 @@ impl Runtime {
         };
         let mut found = by(&|tool| **tool.catalogue_name() == *name);
         if found.is_empty() {
-            found = by(&|tool| *tool.definition().name == *name);
+            let wire = wire_name(name);
+            found = by(&|tool| *tool.definition().name == *wire);
         }
         only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
             let mut registered: Vec<Arc<str>> =

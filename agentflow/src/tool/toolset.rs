@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -89,7 +90,16 @@ pub struct ToolsetRef(Arc<Kept>);
 struct Kept {
     toolset: Box<dyn Toolset>,
     name: Arc<str>,
-    fetched: Mutex<Option<Fetched>>,
+    state: Mutex<State>,
+    /// How many fetches have ended.
+    ended: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    fetched: Option<Fetched>,
+    /// Why the last fetch failed, for those who waited for it.
+    failed: Option<Error>,
 }
 
 struct Fetched {
@@ -101,7 +111,7 @@ impl ToolsetRef {
     /// A toolset whose tools are fetched when they are first needed.
     pub fn new(toolset: impl Toolset + 'static) -> Self {
         let name = toolset.name().into();
-        Self(Arc::new(Kept { toolset: Box::new(toolset), name, fetched: Mutex::default() }))
+        Self(Arc::new(Kept { toolset: Box::new(toolset), name, state: Mutex::default(), ended: AtomicU64::new(0) }))
     }
 
     /// The toolset's name.
@@ -115,23 +125,37 @@ impl ToolsetRef {
     /// # Errors
     /// [`Error::Toolset`] when they cannot be fetched, [`Error::Registry`] when they contradict each other.
     pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
-        let Kept { toolset, name, fetched } = &*self.0;
-        let mut fetched = fetched.lock().await;
+        let Kept { toolset, name, state, ended } = &*self.0;
+        let ended_before = ended.load(Ordering::SeqCst);
+        let mut state = state.lock().await;
         // Asked before the tools: a change during the fetch is seen next time.
         let version = toolset.version();
-        if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == version) {
+        if let Some(fetched) = state.fetched.as_ref().filter(|fetched| fetched.version == version) {
             return Ok(Arc::clone(&fetched.tools));
         }
-        match (self.fetch().await, fetched.as_ref()) {
-            (Ok(tools), _) => {
-                *fetched = Some(Fetched { version, tools: Arc::clone(&tools) });
-                Ok(tools)
+        // Who waited for a fetch that failed does not wait for one of its own.
+        let waited = ended.load(Ordering::SeqCst) > ended_before;
+        let failed = match state.failed.take().filter(|_| waited) {
+            Some(failed) => failed,
+            None => {
+                let result = self.fetch().await;
+                ended.fetch_add(1, Ordering::SeqCst);
+                match result {
+                    Ok(tools) => {
+                        state.fetched = Some(Fetched { version, tools: Arc::clone(&tools) });
+                        return Ok(tools);
+                    }
+                    Err(error) => error,
+                }
             }
-            (Err(error), Some(before)) => {
-                tracing::warn!(toolset = %name, %error, "the tools before the change stay in use");
+        };
+        state.failed = Some(failed.clone());
+        match &state.fetched {
+            Some(before) => {
+                tracing::warn!(toolset = %name, error = %failed, "the tools before the change stay in use");
                 Ok(Arc::clone(&before.tools))
             }
-            (Err(error), None) => Err(error),
+            None => Err(failed),
         }
     }
 

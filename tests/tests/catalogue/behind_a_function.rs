@@ -10,7 +10,7 @@ use agentflow::store::MemoryStore;
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use futures_util::StreamExt;
 
-/// Who may be told.
+/// Who a text is for.
 struct Audience(&'static str);
 
 /// Publish a text.

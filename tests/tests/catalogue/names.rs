@@ -2,12 +2,13 @@
 
 use agentflow::async_trait;
 use agentflow::error::RegistryError;
+use agentflow::message::ToolStatus;
 use agentflow::prelude::*;
 use agentflow::runtime::{Catalogue, EntryKind, Origin};
 use agentflow::serde_json::json;
-use agentflow::tool::{FnTool, ToolRef, Toolset};
+use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset};
 use agentflow::{Error, Workflow};
-use agentflow_testing::{ScriptedModel, test_runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 
 use super::{add, double, judge};
 
@@ -95,6 +96,23 @@ async fn tools_whose_wire_name_is_one_are_refused_with_both_names() {
     assert!(agent.build().unwrap_err().to_string().contains(expected));
 }
 
+#[tokio::test]
+async fn who_agrees_to_a_tool_says_its_name() {
+    let turns = || [Turn::call("files__read", json!({})), Turn::text("done")];
+    let tool = || named("files.read").policy(ToolPolicy::default().approve());
+    for (scope, status) in [
+        ("approve:files.read", ToolStatus::Success),
+        ("approve:files__read", ToolStatus::Success),
+        ("approve:files.write", ToolStatus::Unauthorized),
+    ] {
+        let agent = Agent::new(ScriptedModel::new(turns())).tools([tool()]).grant([scope]);
+        let result = agent.run("Go.").await.unwrap();
+        let statuses: Vec<ToolStatus> =
+            result.conversation().messages().iter().flat_map(|m| m.results().map(|r| r.status)).collect();
+        assert_eq!(statuses, [status], "{scope}");
+    }
+}
+
 struct Files;
 
 #[async_trait]
@@ -124,7 +142,7 @@ impl Toolset for Away {
 #[tokio::test]
 async fn the_tools_of_a_toolset_are_found_by_both_names() {
     let runtime = test_runtime().toolset(Files).toolset(Away).build();
-    for name in ["mcp.files.list all", "mcp__files__list_all"] {
+    for name in ["mcp.files.list all", "mcp.files:list all", "mcp__files__list_all"] {
         let tool = runtime.tool(name).await.unwrap();
         assert_eq!(&**tool.catalogue_name(), "mcp.files.list all");
         assert_eq!(&*tool.definition().name, "mcp__files__list_all");

@@ -123,6 +123,33 @@ async fn one_that_is_away_fails_the_run_unless_it_was_there_before() {
     assert_eq!(offered(&model), [["wiki__edit", "wiki__read"], ["wiki__edit", "wiki__read"]]);
 }
 
+/// A server that accepts and never answers.
+struct Silent(Arc<AtomicU64>);
+
+#[async_trait]
+impl Toolset for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_for_a_silent_one_wait_once() {
+    let fetches = Arc::new(AtomicU64::new(0));
+    let agent = Agent::new(ScriptedModel::new([])).tools(ToolsetRef::new(Silent(Arc::clone(&fetches))));
+    let began = tokio::time::Instant::now();
+    let (one, other) = tokio::join!(agent.run("Go."), agent.run("Go."));
+    for error in [one.unwrap_err(), other.unwrap_err()] {
+        assert_eq!(error.to_string(), "the tools of `silent` could not be fetched: nothing came within 30s");
+    }
+    assert_eq!((began.elapsed().as_secs(), fetches.load(Ordering::SeqCst)), (30, 1));
+}
+
 #[tokio::test]
 async fn its_tools_do_not_hide_those_of_the_agent() {
     let own = FnTool::new("wiki__read", "Reads.", |_: Context, (): ()| async { Ok::<_, String>("own") });

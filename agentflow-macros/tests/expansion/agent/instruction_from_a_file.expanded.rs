@@ -40,16 +40,17 @@ const _: () = {
         fn agent(
             customer: String,
             limit: u8,
-        ) -> __private::Agent<<Result<String> as __private::AgentReturn>::Answer> {
+        ) -> <Result<String> as __private::AgentReturn>::Agent {
             let value0 = <String as __private::AgentParam>::json(&customer);
-            __private::AgentCall::new(<judge>::definition())
-                .text(include_str!("judge.md"))
-                .message()
-                .text("For ")
-                .value("customer", &value0)
-                .text(".")
-                .argument("limit", &<u8 as __private::AgentParam>::json(&limit))
-                .agent()
+            <Result<String> as __private::AgentReturn>::agent(
+                __private::AgentCall::new(<judge>::definition())
+                    .text(include_str!("judge.md"))
+                    .message()
+                    .text("For ")
+                    .value("customer", &value0)
+                    .text(".")
+                    .argument("limit", &<u8 as __private::AgentParam>::json(&limit)),
+            )
         }
     }
     __private::inventory::submit! {

@@ -15,5 +15,9 @@ const _: () = {
         fn definition() -> &'static __private::AgentDefinition {
             loop {}
         }
+        #[allow(dead_code)]
+        fn agent<T0>(_: T0) -> __private::Agent {
+            loop {}
+        }
     }
 };

@@ -37,15 +37,14 @@ const _: () = {
         /// The agent that a call with these arguments runs, to be run with other options: `()` asks what the
         /// call asks.
         #[allow(dead_code, clippy::needless_pass_by_value, clippy::too_many_arguments)]
-        fn agent(
-            question: String,
-        ) -> __private::Agent<<Result<String> as __private::AgentReturn>::Answer> {
+        fn agent(question: String) -> <Result<String> as __private::AgentReturn>::Agent {
             let value0 = <String as __private::AgentParam>::json(&question);
-            __private::AgentCall::new(<answer>::definition())
-                .message()
-                .text("Answer in one sentence: ")
-                .value("question", &value0)
-                .agent()
+            <Result<String> as __private::AgentReturn>::agent(
+                __private::AgentCall::new(<answer>::definition())
+                    .message()
+                    .text("Answer in one sentence: ")
+                    .value("question", &value0),
+            )
         }
     }
     __private::inventory::submit! {

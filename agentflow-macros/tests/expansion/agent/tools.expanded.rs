@@ -61,17 +61,18 @@ const _: () = {
         pub fn agent(
             change: Change,
             limit: u32,
-        ) -> __private::Agent<<Result<Risk> as __private::AgentReturn>::Answer> {
+        ) -> <Result<Risk> as __private::AgentReturn>::Agent {
             let value0 = __private::AgentParam::json(&change.title);
-            __private::AgentCall::new(<judge>::definition())
-                .message()
-                .text("You are a release manager at ")
-                .app("company", false)
-                .text(".\nJudge the risk of ")
-                .value("change.title", &value0)
-                .text(".")
-                .argument("limit", &<u32 as __private::AgentParam>::json(&limit))
-                .agent()
+            <Result<Risk> as __private::AgentReturn>::agent(
+                __private::AgentCall::new(<judge>::definition())
+                    .message()
+                    .text("You are a release manager at ")
+                    .app("company", false)
+                    .text(".\nJudge the risk of ")
+                    .value("change.title", &value0)
+                    .text(".")
+                    .argument("limit", &<u32 as __private::AgentParam>::json(&limit)),
+            )
         }
     }
     __private::inventory::submit! {
