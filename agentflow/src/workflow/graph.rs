@@ -55,7 +55,7 @@ use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 ///
 /// let runtime = Runtime::builder().graph(graph).build();
 /// let input = Encoded::new(&json!({"text": "two words"})).unwrap();
-/// let output = runtime.start_named(None, "measure", &input).await?.result().await?;
+/// let output = runtime.start_named("measure", &input).await?.result().await?;
 /// assert_eq!(output.as_str(), "[2,null]");
 /// # Ok(())
 /// # }

@@ -41,7 +41,7 @@ fn tool(name: &str, with: Value) -> Value {
 }
 
 async fn run(runtime: &Runtime, input: Value) -> Result<Value> {
-    let handle = runtime.start_named(None, "whole", &Encoded::new(&input).unwrap()).await?;
+    let handle = runtime.start_named("whole", &Encoded::new(&input).unwrap()).await?;
     Ok(handle.result().await?.decode().unwrap())
 }
 
@@ -112,7 +112,7 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
         ]),
     );
     let runtime = test_runtime().resource(log.clone()).graph(graph).store(store.clone()).build();
-    let handle = runtime.start_named(None, "whole", &Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
+    let handle = runtime.start_named("whole", &Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
     while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
         tokio::task::yield_now().await;
@@ -152,7 +152,7 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     );
     let store = MemoryStore::new();
     let runtime = test_runtime().tools(slow).graph(graph).store(store).build();
-    let handle = runtime.start_named(None, "whole", &Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let handle = runtime.start_named("whole", &Encoded::new(&json!({})).unwrap()).await.unwrap();
     let output: Value = handle.result().await.unwrap().decode().unwrap();
     let why = json!({"kind": "error", "message": "it was to fail"});
     assert_eq!(output, json!({"a": null, "b": 2, "why": why}));

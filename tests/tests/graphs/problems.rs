@@ -80,7 +80,7 @@ async fn a_graph_that_calls_itself_is_refused() {
     };
     let runtime = test_runtime().graph(graph("a", "b")).graph(graph("b", "a")).build();
     let empty = Encoded::new(&json!({})).unwrap();
-    let error = runtime.start_named(None, "a", &empty).await.unwrap_err().to_string();
+    let error = runtime.start_named("a", &empty).await.unwrap_err().to_string();
     assert!(error.contains("it calls itself: `a` calls `b` calls `a`"), "{error}");
     let problems = runtime.catalogue().await.problems().len();
     assert_eq!(problems, 2);

@@ -292,7 +292,7 @@ async fn run(plan: &[Planned], cut: Option<Cut>) -> usize {
     let how = cut.map_or_else(|| "without a crash".to_owned(), |cut| format!("crash {cut}"));
     let empty = Encoded::new(&json!({})).unwrap();
     let started = async {
-        let handle = first.start_named(Some(id.clone()), "random", &empty).await.unwrap();
+        let handle = first.start_named("random", &empty).run_id(id.clone()).await.unwrap();
         let ended = handle.result().await;
         (handle, ended)
     };
