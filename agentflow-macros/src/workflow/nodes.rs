@@ -14,7 +14,7 @@ use super::judged::{Judged, judged};
 use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
-use super::syntax::{awaits, is_assertion, is_loop_with_check, plain};
+use super::syntax::{awaits, has_check, is_assertion, plain};
 use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::placeholders::{FieldPath, Part, parts};
@@ -296,7 +296,7 @@ impl<'a> Writer<'a> {
         if let Some(text) = &calls.direct {
             meta.extend(quote!(.direct().text(#text)));
         }
-        if node.is_statement && is_loop_with_check(expr) {
+        if has_check(expr) {
             meta.extend(quote!(.checking()));
         }
         let reads = &opened.reads;
@@ -421,6 +421,9 @@ impl<'a> Writer<'a> {
         let mut meta = self.meta(node, &[expr], env);
         if outside::is_looked_at(expr) {
             meta.extend(quote!(.at_its_place()));
+        }
+        if has_check(expr) {
+            meta.extend(quote!(.checking()));
         }
         let (_, steps) = self.at(node.span);
         let span = node.span.resolved_at(Span::mixed_site());

@@ -284,9 +284,9 @@ pub(super) fn is_assertion(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is a loop in whose rounds a check stands, as it is written: an assertion, a choice of an error, an
+/// Whether a check stands in a block or a loop of an expression, as it is written: an assertion, a choice of an error, an
 /// error that is passed on by a statement without a step.
-pub(super) fn is_loop_with_check(expr: &Expr) -> bool {
+pub(super) fn has_check(expr: &Expr) -> bool {
     struct Checks(bool);
     impl<'a> Visit<'a> for Checks {
         fn visit_stmt(&mut self, statement: &'a Stmt) {
@@ -311,14 +311,8 @@ pub(super) fn is_loop_with_check(expr: &Expr) -> bool {
 
         fn visit_item(&mut self, _: &'a Item) {}
     }
-    let body = match plain(expr) {
-        Expr::ForLoop(repeated) => &repeated.body,
-        Expr::While(repeated) => &repeated.body,
-        Expr::Loop(repeated) => &repeated.body,
-        _ => return false,
-    };
     let mut checks = Checks(false);
-    checks.visit_block(body);
+    checks.visit_expr(expr);
     checks.0
 }
 

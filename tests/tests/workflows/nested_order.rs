@@ -300,3 +300,41 @@ async fn a_check_that_cannot_run_holds_back_what_is_below_it() {
     assert_eq!(ended.unwrap_err().to_string(), "nobody answers");
     assert_eq!(effects, Vec::<String>::new());
 }
+
+#[workflow]
+async fn checks_in_a_value(n: u32) -> Result<u32, Failed> {
+    let size = if n > 3 {
+        assert!(n < 9, "too many");
+        n
+    } else {
+        0
+    };
+    let seen = look(size + 2).await?;
+    #[node(unordered)]
+    let sent = send(7).await;
+    Ok(seen + sent)
+}
+
+#[workflow]
+async fn checks_in_a_step(n: u32) -> Result<u32, Failed> {
+    let size = {
+        let loaded = load(n).await?;
+        check(loaded)?;
+        loaded
+    };
+    #[node(unordered)]
+    let sent = send(7).await;
+    Ok(size + sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_in_a_block_holds_back_what_is_below_it() {
+    let (ended, effects) = noted(checks_in_a_value(20)).await;
+    assert!(ended.is_err());
+    assert_eq!(effects, Vec::<String>::new());
+    let (ended, _) = noted(checks_in_a_value(5)).await;
+    ended.unwrap();
+    let (ended, effects) = noted(checks_in_a_step(5)).await;
+    assert!(ended.is_err());
+    assert!(!effects.contains(&"send 7".to_owned()), "{effects:?}");
+}
