@@ -126,7 +126,7 @@ impl ToolPolicy {
         self
     }
 
-    /// Whether a call of which nobody knows how it ended may be made again.
+    /// Whether a call of which nobody knows how it ended may be repeated.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.idempotent || self.effects != Effects::Write
     }

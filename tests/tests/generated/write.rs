@@ -179,7 +179,7 @@ impl Writer<'_> {
                 let is_block = matches!(value, Value::If { .. } | Value::IfLet { .. } | Value::Match { .. });
                 let value = self.value(value);
                 self.attribute(*attribute);
-                // What is below goes on beside it, also when it fails.
+                // What is below continues beside it, also when it fails.
                 let ahead = self.plain && *attribute == Some("#[node(unordered)]");
                 let [open, close] = if ahead { ["mark(Noted::Open); ", " mark(Noted::Close);"] } else { [""; 2] };
                 self.line(&format!("{open}{value}{}{close}", if is_block { "" } else { ";" }));

@@ -295,7 +295,7 @@ async fn checks_what_failed() -> Result<u32, Failed> {
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_cannot_run_holds_back_what_is_below_it() {
-    // Whatever else goes on, nothing below a check begins that was not checked.
+    // Whatever else is running, nothing below a check begins that was not checked.
     let (ended, effects) = noted(checks_what_failed()).await;
     assert_eq!(ended.unwrap_err().to_string(), "nobody answers");
     assert_eq!(effects, Vec::<String>::new());
