@@ -61,7 +61,8 @@ impl Limits {
         self
     }
 
-    /// The longest that the run may be executed. Default one hour; then it ends with
+    /// The longest that the run may be executed; the time in which it waits for a person does not count. Default one hour;
+    /// then it ends with
     /// [`Error::Timeout`](crate::Error::Timeout).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

@@ -24,7 +24,8 @@ pub(crate) async fn within<T>(
         let (began, held_before) = (Instant::now(), shared.held_for());
         // The work goes first: a question that it asks stops the clock, and its answer, which wakes it, starts the clock.
         let ran = {
-            let mut over = pin!(tokio::time::sleep(left));
+            // Work that is always ready leaves no budget for it.
+            let mut over = pin!(tokio::task::unconstrained(tokio::time::sleep(left)));
             std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
                 Poll::Ready(done) => Poll::Ready(Some(done)),
                 Poll::Pending if shared.log.waits_for_person(base) => Poll::Ready(None),

@@ -67,8 +67,6 @@ impl RuntimeBuilder {
     /// [`Recovered::left`](super::Recovered::left).
     ///
     /// ```
-    /// use std::sync::Arc;
-    ///
     /// use agentflow::prelude::*;
     ///
     /// struct Stock(String);

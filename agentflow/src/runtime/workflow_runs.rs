@@ -45,7 +45,8 @@ impl Runtime {
     ///
     /// # Errors
     /// When the input has no JSON form, a resource that a tool of the workflow takes is missing
-    /// ([`Error::RunResource`]), or the store cannot keep the run, also since it has one of the same id.
+    /// ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the store cannot keep the run, also since
+    /// it has one of the same id.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -140,7 +141,8 @@ impl Runtime {
     /// program. An agent continues with the instructions that its run began with.
     ///
     /// # Errors
-    /// When there is no such run, workflow or agent, the run has ended, another process executes it, or the workflow's
+    /// When there is no such run, workflow or agent, the run has ended, another process executes it, a resource that it
+    /// takes is missing ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the workflow's
     /// definition is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the
     /// same).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
@@ -189,7 +191,7 @@ impl Runtime {
     /// Dropping the future stops between two runs: those that were resumed are executed here.
     ///
     /// # Errors
-    /// When the store cannot list its runs.
+    /// When the store cannot list its runs, or the runtime is being [drained](Self::drain).
     pub async fn recover(&self) -> Result<Recovered> {
         self.host().running.check()?;
         let RunList { mut runs, unreadable, .. } =

@@ -351,7 +351,13 @@ async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
          an `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
     let runtime = test_runtime().resource(Mutex::new(Vec::<u32>::new())).build();
+    // Before the workflow begins; what only a function's body asks for is missed when it does.
     let error = find_two(&runtime.context(), 4).await.unwrap_err();
+    let missing = "the run of `find_two` lacks what it needs: these resources are missing: `dyn agents::tool_macro::Db` \
+                   for the tool `find`; give each with `.resource(value)`";
+    assert!(error.to_string().starts_with(missing), "{error}");
+    assert_eq!(error.kind(), "missing_resource");
+    let error = runtime.context().inject::<dyn Db>().unwrap_err();
     assert_eq!(
         error.to_string(),
         "there is no resource of type `dyn agents::tool_macro::Db`; give the runtime one with \

@@ -258,6 +258,8 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
 
     let limited = tokio::time::timeout(Duration::from_millis(20), spinning().run(&runtime, 0)).await;
     assert!(limited.is_err(), "its future leaves room for a time limit around it");
+    let limited = runtime.start(spinning(), 0).timeout(Duration::from_millis(50)).await.unwrap();
+    assert_eq!(limited.result().await.unwrap_err().kind(), "timeout");
 
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
