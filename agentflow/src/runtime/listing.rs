@@ -22,7 +22,7 @@ impl Runtime {
     /// error, for a program that would rather not start then. Whatever is looked up by its name reports the problem of
     /// that name, whether or not this was called.
     ///
-    /// ```
+    /// ```standalone_crate
     /// use agentflow::prelude::*;
     /// use agentflow::runtime::EntryKind;
     ///
