@@ -250,7 +250,7 @@ const WORKFLOW_FUNCTION: &[OptionSpec] = &[
         form: Form::Expr,
         example: "stop = best_effort",
         default: "`fail_fast`",
-        meaning: "what happens to the other nodes when one fails: `fail_fast` cancels those below it, `best_effort` completes those that do not need it",
+        meaning: "what happens to the other nodes when one fails: `fail_fast` cancels those below it, `best_effort` completes those that do not need it and that no gate or check above holds back",
     },
     CRATE,
 ];

@@ -280,9 +280,7 @@ impl<'a> Writer<'a> {
     fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
         let opened = self.open(&scope::of_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
-        if !future && outside::is_looked_at(expr) {
-            meta.extend(quote!(.at_its_place()));
-        }
+        meta.extend(outside::place(expr).filter(|_| !future));
         let (_, steps) = self.at(node.span);
         // Without `?`, the output may be a `Result` by mistake.
         let is_plain = !future && !node.wrapped && !matches!(plain(expr), Expr::Try(_));
@@ -419,9 +417,7 @@ impl<'a> Writer<'a> {
             return self.step(node, expr, false, ty, env);
         }
         let mut meta = self.meta(node, &[expr], env);
-        if outside::is_looked_at(expr) {
-            meta.extend(quote!(.at_its_place()));
-        }
+        meta.extend(outside::place(expr));
         if has_check(expr) {
             meta.extend(quote!(.checking()));
         }

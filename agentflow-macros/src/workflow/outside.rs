@@ -3,7 +3,7 @@
 //! arguments, which gets its value from somewhere else, and a few names.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 
 /// Functions without arguments that make a value of nothing.
@@ -15,8 +15,13 @@ const LOOKING: [&str; 6] = ["elapsed", "load", "lock", "now", "random", "recv"];
 /// Modules whose functions look outside, whatever they are given.
 const MODULES: [&str; 3] = ["env", "fs", "rand"];
 
+/// The call of the library for a node whose expression is computed at its place.
+pub(super) fn place(expr: &impl ToTokens) -> Option<TokenStream> {
+    is_looked_at(expr).then(|| quote!(.at_its_place()))
+}
+
 /// Whether an expression looks outside. A step that is awaited is no such look: `load().await`.
-pub(super) fn is_looked_at(expr: &impl ToTokens) -> bool {
+fn is_looked_at(expr: &impl ToTokens) -> bool {
     looks(expr.to_token_stream())
 }
 

@@ -370,7 +370,7 @@ mod tests {
         let started: RunStarted = serde_json::from_str(old).unwrap();
         assert_eq!((&started.caller, started.tags.len()), (&None, 0));
         assert_eq!(*started.terms(), RunTerms { scopes: vec!["refunds".into()], ..RunTerms::default() });
-        let old = r#"{"version":1,"body":{"agent":{"name":"a","input":{"messages":[]},"terms":{"timeout_ms":5}}}}"#;
+        let old = r#"{"version":1,"body":{"agent":{"name":"a","input":[],"terms":{"timeout_ms":5}}}}"#;
         let started: RunStarted = serde_json::from_str(old).unwrap();
         assert_eq!(*started.terms(), RunTerms { timeout_ms: Some(5), ..RunTerms::default() });
     }

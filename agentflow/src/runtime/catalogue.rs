@@ -1,6 +1,7 @@
 //! What a runtime knows by name: tools, toolsets, agents, workflows and schemas, given to it or linked into the
 //! program. It finds one thing by its name; `listing.rs` shows all of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -88,7 +89,11 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     }
     #[cfg(not(feature = "dynamic"))]
     let _ = within;
-    let linked = linked()?;
+    // Two linked ones of one name are a problem of that name, and not of what was given by another.
+    let linked = match linked() {
+        Err(_) if !found.is_empty() => BTreeMap::new(),
+        linked => linked?,
+    };
     if let Some(linked) = linked.get(name) {
         found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
     }
@@ -160,9 +165,12 @@ impl Runtime {
     /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
     pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);
-        let linked = linked_agents()?;
         let mut found: Vec<(ErasedAgent, Origin)> =
             given.iter().filter(|(agent, _)| **agent.name() == *started.name).cloned().collect();
+        let linked = match linked_agents() {
+            Err(_) if !found.is_empty() => BTreeMap::new(),
+            linked => linked?,
+        };
         let instructions = started.instructions.as_ref().map(|message| message.text());
         if let Some(linked) = linked.get(&*started.name) {
             let agent = linked.resuming(&self.context(), instructions.as_deref());

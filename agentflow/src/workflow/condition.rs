@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::mapping::{Mapping, Names, Scope};
-use super::spec::Outputs;
+use super::outputs::Outputs;
 
 /// A condition on the outputs of nodes.
 ///

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::condition::BoundCondition;
-use super::spec::NodeIndex;
+use super::outputs::NodeIndex;
 
 /// An edge that leads to a node.
 #[derive(Clone, Debug)]

@@ -161,7 +161,7 @@ fn step() -> NodeKind {
     NodeKind::Step
 }
 
-fn json_type() -> String {
+pub(super) fn json_type() -> String {
     "json".to_owned()
 }
 
@@ -258,26 +258,6 @@ impl Graph {
             stop_policy: spec.stop,
             nodes: spec.nodes.iter().map(describe).collect(),
         }
-    }
-
-    /// A workflow without nodes. Its output is that of the node `output`.
-    pub fn new(name: impl Into<String>, output: impl Into<String>) -> Self {
-        Self {
-            version: Self::VERSION,
-            name: name.into(),
-            description: String::new(),
-            output: output.into(),
-            concurrency: super::CONCURRENCY,
-            stop_policy: StopPolicy::default(),
-            nodes: Vec::new(),
-        }
-    }
-
-    /// Adds a node.
-    #[must_use]
-    pub fn with(mut self, node: GraphNode) -> Self {
-        self.nodes.push(node);
-        self
     }
 
     /// The node of a name.
@@ -408,79 +388,6 @@ impl Spec {
 }
 
 impl GraphNode {
-    /// An input of the workflow, whose values fit a JSON Schema.
-    pub fn input(name: impl Into<String>, schema: impl Into<NodeSchema>) -> Self {
-        Self { kind: NodeKind::Input, schema: schema.into(), ..Self::bare(name.into()) }
-    }
-
-    /// A node that is data.
-    pub fn new(name: impl Into<String>, does: GraphBody) -> Self {
-        Self { kind: does.kind(), does: Some(does), ..Self::bare(name.into()) }
-    }
-
-    fn bare(name: String) -> Self {
-        Self {
-            name,
-            kind: NodeKind::Step,
-            calls: String::new(),
-            callee: None,
-            reads: Vec::new(),
-            after: Vec::new(),
-            order: Vec::new(),
-            guard: None,
-            edges: Vec::new(),
-            begins: Begins::All,
-            ends: false,
-            does: None,
-            unless: None,
-            branches: Vec::new(),
-            body: None,
-            branch_bodies: BTreeMap::new(),
-            writes: false,
-            code: String::new(),
-            workflows: BTreeMap::new(),
-            policy: NodePolicy::default(),
-            type_name: json_type(),
-            schema: NodeSchema::default(),
-            line: 0,
-        }
-    }
-
-    /// Adds an edge that leads to it.
-    #[must_use]
-    pub fn edge(mut self, edge: GraphEdge) -> Self {
-        self.edges.push(edge);
-        self
-    }
-
-    /// Sets how many of its edges must be taken.
-    #[must_use]
-    pub fn begins(mut self, begins: Begins) -> Self {
-        self.begins = begins;
-        self
-    }
-
-    /// Ends the workflow with its output, and stops all else.
-    #[must_use]
-    pub fn ends(mut self) -> Self {
-        self.ends = true;
-        self
-    }
-
-    /// Sets what is done when it fails, takes long, or needs a person's word.
-    #[must_use]
-    pub fn policy(mut self, policy: NodePolicy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets the JSON Schema of its output.
-    #[must_use]
-    pub fn schema(mut self, schema: impl Into<NodeSchema>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
     /// What it consists of, where that is more than one step: its branches by their names, else by an empty name.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = (&str, &Graph)> {
         let branches = self.branch_bodies.iter().map(|(name, body)| (name.as_str(), body));

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::condition::Condition;
 use super::mapping::Mapping;
 use super::node_schema::NodeSchema;
-use super::spec::NodeKind;
 
 /// An edge that leads to a node of a [`Graph`](super::Graph): `{"from": "fetch"}` is taken when `fetch` has its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,20 +231,6 @@ impl Question {
 }
 
 impl GraphBody {
-    /// What a node is that does this.
-    pub(crate) fn kind(&self) -> NodeKind {
-        match self {
-            Self::Call(_) => NodeKind::Step,
-            Self::Value(_) => NodeKind::Value,
-            Self::Route(_) => NodeKind::Router,
-            Self::Ask(_) => NodeKind::Gate,
-            Self::Map { .. } => NodeKind::Map,
-            Self::Race(_) => NodeKind::Race,
-            Self::Fallback(_) => NodeKind::Fallback,
-            Self::Repeat { .. } => NodeKind::Repeat,
-        }
-    }
-
     /// The nodes and inputs that it reads, with whether one may be missing.
     pub(crate) fn reads(&self) -> Vec<(&str, bool)> {
         match self {

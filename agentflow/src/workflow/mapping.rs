@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::spec::{NodeIndex, Outputs};
+use super::outputs::{NodeIndex, Outputs};
 use crate::text::nearest;
 use crate::value::Encoded;
 

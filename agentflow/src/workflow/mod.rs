@@ -7,15 +7,19 @@ mod bodies;
 mod builder;
 pub(crate) mod callee;
 mod compact;
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod condition;
 mod draw;
 pub(crate) mod driver;
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod entry;
 pub(crate) mod expansion;
 mod form_macros;
 mod gate;
 mod graph;
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod graph_body;
+mod graph_of_data;
 mod inner;
 pub(crate) mod input_object;
 mod input_schema;
@@ -23,6 +27,7 @@ pub(crate) mod inputs;
 mod judged_steps;
 pub(crate) mod linked_workflow;
 mod machine;
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod mapping;
 mod names;
 mod node;
@@ -32,6 +37,7 @@ pub(crate) mod node_schema;
 pub(crate) mod of_graph;
 pub(crate) mod one_order;
 mod order;
+mod outputs;
 pub(crate) mod owned_output;
 mod policy;
 #[cfg(feature = "dynamic")]

@@ -13,31 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::entry::{Begins, Entry, When};
 use super::graph_body::GraphBody;
 use super::node_schema::{Fits, NodeSchema};
+pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
-use crate::error::Failure;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::ResourceKey;
 use crate::value::Encoded;
 
-/// The place of a node in its workflow.
-pub(crate) type NodeIndex = u32;
-
 /// What becomes of a step: its encoded output.
 pub(crate) type StepFuture = BoxFuture<'static, Result<Encoded, StepError>>;
-
-/// The outputs of nodes, by their place.
-pub(crate) trait Outputs {
-    fn output(&self, node: NodeIndex) -> Option<&Encoded>;
-
-    /// The failure of a node that an edge leaves which is taken when it fails.
-    fn failure(&self, _: NodeIndex) -> Option<&Failure> {
-        None
-    }
-}
 
 /// A step: its future, made of the outputs it reads.
 pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;

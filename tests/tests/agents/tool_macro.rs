@@ -357,7 +357,7 @@ async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
                    for the tool `find`; give each with `.resource(value)`";
     assert!(error.to_string().starts_with(missing), "{error}");
     assert_eq!(error.kind(), "missing_resource");
-    let error = runtime.context().inject::<dyn Db>().unwrap_err();
+    let error = runtime.context().inject::<dyn Db>().map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
         "there is no resource of type `dyn agents::tool_macro::Db`; give the runtime one with \

@@ -29,7 +29,7 @@ async fn slow(n: u32) -> Result<u32> {
     Ok(n + 1)
 }
 
-#[workflow]
+#[workflow(name = "chain-of-by-id")]
 async fn chain(n: u32) -> Result<u32> {
     let a = slow(n).await?;
     let b = slow(a).await?;

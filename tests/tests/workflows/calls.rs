@@ -217,7 +217,7 @@ async fn a_time_out_ends_the_step_of_a_tool_that_returns_no_result() {
     );
 }
 
-#[workflow]
+#[workflow(name = "retried-of-calls")]
 async fn retried(cx: &Context, _cents: u64) -> Result<(u32, u32)> {
     let came = (1, flaky(cx, cx.inject()?).await.map_err(failed)?);
     Ok(came)

@@ -117,7 +117,7 @@ async fn at_the_deadline_what_is_running_is_interrupted() {
 #[tokio::test(start_paused = true)]
 async fn a_drained_runtime_begins_nothing() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
-    let agent = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("x"))).name("clerk");
+    let agent = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("x"))).name("drained-clerk");
     let runtime = process(store.clone(), &clock).agent(&agent()).build();
     let other = process(store.process(2), &clock).build();
     let waiting = other.start(asks_and_waits::workflow(), 1).await.unwrap();
@@ -223,7 +223,7 @@ fn looking(seconds: u64, calls: &Arc<AtomicU32>) -> ScriptedModel {
 async fn agents_stop_between_their_calls() {
     let (store, clock, calls) = (ProcessStore::new(), TestClock::new(), Arc::default());
     let model = looking(8, &calls);
-    let clerk = || Agent::new(model.clone()).name("clerk").tools(tools![look_up]);
+    let clerk = || Agent::new(model.clone()).name("drained-clerk").tools(tools![look_up]);
     let chief = || Agent::new(model.clone()).name("chief").tools(tools![delegate]);
     let runtime = process(store.clone(), &clock).model(model.clone()).build();
     // An agent, one in a step of a workflow, and one in a tool of an agent: each waits for its tool.

@@ -90,7 +90,7 @@ async fn asked_in_a_tool(cx: &Context, _cents: u64) -> Result<(String, u32), Fai
     Ok(shipped)
 }
 
-#[workflow(name = "asks")]
+#[workflow(name = "asks-of-retried-calls")]
 async fn asks(parcel: String) -> Result<String, Failed> {
     let answer = gate!("ship {parcel}?").await?;
     Ok(format!("{parcel} {}", answer.is_granted()))

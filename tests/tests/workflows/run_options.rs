@@ -142,7 +142,7 @@ async fn wait(seconds: u64) -> Result<u64> {
     Ok(seconds)
 }
 
-#[workflow]
+#[workflow(name = "pays-of-run-options")]
 async fn pays(seconds: u64) -> Result<String> {
     let waited = wait(seconds).await?;
     let paid = refund(waited).await;
@@ -266,7 +266,7 @@ async fn asks_thrice(cx: &Context, n: u64) -> Result<String> {
     Ok(all)
 }
 
-#[workflow]
+#[workflow(name = "asking-of-run-options")]
 async fn asking(cx: &Context, n: u64) -> Result<String> {
     #[node(retry = 5)]
     let all = asks_thrice(cx, n).await?;

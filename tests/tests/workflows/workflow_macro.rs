@@ -309,7 +309,7 @@ async fn find(text: &str) -> Result<Option<u32>> {
 }
 
 /// Routers in routers.
-#[workflow]
+#[workflow(name = "routes-of-workflow-macro")]
 async fn routes(text: String) -> Result<String> {
     let kind = classify(text).await?;
     let found = find(&text).await?;
@@ -393,7 +393,7 @@ async fn broken(_n: u32) -> Result<u32> {
 }
 
 /// Every form.
-#[workflow]
+#[workflow(name = "forms-of-workflow-macro")]
 async fn forms(xs: Vec<u32>, set: std::collections::BTreeSet<u32>) -> Result<Vec<u32>> {
     let offset = double(1).await?;
     #[node(concurrency = 1)]
@@ -529,7 +529,7 @@ async fn book(cx: &Context, n: u32) -> Result<u32> {
 }
 
 /// A workflow of one step.
-#[workflow]
+#[workflow(name = "inner-of-workflow-macro")]
 async fn inner(cx: &Context, n: u32) -> Result<u32> {
     let booked = book(cx, n).await?;
     Ok(booked + 1)
@@ -545,7 +545,7 @@ async fn painted(cx: &Context, n: u32) -> Result<String> {
     Ok(colour)
 }
 
-#[workflow]
+#[workflow(name = "outer-of-workflow-macro")]
 async fn outer(cx: &Context, n: u32) -> Result<u32> {
     let looked = look(n).await?;
     let sub = inner(cx, looked).await?;

@@ -1,12 +1,41 @@
 //! What becomes of the edges that lead to a node, and whether it is known by now that the node begins. It changes nothing.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Machine, Phase, Unit};
+use serde::Deserialize;
+
+use super::{Machine, Phase, Unit, index};
 use crate::workflow::entry::{Begins, Edge, Entry, When};
-use crate::workflow::spec::NodeSpec;
+use crate::workflow::spec::{Body, NodeIndex, NodeSpec, Outputs};
+
+/// What a router has chosen: one arm, or several.
+#[derive(Deserialize)]
+struct Chosen<'a> {
+    #[serde(borrow, default)]
+    arm: Option<Cow<'a, str>>,
+    #[serde(default)]
+    arms: Vec<String>,
+}
 
 impl Machine {
+    /// The arm that a router has taken, of one that takes one.
+    pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
+        let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
+        let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
+        let chosen = chosen.arm?;
+        arms.iter().position(|arm| **arm == *chosen).map(index)
+    }
+
+    /// Whether a router has taken an arm.
+    fn takes(&self, router: NodeIndex, arm: u32) -> bool {
+        let Body::Router { arms, .. } = &self.spec.node(router).body else { return false };
+        let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else { return false };
+        serde_json::from_str::<Chosen<'_>>(output.as_str()).is_ok_and(|chosen| {
+            chosen.arm.is_some_and(|chosen| **arm == *chosen) || chosen.arms.iter().any(|chosen| **arm == **chosen)
+        })
+    }
+
     /// What has become of an edge.
     fn edge(&self, entry: &Entry) -> Edge {
         let phase = self.phase(Unit::node(entry.from));

@@ -15,8 +15,6 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
@@ -158,15 +156,6 @@ impl Phase {
     pub(crate) fn has_ended(self) -> bool {
         matches!(self, Self::Done | Self::Skipped | Self::Failed)
     }
-}
-
-/// What a router has chosen: one arm, or several.
-#[derive(Deserialize)]
-struct Chosen<'a> {
-    #[serde(borrow, default)]
-    arm: Option<std::borrow::Cow<'a, str>>,
-    #[serde(default)]
-    arms: Vec<String>,
 }
 
 impl Machine {
@@ -376,23 +365,6 @@ impl Machine {
             (Body::Pure(_) | Body::Router { .. }, None) => self.instant.push(Reverse(unit.node)),
             (_, child) => self.ready.push(Reverse((unit.node, child.map_or(0, |child| child + 1)))),
         }
-    }
-
-    /// The arm that a router has taken, of one that takes one.
-    pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
-        let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
-        let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
-        let chosen = chosen.arm?;
-        arms.iter().position(|arm| **arm == *chosen).map(index)
-    }
-
-    /// Whether a router has taken an arm.
-    fn takes(&self, router: NodeIndex, arm: u32) -> bool {
-        let Body::Router { arms, .. } = &self.spec.node(router).body else { return false };
-        let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else { return false };
-        serde_json::from_str::<Chosen<'_>>(output.as_str()).is_ok_and(|chosen| {
-            chosen.arm.is_some_and(|chosen| **arm == *chosen) || chosen.arms.iter().any(|chosen| **arm == **chosen)
-        })
     }
 
     /// Takes in what was recorded of a unit.

@@ -1,0 +1,121 @@
+//! Makes graphs whose nodes are data, node by node. It checks nothing: the runtime that is given a graph does.
+
+use std::collections::BTreeMap;
+
+use super::entry::Begins;
+use super::graph::{Graph, GraphNode, json_type};
+use super::graph_body::{GraphBody, GraphEdge};
+use super::node_schema::NodeSchema;
+use super::policy::{NodePolicy, StopPolicy};
+use super::spec::NodeKind;
+
+impl Graph {
+    /// A workflow without nodes. Its output is that of the node `output`.
+    pub fn new(name: impl Into<String>, output: impl Into<String>) -> Self {
+        Self {
+            version: Self::VERSION,
+            name: name.into(),
+            description: String::new(),
+            output: output.into(),
+            concurrency: super::CONCURRENCY,
+            stop_policy: StopPolicy::default(),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Adds a node.
+    #[must_use]
+    pub fn with(mut self, node: GraphNode) -> Self {
+        self.nodes.push(node);
+        self
+    }
+}
+
+impl GraphNode {
+    /// An input of the workflow, whose values fit a JSON Schema.
+    pub fn input(name: impl Into<String>, schema: impl Into<NodeSchema>) -> Self {
+        Self { kind: NodeKind::Input, schema: schema.into(), ..Self::bare(name.into()) }
+    }
+
+    /// A node that is data.
+    pub fn new(name: impl Into<String>, does: GraphBody) -> Self {
+        Self { kind: kind_of(&does), does: Some(does), ..Self::bare(name.into()) }
+    }
+
+    fn bare(name: String) -> Self {
+        Self {
+            name,
+            kind: NodeKind::Step,
+            calls: String::new(),
+            callee: None,
+            reads: Vec::new(),
+            after: Vec::new(),
+            order: Vec::new(),
+            guard: None,
+            edges: Vec::new(),
+            begins: Begins::All,
+            ends: false,
+            does: None,
+            unless: None,
+            branches: Vec::new(),
+            body: None,
+            branch_bodies: BTreeMap::new(),
+            writes: false,
+            code: String::new(),
+            workflows: BTreeMap::new(),
+            policy: NodePolicy::default(),
+            type_name: json_type(),
+            schema: NodeSchema::default(),
+            line: 0,
+        }
+    }
+
+    /// Adds an edge that leads to it.
+    #[must_use]
+    pub fn edge(mut self, edge: GraphEdge) -> Self {
+        self.edges.push(edge);
+        self
+    }
+
+    /// Sets how many of its edges must be taken.
+    #[must_use]
+    pub fn begins(mut self, begins: Begins) -> Self {
+        self.begins = begins;
+        self
+    }
+
+    /// Ends the workflow with its output, and stops all else.
+    #[must_use]
+    pub fn ends(mut self) -> Self {
+        self.ends = true;
+        self
+    }
+
+    /// Sets what is done when it fails, takes long, or needs a person's word.
+    #[must_use]
+    pub fn policy(mut self, policy: NodePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets the JSON Schema of its output.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<NodeSchema>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+}
+
+/// What a node is that does this.
+fn kind_of(does: &GraphBody) -> NodeKind {
+    match does {
+        GraphBody::Call(_) => NodeKind::Step,
+        GraphBody::Value(_) => NodeKind::Value,
+        GraphBody::Route(_) => NodeKind::Router,
+        GraphBody::Ask(_) => NodeKind::Gate,
+        GraphBody::Map { .. } => NodeKind::Map,
+        GraphBody::Race(_) => NodeKind::Race,
+        GraphBody::Fallback(_) => NodeKind::Fallback,
+        GraphBody::Repeat { .. } => NodeKind::Repeat,
+    }
+}
