@@ -17,6 +17,7 @@ use crate::value::Encoded;
 #[derive(Clone)]
 pub struct ErasedAgent(Arc<dyn Erased>);
 
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 trait Erased: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn output_schema(&self) -> Option<Value>;
@@ -58,6 +59,7 @@ impl<O: 'static> Erased for Agent<O> {
     }
 }
 
+#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 impl ErasedAgent {
     pub(crate) fn new<O: 'static>(agent: Agent<O>) -> Self {
         Self(Arc::new(agent))

@@ -13,7 +13,7 @@ use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::text::nearest;
-use crate::tool::{Registry, SourceLocation, ToolRef, ToolsetRef, wire_name};
+use crate::tool::{SourceLocation, ToolRef, ToolsetRef, wire_name};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::linked;
 use crate::workflow::spec::Spec;
@@ -130,7 +130,7 @@ impl Runtime {
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);
         let mut known = given_tools.to_vec();
-        known.extend(Registry::linked()?.tools().map(|tool| (tool.clone(), linked_at(tool))));
+        known.extend(linked_tools());
         for (toolset, _) in given(self.host(), |given| &given.toolsets) {
             let of = toolset.name();
             if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with(['.', ':']))
@@ -192,6 +192,15 @@ impl Runtime {
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }
+}
+
+/// The tools that are linked into the program, also those of which two have one name.
+pub(super) fn linked_tools() -> impl Iterator<Item = (ToolRef, Origin)> {
+    let tools = crate::linked::items(|tool: &ToolRef| Arc::clone(&tool.definition().name));
+    tools.into_iter().map(|tool| {
+        let origin = linked_at(&tool);
+        (tool, origin)
+    })
 }
 
 /// Where a linked tool is written.

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::catalogue::{given, linked_at, only, workflow_spec_in};
+use super::catalogue::{given, linked_tools, only, workflow_spec_in};
 use super::catalogue_entry::Origin;
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Registry, ToolRef};
+use crate::tool::ToolRef;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -58,8 +58,7 @@ fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Resul
 
 fn tool(host: &Host, name: &str) -> Result<ToolRef, String> {
     let mut known: Vec<(ToolRef, Origin)> = given(host, |given| &given.tools).to_vec();
-    let linked = Registry::linked().map_err(|error| error.to_string())?;
-    known.extend(linked.tools().map(|tool| (tool.clone(), linked_at(tool))));
+    known.extend(linked_tools());
     let of_name = known.iter().filter(|(tool, _)| **tool.catalogue_name() == *name).cloned();
     let found = only("tool", name, of_name, ToolRef::is).map_err(|error| error.to_string())?;
     found.ok_or_else(|| {
