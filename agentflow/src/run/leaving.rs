@@ -62,11 +62,8 @@ impl RunShared {
     /// Gives up the right to write a run that was stopped; what its caller learns.
     pub(crate) async fn left(&self) -> StoreError {
         // A store that does not answer learns it when this process ends.
-        match tokio::time::timeout(Duration::from_secs(5), self.log.release()).await {
-            Ok(Err(error)) => {
-                tracing::warn!(run = %self.id, %error, "a run that was left could not be closed in its store")
-            }
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(5), self.log.release()).await {
+            tracing::warn!(run = %self.id, %error, "a run that was left could not be closed in its store");
         }
         let message =
             format!("the run `{}` has stopped here, since its runtime was drained; it can be resumed", self.id);
@@ -82,7 +79,7 @@ impl RunShared {
                 self.stop();
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Whether all that is running below a path waits for something in it that does not continue here: what is parked, or

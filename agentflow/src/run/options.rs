@@ -129,11 +129,14 @@ impl RunOwn {
     }
 }
 
+/// Puts a resource among those of a run.
+type MakeResource = dyn Fn(&RunBeginning, &mut Resources) -> Result<(), String> + Send + Sync;
+
 /// Makes a resource for each run.
 #[derive(Clone)]
 pub(crate) struct RunResource {
     pub(crate) key: ResourceKey,
-    pub(crate) make: Arc<dyn Fn(&RunBeginning, &mut Resources) -> Result<(), String> + Send + Sync>,
+    pub(crate) make: Arc<MakeResource>,
 }
 
 impl fmt::Debug for RunResource {

@@ -124,8 +124,8 @@ impl Runtime {
     /// toolset's tools are fetched.
     ///
     /// # Errors
-    /// [`RegistryError::NotFound`](crate::error::RegistryError::NotFound), which offers the nearest name;
-    /// [`RegistryError::NameTaken`](crate::error::RegistryError::NameTaken) when two tools have this name;
+    /// [`RegistryError::NotFound`], which offers the nearest name;
+    /// [`RegistryError::NameTaken`] when two tools have this name;
     /// [`Error::Toolset`] when the tools of its toolset cannot be fetched.
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);

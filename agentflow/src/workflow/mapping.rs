@@ -211,7 +211,7 @@ impl TryFrom<Value> for Mapping {
         };
         let Some(key) = KEYS.into_iter().find(|key| fields.contains_key(*key)) else {
             let hint = match fields.keys().next() {
-                Some(key) => match nearest(key, KEYS.into_iter()) {
+                Some(key) => match nearest(key, KEYS) {
                     Some(near) => format!("`{key}` is not one of them; did you mean `{near}`?"),
                     None => format!("`{key}` is not one of them"),
                 },

@@ -94,7 +94,7 @@ impl<'a> Loading<'a> {
                      `repeat`",
                     names.join(", ")
                 ));
-                order.extend(left.drain(..));
+                order.append(&mut left);
             }
         }
         order

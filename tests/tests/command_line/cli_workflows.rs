@@ -527,8 +527,7 @@ fn runs_are_found_by_their_tags_and_caller() {
     let input = place.input();
     for (id, caller, tenant) in [("a", "ada", "acme"), ("b", "bob", "acme"), ("c", "ada", "zeta")] {
         let tag = format!("tenant={tenant}");
-        let run =
-            place.run("needs_file", id, &input).args(&["--caller", caller, "--tag", &tag, "--tag", "job=7"]).run();
+        let run = place.run("needs_file", id, &input).args(["--caller", caller, "--tag", &tag, "--tag", "job=7"]).run();
         assert_eq!(run.code, Some(1), "{run:#?}");
     }
     let listed = |command: &[&str]| {
@@ -544,6 +543,6 @@ fn runs_are_found_by_their_tags_and_caller() {
     let wrong = ended(&Place::args(&place.store(), &["list", "--tag", "tenant"]));
     assert!(wrong.code == Some(2) && wrong.stderr.contains("write KEY=VALUE, such as tenant=acme"), "{wrong:#?}");
     // The whole run has a time limit.
-    let waits = place.run("slow", "d", &input).args(&["--run-timeout", "200ms"]).run();
+    let waits = place.run("slow", "d", &input).args(["--run-timeout", "200ms"]).run();
     assert!(waits.stderr.contains("the run took longer than its time limit of 200ms"), "{waits:#?}");
 }

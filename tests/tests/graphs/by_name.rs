@@ -121,7 +121,8 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
     runtime.approve(&run, "paid", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<u32>().unwrap(), 5);
     assert_eq!(log.count("paid"), 1, "{:?}", log.counts());
-    let lines = trace(&runtime.journal(&run).await.unwrap());
+    let events = runtime.journal(&run).await.unwrap();
+    let lines = trace(&events);
     assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
 }
 

@@ -265,13 +265,14 @@ async fn compare(plan: &[Planned], kept: &Arc<dyn Store>, run: &RunId, ended: ag
     };
     for (at, state) in expected.iter().enumerate().filter(|(at, _)| !matches!(plan[*at].work, Work::List(_))) {
         let of = name(at);
-        let seen = events.iter().filter(|event| event.path.to_string() == of).filter_map(|event| match &event.kind {
-            EventKind::NodeCompleted { output, .. } => Some(State::Done(output.decode().unwrap())),
-            EventKind::NodeFailed { .. } => Some(State::Failed),
-            EventKind::NodeSkipped { .. } => Some(State::Skipped),
-            _ => None,
-        });
-        assert_eq!(seen.last().as_ref(), Some(state), "{how}: {of}\n{plan:#?}");
+        let mut seen =
+            events.iter().filter(|event| event.path.to_string() == of).filter_map(|event| match &event.kind {
+                EventKind::NodeCompleted { output, .. } => Some(State::Done(output.decode().unwrap())),
+                EventKind::NodeFailed { .. } => Some(State::Failed),
+                EventKind::NodeSkipped { .. } => Some(State::Skipped),
+                _ => None,
+            });
+        assert_eq!(seen.next_back().as_ref(), Some(state), "{how}: {of}\n{plan:#?}");
     }
     let fails = expected.iter().enumerate().any(|(at, state)| *state == State::Failed && !rescued(at));
     match ended {
@@ -320,7 +321,7 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
     let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let graphs = number("AGENTFLOW_GRAPHS").unwrap_or(300);
     let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
-    println!("seed {seed}");
+    eprintln!("seed {seed}");
     let mut crashes = 0;
     for number in 0..graphs {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(number));
@@ -342,5 +343,5 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
             }
         });
     }
-    println!("{graphs} graphs, {crashes} crashes");
+    eprintln!("{graphs} graphs, {crashes} crashes");
 }
