@@ -7,10 +7,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Agent, driver};
+use super::Agent;
+use super::run_request::RunRequest;
 use crate::context::Context;
 use crate::error::Result;
-use crate::run::{Around, Host};
+use crate::run::Host;
 use crate::text::head;
 use crate::tool::{
     Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
@@ -109,24 +110,12 @@ impl<O: 'static> AgentTool<O> {
         let request = match self.agent.description.prompt {
             Some(_) => {
                 read_arguments::<Value>(arguments, &self.definition.parameters)?;
-                None
+                RunRequest::default()
             }
-            None => Some(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
+            None => RunRequest::new(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
         };
-        let failed = |error: crate::error::Error| ToolError::new(error.to_string());
-        let plan = self.agent.plan_in(cx).map_err(failed)?;
-        let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(failed)?;
-        let request = match request {
-            Some(request) => plan.asked(request),
-            None => plan.asked(()),
-        };
-        let run = driver::Run::start(&plan, request.granted_as(cx.grants()), cx.is_step().then_some(cx));
-        let ended = around.poll(run.map_err(failed)?).await.map_err(failed)?;
-        let answer = self.agent.output.form().encoded(&ended.completed.text());
-        match answer {
-            Ok(answer) => Ok(ToolOutput::encoded(answer)),
-            Err(error) => Err(ToolError::new(format!("the agent's answer is not JSON: {error}"))),
-        }
+        let answer = self.agent.answer_in(cx, request).await;
+        answer.map(ToolOutput::encoded).map_err(|error| ToolError::new(error.to_string()))
     }
 }
 

@@ -51,7 +51,7 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>> {
         let (agent, cx) = (self.clone(), cx.clone());
-        Box::pin(async move { agent.end_in(&cx, request).await?.encoded() })
+        Box::pin(async move { agent.answer_in(&cx, request).await })
     }
 
     fn writes(&self) -> bool {

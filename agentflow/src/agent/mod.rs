@@ -316,6 +316,13 @@ impl<O: 'static> Agent<O> {
         ended.and_then(|ended| self.result(ended)).inspect_err(|error| StepPlace::note_failure(|| Failure::from(error)))
     }
 
+    /// The answer as JSON, of a run as a step.
+    async fn answer_in(&self, cx: &Context, request: RunRequest) -> Result<crate::value::Encoded> {
+        let ended = self.end_in(cx, request).await?;
+        let answer = self.output.form().encoded(&ended.completed.text());
+        answer.map_err(|error| Error::InvalidOutput { attempts: 1, problem: error.to_string() })
+    }
+
     async fn end_in(&self, cx: &Context, request: RunRequest) -> Result<crate::run::RunEnd> {
         let plan = self.plan_in(cx)?;
         let around = Around::enter(cx.host().max_nesting, cx.depth())?;

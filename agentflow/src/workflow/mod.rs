@@ -62,6 +62,7 @@ pub use self::entry::Begins;
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
 pub use self::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes};
+use self::input_object::from_object;
 pub use self::inputs::{Inputs, IntoInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
@@ -180,6 +181,18 @@ fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFutu
         }
     };
     Ok(Box::pin(run.run_through()))
+}
+
+/// Runs a workflow with an object of its inputs, as a step of the run that a context belongs to or of its own.
+///
+/// # Errors
+/// [`Error::Input`] when the object does not fit its inputs.
+async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encoded) -> Result<Encoded> {
+    let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
+    let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
+    spec.check_inputs(&inputs).map_err(wrong)?;
+    let around = Around::enter(cx.host().max_nesting, cx.depth())?;
+    around.scope(start(spec, cx, inputs)?).await.map_err(|failed| failed.error)
 }
 
 /// What a new run of a workflow shares, and its terms: it has the grants that are given beside those of its request.

@@ -11,7 +11,6 @@ use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind
 use super::mapping::{Mapping, Names, Scope};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
-use super::policy::NodePolicy;
 use super::reference_steps::{Callee, item_step, step};
 use super::spec::{After, Body, Branch, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until};
 use super::step_error::StepError;
@@ -37,6 +36,13 @@ impl Graph {
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
         let mut problems = loading.problems;
+        if self.version > Self::VERSION {
+            problems.push(format!(
+                "the graph is of version {}, and this release reads up to {}; use a newer release",
+                self.version,
+                Self::VERSION
+            ));
+        }
         problems.extend(names::problems_of_places(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *self.output);
         if output.is_none() {
@@ -119,17 +125,19 @@ impl<'a> Loading<'a> {
         let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
         let (mut reads, mut after) = (Vec::new(), Vec::new());
         let given = node.reads.iter().map(|read| (read.as_str(), false));
-        for (read, may_miss) in given.chain(own) {
+        // Whether an edge is taken is not asked before all has ended that its condition looks at.
+        let of_edges = node.edges.iter().flat_map(|edge| edge.when.iter().flat_map(Condition::reads));
+        for (read, may_miss) in given.chain(own).chain(of_edges.map(|(read, _)| (read, true))) {
             let Some(at) = self.named(name, read) else { continue };
+            let optional = After { node: at, why: OrderReason::Optional };
             // Of an edge that is not waited for, the output is there or is not.
             match may_miss || late(at) {
                 false if !reads.contains(&at) => reads.push(at),
-                true if !late(at) => after.push(After { node: at, why: OrderReason::Optional }),
+                true if !late(at) && !after.contains(&optional) => after.push(optional),
                 _ => {}
             }
         }
-        after.retain(|after| !reads.contains(&after.node));
-        after.dedup();
+        after.retain(|after| !reads.contains(&after.node) && !waits_for(&entries, node.begins, after.node));
         let asked = node.after.iter().map(|name| (name, OrderReason::Asked));
         let ordered = node.order.iter().filter(|edge| edge.reason != OrderReason::Optional);
         for (before, why) in asked.chain(ordered.map(|edge| (&edge.node, edge.reason))) {
@@ -139,8 +147,13 @@ impl<'a> Loading<'a> {
         }
         let (kind, body, callees) = self.body(node);
         let direct = matches!(node.does, Some(GraphBody::Call(_)));
-        for callee in &callees {
-            callee.take_over(&mut policy, name);
+        match callees.as_slice() {
+            [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
+            // Branches have one policy, and no record of their own that says how far one came.
+            all if all.iter().any(|callee| !callee.is_repeatable()) => {
+                policy.repeatable.get_or_insert(false);
+            }
+            _ => {}
         }
         NodeSpec {
             path: StepPath::of_names(name.as_str().into()),
@@ -159,7 +172,7 @@ impl<'a> Loading<'a> {
                 .flat_map(|other| &other.edges)
                 .any(|edge| edge.failed && edge.from == *name),
             unless: None,
-            policy: NodePolicy { ..policy },
+            policy,
             type_name: node.type_name.clone().into(),
             schema: node.schema.clone(),
             callee: callees.first().filter(|_| direct).and_then(Callee::function),
@@ -202,7 +215,7 @@ impl<'a> Loading<'a> {
         let when = match edge {
             GraphEdge { arm: Some(arm), .. } => When::Arm(self.arm(node, &edge.from, arm)?),
             GraphEdge { failed: true, .. } => When::Failed,
-            GraphEdge { when: Some(condition), .. } => When::Holds(self.bound(node, condition)),
+            GraphEdge { when: Some(condition), .. } => When::Holds(self.bound(condition)),
             _ => When::Done,
         };
         Some(Entry { from, when })
@@ -223,10 +236,7 @@ impl<'a> Loading<'a> {
         found.map(index)
     }
 
-    fn bound(&mut self, node: &str, condition: &Condition) -> BoundCondition {
-        for (read, _) in condition.reads() {
-            self.named(node, read);
-        }
+    fn bound(&self, condition: &Condition) -> BoundCondition {
         BoundCondition { condition: Arc::new(condition.clone()), names: Arc::clone(&self.names) }
     }
 
@@ -249,6 +259,16 @@ impl<'a> Loading<'a> {
         let has_item = matches!(does, GraphBody::Map { .. } | GraphBody::Repeat { .. });
         let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, has_item)).collect();
         let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
+        if !matches!(does, GraphBody::Call(_)) {
+            // A person agrees to one call, with its arguments.
+            for (call, _) in does.calls().iter().zip(&callees).filter(|(_, callee)| callee.asks()) {
+                self.problems.push(format!(
+                    "the node `{name}` calls `{}`, to which a person must agree each time; call it in a node of its own, \
+                     or in a workflow that this node calls",
+                    call.name
+                ));
+            }
+        }
         let names = Arc::clone(&self.names);
         let bodies = || does.calls().iter().zip(&callees).map(|(call, callee)| (call, callee.clone()));
         let one = |call: &Reference| (call.with.clone(), Arc::clone(&names));
@@ -256,12 +276,6 @@ impl<'a> Loading<'a> {
             let mut taken = BTreeSet::new();
             let mut all = Vec::new();
             for (call, callee) in bodies() {
-                if callee.asks() {
-                    problems.push(format!(
-                        "a branch of `{name}` calls `{}`, which a person must agree to; call it in a node of its own",
-                        call.name
-                    ));
-                }
                 let branch =
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
@@ -354,7 +368,7 @@ impl<'a> Loading<'a> {
         let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
             .arms
             .iter()
-            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(name, when))))
+            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when))))
             .collect();
         let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
         let all = routes.all;
@@ -421,6 +435,11 @@ impl<'a> Loading<'a> {
             until.holds(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
         })
     }
+}
+
+/// Whether a node waits for another one by its edges.
+fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
+    begins.waits_for_all() && entries.iter().any(|entry| entry.from == node)
 }
 
 struct NoOutputs;

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::driver::{Failed, WorkflowRun};
-use super::input_object::from_object;
 use super::mapping::{Mapping, Names, Scope};
 use super::policy::NodePolicy;
+use super::run_by_names;
 use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::agent::ErasedAgent;
 use crate::context::Context;
-use crate::error::{Error, FailureKind};
+use crate::error::FailureKind;
 use crate::message::ToolCall;
-use crate::run::Around;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{Effects, ToolRef, invoke_hooked, missing_scope};
 use crate::value::Encoded;
@@ -59,8 +57,16 @@ impl Callee {
         matches!(self, Self::Tool(tool) if tool.definition().policy.approve)
     }
 
+    /// Whether it may be called again when nobody knows how it ended. Agents and workflows continue from their records.
+    pub(super) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Tool(tool) => tool.definition().policy.is_repeatable(),
+            Self::Agent(_) | Self::Workflow(_) => true,
+        }
+    }
+
     /// What a tool says of itself counts where the node says nothing.
-    pub(super) fn take_over(&self, policy: &mut NodePolicy, _: &str) {
+    pub(super) fn take_over(&self, policy: &mut NodePolicy) {
         if let Self::Tool(tool) = self {
             let definition = tool.definition();
             super::builder::take_over(policy, &definition.policy, &definition.name);
@@ -146,19 +152,5 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded) -> Result<Encoded
 }
 
 async fn run_workflow(spec: Arc<Spec>, cx: Context, given: Encoded) -> Result<Encoded, StepError> {
-    let wrong = |problem| StepError::of(Error::Input { workflow: Arc::clone(&spec.name), problem });
-    let inputs = from_object(&spec.input_names(), &given).map_err(wrong)?;
-    spec.check_inputs(&inputs).map_err(wrong)?;
-    let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::of::<Error>)?;
-    let ended = around.scope(begin(&spec, inputs, &cx)).await;
-    ended.map_err(|Failed { error, .. }| StepError::of(error))
-}
-
-/// Boxed in a function that returns, so that the step's own future holds no room for it.
-fn begin(
-    spec: &Arc<Spec>,
-    inputs: Vec<Encoded>,
-    cx: &Context,
-) -> crate::future::BoxFuture<'static, Result<Encoded, Failed>> {
-    Box::pin(WorkflowRun::within(spec, inputs, cx).run_through())
+    run_by_names(&spec, &cx, &given).await.map_err(StepError::of)
 }

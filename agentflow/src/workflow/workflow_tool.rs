@@ -4,11 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::input_object::from_object;
 use super::spec::Spec;
-use super::{Graph, Inputs, Workflow, start};
+use super::{Graph, Inputs, Workflow, run_by_names};
 use crate::context::Context;
-use crate::run::Around;
+use crate::error::Error;
 use crate::tool::{
     Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolList, ToolOutput, ToolPolicy, ToolRef,
 };
@@ -88,17 +87,12 @@ impl WorkflowTool {
 
     async fn answer(&self, cx: &Context, arguments: &str) -> Result<ToolOutput, ToolError> {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let inputs = Encoded::from_json(arguments.to_owned()).map_err(|error| error.to_string()).and_then(|object| {
-            let inputs = from_object(&self.spec.input_names(), &object)?;
-            self.spec.check_inputs(&inputs).map(|()| inputs)
-        });
-        let inputs = inputs.map_err(ToolError::invalid_arguments)?;
-        let around = Around::enter(cx.host().max_nesting, cx.depth());
-        let around = around.map_err(|error| ToolError::new(error.to_string()))?;
-        let run = start(&self.spec, cx, inputs).map_err(|error| ToolError::new(error.to_string()))?;
-        match around.scope(run).await {
+        let object = Encoded::from_json(arguments.to_owned());
+        let object = object.map_err(|error| ToolError::invalid_arguments(error.to_string()))?;
+        match run_by_names(&self.spec, cx, &object).await {
             Ok(output) => Ok(ToolOutput::encoded(output)),
-            Err(failed) => Err(ToolError::new(failed.error.to_string())),
+            Err(Error::Input { problem, .. }) => Err(ToolError::invalid_arguments(problem)),
+            Err(error) => Err(ToolError::new(error.to_string())),
         }
     }
 }

@@ -161,3 +161,55 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     agentflow_testing::check_events(&events).unwrap();
     assert!(trace(&events).iter().any(|line| line.starts_with("a failed") && line.contains("the workflow has ended")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_waits_for_all_that_it_looks_at() {
+    let late = || {
+        FnTool::dynamic(
+            ToolDefinition::new("late", "Comes late.", json!({"type": "object"})),
+            |_, _: Value| async move {
+                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                Ok::<_, String>(true)
+            },
+        )
+    };
+    for begins in [json!("all"), json!("any")] {
+        let graph = whole(
+            "out",
+            json!([
+                {"name": "soon", "does": {"value": {"value": 1}}},
+                {"name": "late", "does": tool("late", json!({"object": {}}))},
+                {"name": "out", "does": {"value": {"from": "late"}},
+                 "edges": [{"from": "soon", "when": {"is": {"from": "late"}}}], "begins": begins},
+            ]),
+        );
+        let runtime = test_runtime().tools(late()).graph(graph).build();
+        assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(true), "{begins}");
+    }
+}
+
+/// Sends something, and says nothing of doing it twice.
+#[tool]
+async fn send_off() -> u32 {
+    1
+}
+
+#[test]
+fn branches_run_again_only_when_all_of_them_may() {
+    let branch = |name: &str, with: Value| json!({"kind": "tool", "name": name, "with": with});
+    let twice = branch("twice", json!({"object": {"n": {"value": 1}}}));
+    let fallback = json!({"fallback": [twice, branch("send_off", json!({"object": {}}))]});
+    let graph = whole("out", json!([{"name": "out", "does": fallback}]));
+    let described = test_runtime().graph(graph).build().workflow_graph("whole").unwrap();
+    assert_eq!(described.node("out").unwrap().policy.repeatable, Some(false));
+}
+
+#[tokio::test]
+async fn the_answer_of_an_agent_is_the_value_of_its_type() {
+    let model = ScriptedModel::new([Turn::text(r#"{"value": 4}"#)]);
+    let judge = Agent::new(model).name("judge").output::<u32>();
+    let call = json!({"call": {"kind": "agent", "name": "judge", "with": {"value": "how many?"}}});
+    let graph = whole("out", json!([{"name": "out", "does": call}]));
+    let runtime = test_runtime().agent(&judge).graph(graph).build();
+    assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(4));
+}
