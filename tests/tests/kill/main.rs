@@ -4,6 +4,7 @@
 //! A test program of its own: it keeps the machine busy, and the deadlines of other tests would suffer.
 
 mod forms;
+mod graph;
 mod invariants;
 mod kill_kit;
 
