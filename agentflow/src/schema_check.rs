@@ -5,8 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::text::{did_you_mean, head, nearest};
@@ -20,12 +20,16 @@ pub(crate) struct SchemaCheck(Arc<(Value, Validator)>);
 const MOST: usize = 10;
 /// The most bytes of a value that a complaint shows.
 const SEEN: usize = 120;
+/// The most bytes of what a schema asks for, such as a list of values.
+const PROBLEM: usize = 400;
 
 impl SchemaCheck {
     /// # Errors
     /// A sentence that says what is wrong with the schema.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
-        let validator = jsonschema::options().build(schema).map_err(|error| {
+        // Patterns come from whoever wrote the schema, so an engine reads them whose time grows with the text alone.
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let validator = options.build(schema).map_err(|error| {
             let at = error.instance_path().to_string();
             let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
             format!("this is not a JSON Schema{at}: {error}")
@@ -37,36 +41,88 @@ impl SchemaCheck {
     /// A line for each place that does not fit, at most ten: the path, what is expected, what was seen, the nearest name.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         let (schema, validator) = &*self.0;
-        let errors = validator.iter_errors(value).take(MOST);
-        let mut complaints: Vec<String> = errors.map(|error| complaint(schema, &error)).collect();
+        let mut complaints = Vec::new();
+        for error in validator.iter_errors(value).take(MOST) {
+            complain(schema, &error, &mut complaints);
+        }
         complaints.dedup();
+        complaints.truncate(MOST);
         if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
     }
 }
 
-/// What is wrong at one place, such as `` `size`: 7 is not of type "string"; seen: 7 ``.
-fn complaint(schema: &Value, error: &ValidationError<'_>) -> String {
+/// What is wrong at one place, such as `` `size`: value is not of type "string"; seen: 7 ``.
+fn complain(schema: &Value, error: &ValidationError<'_>, complaints: &mut Vec<String>) {
     let at = path(&error.instance_path().to_string());
     let place = if at.is_empty() { String::new() } else { format!("`{at}`: ") };
+    let of_field = |name: &str| if at.is_empty() { format!("`{name}`") } else { format!("`{at}.{name}`") };
     match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let keyword = error.schema_path().to_string();
             let of = keyword.rsplit_once('/').map_or("", |(of, _)| of);
             let properties = schema.pointer(&format!("{of}/properties")).and_then(Value::as_object);
             let known: Vec<&str> = properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
-            let names: Vec<String> = unexpected
-                .iter()
-                .map(|name| format!("`{name}`{}", did_you_mean(nearest(name, known.iter().copied()))))
-                .collect();
-            format!("{place}there is no {}", names.join(", "))
+            complaints.extend(unexpected.iter().map(|name| unknown_field(&of_field(name), name, &known)));
         }
-        ValidationErrorKind::Required { property } => {
+        Kind::Required { property } => {
             let name = property.as_str().map_or_else(|| property.to_string(), ToOwned::to_owned);
-            let whole = if at.is_empty() { name } else { format!("{at}.{name}") };
-            format!("`{whole}`: this is missing; give it a value")
+            complaints.push(format!("{}: this is missing; give it a value", of_field(&name)));
         }
-        _ => format!("{place}{error}; seen: {}", seen(&error.instance().to_string())),
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context, error) {
+            Some(branch) => branch.iter().for_each(|error| complain(schema, error, complaints)),
+            None => {
+                let types = types_of(context).unwrap_or_else(|| "value fits none of the forms that it may have".into());
+                complaints.push(format!("{place}{types}; seen: {}", seen(error)));
+            }
+        },
+        _ => {
+            let problem = error.masked().to_string();
+            complaints.push(format!("{place}{}; seen: {}", shortened(&problem, PROBLEM), seen(error)));
+        }
     }
+}
+
+fn unknown_field(field: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        near @ Some(_) => format!("{field}: there is no such field{}", did_you_mean(near)),
+        None if known.is_empty() => format!("{field}: there is no such field"),
+        None => {
+            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("{field}: there is no such field; there are {}", shortened(&known.join(", "), PROBLEM))
+        }
+    }
+}
+
+/// Of the forms that a value may have, the one that was most likely meant: not of another type, not with another
+/// constant in it, and with the fewest mistakes.
+fn meant<'b>(
+    branches: &'b [Vec<ValidationError<'static>>],
+    whole: &ValidationError<'_>,
+) -> Option<&'b Vec<ValidationError<'static>>> {
+    let of_type = |branch: &&Vec<ValidationError<'static>>| {
+        !branch
+            .iter()
+            .any(|error| matches!(error.kind(), Kind::Type { .. }) && error.instance_path() == whole.instance_path())
+    };
+    let other = |branch: &Vec<ValidationError<'static>>| {
+        branch.iter().filter(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. })).count()
+    };
+    branches.iter().filter(of_type).min_by_key(|branch| (other(branch), branch.len()))
+}
+
+/// The types that were possible, when nothing else is asked.
+fn types_of(branches: &[Vec<ValidationError<'static>>]) -> Option<String> {
+    let mut types = Vec::new();
+    for error in branches.iter().flatten() {
+        match error.kind() {
+            Kind::Type { kind: TypeKind::Single(one) } => types.push(format!("\"{one}\"")),
+            Kind::Type { kind: TypeKind::Multiple(several) } => {
+                types.extend(several.iter().map(|one| format!("\"{one}\"")));
+            }
+            _ => return None,
+        }
+    }
+    Some(format!("value is not of the types {}", types.join(", ")))
 }
 
 /// A JSON Pointer as the path of an argument: `/lines/0/cents` is `lines[0].cents`.
@@ -83,8 +139,12 @@ fn path(pointer: &str) -> String {
     path
 }
 
-fn seen(value: &str) -> String {
-    if value.len() <= SEEN { value.to_owned() } else { format!("{}…", head(value, SEEN)) }
+fn seen(error: &ValidationError<'_>) -> String {
+    shortened(&error.instance().to_string(), SEEN)
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most { text.to_owned() } else { format!("{}…", head(text, most)) }
 }
 
 impl fmt::Debug for SchemaCheck {
@@ -114,7 +174,7 @@ mod tests {
         check.check(&json!({"name": "a", "lines": [{"cents": 3}]})).unwrap();
         let wrong = check.check(&json!({"nane": "a", "lines": [{"cents": "x"}, {}]})).unwrap_err();
         let lines: Vec<&str> = wrong.lines().collect();
-        assert!(lines.contains(&"there is no `nane`; did you mean `name`?"), "{lines:#?}");
+        assert!(lines.contains(&"`nane`: there is no such field; did you mean `name`?"), "{lines:#?}");
         assert!(lines.contains(&"`name`: this is missing; give it a value"), "{lines:#?}");
         assert!(lines.contains(&"`lines[1].cents`: this is missing; give it a value"), "{lines:#?}");
         assert!(
@@ -123,6 +183,33 @@ mod tests {
         );
         let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err();
         assert!(problem.starts_with("this is not a JSON Schema at `/type`: "), "{problem}");
+    }
+
+    #[test]
+    fn of_several_forms_the_likely_one_is_explained() {
+        let check = SchemaCheck::new(&json!({
+            "type": "object",
+            "properties": {
+                "at": {"anyOf": [{"type": "string"}, {"type": ["integer", "null"]}]},
+                "shape": {"oneOf": [
+                    {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]},
+                    {"type": "object", "properties": {"kind": {"const": "box"}, "width": {"type": "number"}, "height": {"type": "number"}}, "required": ["kind", "width", "height"]}
+                ]}
+            },
+        }))
+        .unwrap();
+        let wrong = |value: Value| check.check(&value).unwrap_err();
+        let at = wrong(json!({"at": [1]}));
+        assert_eq!(at, "`at`: value is not of the types \"string\", \"null\", \"integer\"; seen: [1]");
+        let shape = wrong(json!({"shape": {"kind": "box", "width": "3", "height": 1}}));
+        assert_eq!(shape, "`shape.width`: value is not of type \"number\"; seen: \"3\"");
+    }
+
+    #[test]
+    fn a_complaint_is_short_whatever_was_given() {
+        let check = SchemaCheck::new(&json!({"type": "object", "properties": {"name": {"type": "array"}}})).unwrap();
+        let problem = check.check(&json!({"name": "é".repeat(100_000)})).unwrap_err();
+        assert!(problem.len() < 300, "{} bytes", problem.len());
     }
 
     #[test]

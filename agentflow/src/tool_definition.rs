@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "dynamic")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+#[cfg(feature = "dynamic")]
+use crate::schema_check::SchemaCheck;
 use crate::wire::WireCache;
 
 /// Everything about a tool but its body.
@@ -27,6 +31,10 @@ pub struct ToolDefinition {
     /// Where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceLocation>,
+    /// The check of arguments against `parameters`, made when it is first needed.
+    #[cfg(feature = "dynamic")]
+    #[serde(skip)]
+    arguments: ArgumentsCheck,
 }
 
 impl ToolDefinition {
@@ -41,6 +49,8 @@ impl ToolDefinition {
             parameters,
             policy: ToolPolicy::default(),
             source: None,
+            #[cfg(feature = "dynamic")]
+            arguments: ArgumentsCheck::default(),
         }
     }
 
@@ -51,12 +61,52 @@ impl ToolDefinition {
         self
     }
 
+    /// The same tool under another name.
+    pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            #[cfg(feature = "dynamic")]
+            arguments: ArgumentsCheck(Arc::clone(&self.arguments.0)),
+            ..self.clone()
+        }
+    }
+
+    /// The check of arguments, made once and shared with the same tool under other names. `parameters` must not change
+    /// afterwards; a clone has a check of its own.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the schema.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
+        let made = self.arguments.0.get_or_init(|| SchemaCheck::new(&self.parameters).map_err(Into::into));
+        made.as_ref().map_err(|problem| &**problem)
+    }
+
     /// Whether every provider takes the name: 1 to 64 letters, digits, `_` and `-`.
     ///
     /// The rule is the one OpenAI and Anthropic publish for function names.
     pub fn has_valid_name(&self) -> bool {
         (1..=64).contains(&self.name.len())
             && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    }
+}
+
+/// Belongs to one schema, so a copy of a definition, whose schema may be changed, begins without one.
+#[cfg(feature = "dynamic")]
+#[derive(Debug, Default)]
+struct ArgumentsCheck(Arc<OnceLock<Result<SchemaCheck, Box<str>>>>);
+
+#[cfg(feature = "dynamic")]
+impl Clone for ArgumentsCheck {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+#[cfg(feature = "dynamic")]
+impl PartialEq for ArgumentsCheck {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 

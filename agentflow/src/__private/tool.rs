@@ -110,6 +110,10 @@ impl Tool for LinkedTool {
     fn returns_at_once(&self) -> bool {
         self.options.sync
     }
+
+    fn checks_arguments(&self) -> bool {
+        true
+    }
 }
 
 /// The tool behind a path in `tools![..]`.
@@ -174,6 +178,10 @@ impl<T: PathTool> Tool for T {
 
     fn returns_at_once(&self) -> bool {
         T::tool().returns_at_once()
+    }
+
+    fn checks_arguments(&self) -> bool {
+        true
     }
 }
 

@@ -128,6 +128,10 @@ impl<O: 'static> Tool for AgentTool<O> {
         ToolFuture::pending(self.answer(cx, arguments))
     }
 
+    fn checks_arguments(&self) -> bool {
+        true
+    }
+
     fn within(&self, of: ToolHost<'_>) -> Option<Result<ToolRef>> {
         let agent = match Arc::ptr_eq(&self.agent.description.host, Host::of_process()) {
             true => {

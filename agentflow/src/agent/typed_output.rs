@@ -165,6 +165,10 @@ impl Tool for AnswerTool {
             Err(problem) => Err(ToolError::invalid_arguments(repair_text(&problem))),
         })
     }
+
+    fn checks_arguments(&self) -> bool {
+        true
+    }
 }
 
 impl<O> Clone for Output<O> {

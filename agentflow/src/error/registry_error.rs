@@ -83,6 +83,14 @@ pub enum RegistryError {
         /// The tool's name.
         name: Arc<str>,
     },
+    /// A schema by which no arguments can be checked.
+    #[error("the parameters of the tool `{name}`: {problem}")]
+    InvalidSchema {
+        /// The tool's name.
+        name: Arc<str>,
+        /// What is wrong with the schema, and where.
+        problem: String,
+    },
     /// There is no tool of that name.
     #[error("there is no tool `{name}`; {}", name_hint(name, registered.iter().map(|name| &**name)))]
     NotFound {

@@ -43,6 +43,8 @@ type Body =
 pub struct FnTool {
     definition: Arc<ToolDefinition>,
     body: Arc<Body>,
+    /// Whether the arguments are read into a type, which checks them.
+    is_typed: bool,
 }
 
 impl FnTool {
@@ -66,12 +68,17 @@ impl FnTool {
             .to_value();
         // A type that is read from nothing, such as `()`: to the model that is an object without fields.
         let schema = if schema["type"] == "null" { no_arguments() } else { closed(schema) };
-        Self::of(ToolDefinition::new(name, description, schema), body)
+        Self::of(ToolDefinition::new(name, description, schema), body, true)
     }
 
     /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key
-    /// is there twice; names that the schema does not have are refused when it says `"additionalProperties": false`.
-    /// Nothing else of the schema is checked.
+    /// is there twice and which fits the schema: any other one is answered with all that does not fit, each with its
+    /// path, as [`ToolStatus::InvalidArguments`](crate::ToolStatus::InvalidArguments). A schema that is not one is
+    /// reported where the tool is offered, by [`Registry::register`](crate::Registry::register) or when the agent is
+    /// built.
+    ///
+    /// Without the feature `dynamic`, of the schema only its names are checked, and these only where it says
+    /// `"additionalProperties": false`.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
         O: Serialize,
@@ -79,10 +86,10 @@ impl FnTool {
         F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
-        Self::of(definition, body)
+        Self::of(definition, body, false)
     }
 
-    fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
+    fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
     where
         A: DeserializeOwned,
         O: Serialize,
@@ -105,6 +112,7 @@ impl FnTool {
                     }
                 })
             }),
+            is_typed,
         }
     }
 
@@ -172,6 +180,10 @@ impl Tool for FnTool {
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         ToolFuture(super::Inner::Boxed((self.body)(cx.clone(), arguments.to_owned())))
+    }
+
+    fn checks_arguments(&self) -> bool {
+        self.is_typed
     }
 }
 

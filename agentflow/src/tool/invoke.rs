@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+#[cfg(feature = "dynamic")]
+use super::parameters::read_object;
 use super::time_limit::TimeLimit;
 use super::{Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
 use crate::context::Context;
@@ -83,6 +85,10 @@ pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Opti
 }
 
 async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+    #[cfg(feature = "dynamic")]
+    if !tool.checks_arguments() {
+        fitting(tool.definition(), &call.arguments)?;
+    }
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
     match within_limit(cx, async { tool.call(cx, &call.arguments).await }, policy.timeout).await {
         Ok(outcome) => outcome,
@@ -95,6 +101,16 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy
             format!("the tool panicked: {}; other arguments may help", panic_text(&*panic)),
         )),
     }
+}
+
+/// Checks the arguments of a tool that does not do so itself.
+#[cfg(feature = "dynamic")]
+fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<(), ToolError> {
+    let check = definition.arguments_check().map_err(|problem| {
+        ToolError::new(format!("the schema of `{}` does not work: {problem}; do without this tool", definition.name))
+    })?;
+    let arguments = read_object(arguments)?;
+    check.check(&arguments).map_err(ToolError::invalid_arguments)
 }
 
 /// Why a body gave nothing.

@@ -69,7 +69,8 @@ pub trait Tool: Send + Sync {
     /// Name, description, schema and policy. The same at every call.
     fn definition(&self) -> &Arc<ToolDefinition>;
 
-    /// Runs the tool. `arguments` is JSON text as the model wrote it; an empty text counts as `{}`.
+    /// Runs the tool. `arguments` is JSON text as the caller wrote it, an empty one counts as `{}`; it fits the schema
+    /// unless [`checks_arguments`](Self::checks_arguments) says that this checks it.
     ///
     /// Dropping the future cancels the tool.
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a>;
@@ -77,6 +78,12 @@ pub trait Tool: Send + Sync {
     /// The resources the body asks for, so that a missing one is found when the agent is built or a run begins.
     fn resources(&self) -> Vec<ResourceKey> {
         Vec::new()
+    }
+
+    /// Whether [`call`](Self::call) itself refuses arguments that do not fit the schema, as tools do that read them into
+    /// types of Rust. Of any other tool, they are checked against the schema before it is called (feature `dynamic`).
+    fn checks_arguments(&self) -> bool {
+        false
     }
 
     /// The tool as an agent of a host has it; `None` when it is the same everywhere.

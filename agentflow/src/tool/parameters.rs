@@ -338,6 +338,14 @@ pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
     })
 }
 
+/// The arguments as a value.
+#[cfg(feature = "dynamic")]
+pub(super) fn read_object(arguments: &str) -> Result<Value, ToolError> {
+    let text = given(arguments);
+    names_in(text)?;
+    serde_json::from_str(text).map_err(|error| not_json(&error))
+}
+
 fn not_json(error: &serde_json::Error) -> ToolError {
     // What breaks a rule of ours is JSON all the same.
     ToolError::invalid_arguments(match error.classify() {

@@ -73,7 +73,8 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError::Duplicate`] when there is one of that name already, [`RegistryError::WireName`] when another
-    /// one has the same wire name, [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`].
+    /// one has the same wire name, [`RegistryError::InvalidName`], [`RegistryError::NoObjectSchema`],
+    /// [`RegistryError::InvalidSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into().with_wire_name();
         let definition = tool.definition();
@@ -85,6 +86,12 @@ impl Registry {
         }
         if definition.parameters["type"] != "object" {
             return Err(RegistryError::NoObjectSchema { name: definition.name.clone() });
+        }
+        #[cfg(feature = "dynamic")]
+        if !tool.checks_arguments()
+            && let Err(problem) = definition.arguments_check()
+        {
+            return Err(RegistryError::InvalidSchema { name: definition.name.clone(), problem: problem.to_owned() });
         }
         if let Some(first) = self.tools.get(&definition.name) {
             let (one, other) = (first.catalogue_name(), tool.catalogue_name());

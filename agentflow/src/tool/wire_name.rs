@@ -57,7 +57,7 @@ pub(super) struct Renamed {
 
 impl Renamed {
     pub(super) fn new(inner: ToolRef, name: Arc<str>) -> Self {
-        let definition = ToolDefinition { name: wire_name(&name).into(), ..ToolDefinition::clone(inner.definition()) };
+        let definition = inner.definition().renamed(wire_name(&name));
         Self { inner, name, definition: Arc::new(definition) }
     }
 
@@ -93,6 +93,10 @@ impl Tool for Renamed {
 
     fn returns_at_once(&self) -> bool {
         self.inner.returns_at_once()
+    }
+
+    fn checks_arguments(&self) -> bool {
+        self.inner.checks_arguments()
     }
 }
 

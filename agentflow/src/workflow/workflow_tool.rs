@@ -105,6 +105,10 @@ impl Tool for WorkflowTool {
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         ToolFuture::pending(self.answer(cx, arguments))
     }
+
+    fn checks_arguments(&self) -> bool {
+        true
+    }
 }
 
 impl<In: Inputs, Out: NodeValue> From<&Workflow<In, Out>> for ToolRef {

@@ -188,7 +188,7 @@ async fn failures_of_tools_can_be_expected() {
     let model = ScriptedModel::new([
         Turn::calls([("add", json!({"a": 1})), ("multiply", json!({}))]).and_call("add", json!({"a": 1, "b": 2})),
         Turn::text("Never mind.")
-            .expect_failure("call_1", ToolStatus::Error, "give both")
+            .expect_failure("call_1", ToolStatus::InvalidArguments, "`b`: this is missing")
             .expect_failure("multiply", ToolStatus::NotFound, "there is no tool `multiply`")
             .expect_result("add", 3),
     ]);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 
+mod arguments;
 mod by_name;
 mod problems;
 mod reference;
