@@ -21,14 +21,15 @@ use crate::workflow::{Graph, ListedNode};
 pub(super) async fn workflow(host: &Runtime, command: WorkflowCommand) -> Result<(), Stop> {
     match command {
         WorkflowCommand::List { json } => list(host, json).await,
-        WorkflowCommand::Show { name, format } => show(host, &name, format),
+        WorkflowCommand::Show { name, format } => show(host, &name, format).await,
         WorkflowCommand::Run(args) => run(host, args).await,
     }
 }
 
 async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
-    let workflows = host.workflows()?;
+    // It fetches the tools that graphs name.
     let catalogue = host.catalogue().await;
+    let workflows = host.workflows()?;
     let origin = |graph: &Graph| catalogue.get(EntryKind::Workflow, &graph.name).ok().map(|entry| &entry.origin);
     if json {
         let with_origin = |graph: &Graph| {
@@ -64,7 +65,8 @@ fn short_type(name: &str) -> String {
     short
 }
 
-fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), Stop> {
+async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), Stop> {
+    host.fetch_toolsets_of(name).await?;
     let graph = host.workflow_graph(name)?;
     match format {
         Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),

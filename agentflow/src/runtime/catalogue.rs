@@ -162,6 +162,13 @@ impl Runtime {
         workflow_spec(self.host(), name)
     }
 
+    /// The same, once the tools of toolsets were fetched that it names.
+    pub(super) async fn fetched_workflow_spec(&self, name: &str) -> Result<Arc<Spec>> {
+        #[cfg(feature = "dynamic")]
+        self.fetch_toolsets_of(name).await?;
+        self.workflow_spec(name)
+    }
+
     /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
     pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);
@@ -188,7 +195,8 @@ impl Runtime {
     /// The description of a workflow that this runtime knows.
     ///
     /// # Errors
-    /// When it knows none of this name, or two.
+    /// When it knows none of this name, or two; also of a graph that names a tool of a toolset, before the toolset's
+    /// tools were fetched by starting it or by [`catalogue`](Self::catalogue).
     pub fn workflow_graph(&self, name: &str) -> Result<Graph> {
         Ok(Graph::of(&*self.workflow_spec(name)?))
     }

@@ -1,14 +1,16 @@
 //! Workflows that were given as graphs: what the names in them refer to, among all that the runtime knows. A graph is
-//! read when its workflow is first asked for, and once.
+//! read when its workflow is first asked for, and again when the tools of a toolset that it names have changed.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::catalogue::{given, linked_tools, only, workflow_spec_in};
+use super::Runtime;
+use super::catalogue::{given, graphs, linked_tools, only, workflow_spec_in};
 use super::catalogue_entry::Origin;
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::ToolRef;
+use crate::tool::{ToolRef, ToolsetRef};
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -18,18 +20,34 @@ use crate::workflow::{Graph, ReferenceKind};
 pub(super) struct GivenGraph {
     pub(super) graph: Arc<Graph>,
     /// The workflow of it, once it was asked for.
-    spec: Arc<OnceLock<Arc<Spec>>>,
+    last: Arc<Mutex<Option<Read>>>,
+}
+
+/// A graph that was read.
+struct Read {
+    spec: Arc<Spec>,
+    /// The toolsets that it names, each with the tools that it had.
+    toolsets: Vec<(ToolsetRef, Option<Arc<[ToolRef]>>)>,
+}
+
+impl Read {
+    fn is_current(&self) -> bool {
+        self.toolsets.iter().all(|(toolset, tools)| match (tools, toolset.last_fetched()) {
+            (Some(tools), Some(now)) => Arc::ptr_eq(tools, &now),
+            (tools, now) => tools.is_none() && now.is_none(),
+        })
+    }
 }
 
 impl GivenGraph {
     pub(super) fn new(graph: Graph) -> Self {
-        Self { graph: Arc::new(graph), spec: Arc::default() }
+        Self { graph: Arc::new(graph), last: Arc::default() }
     }
 
     /// The workflow; `within` are the graphs that are being read, which call it.
     pub(super) fn spec(&self, host: &Host, within: &[&str]) -> Result<Arc<Spec>> {
-        if let Some(spec) = self.spec.get() {
-            return Ok(Arc::clone(spec));
+        if let Some(read) = self.last().as_ref().filter(|read| read.is_current()) {
+            return Ok(Arc::clone(&read.spec));
         }
         let name = self.graph.name.as_str();
         let problem = |problem| Error::Build { what: "workflow", name: name.into(), problem };
@@ -38,17 +56,75 @@ impl GivenGraph {
             return Err(problem(format!("it calls itself: {}", way.join(" calls "))));
         }
         let within: Vec<&str> = within.iter().copied().chain([name]).collect();
+        // Asked before they are looked at: what changes meanwhile is seen next time.
+        let toolsets = toolsets_of(host, &self.graph);
+        let toolsets = toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
         let resolve = |kind, name: &str| found(host, kind, name, &within);
-        let spec = self.graph.to_spec(&resolve).map_err(problem)?;
+        let spec = Arc::new(self.graph.to_spec(&resolve).map_err(problem)?);
+        let mut last = self.last();
         // Two that read it at once have made the same.
-        Ok(Arc::clone(self.spec.get_or_init(|| Arc::new(spec))))
+        if let Some(read) = last.as_ref().filter(|read| read.is_current()) {
+            return Ok(Arc::clone(&read.spec));
+        }
+        *last = Some(Read { spec: Arc::clone(&spec), toolsets });
+        Ok(spec)
     }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Read>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runtime {
+    /// Fetches the tools of the toolsets that a workflow of a graph names, and the workflows that it calls: reading the
+    /// graph waits for nobody.
+    ///
+    /// # Errors
+    /// [`Error::Toolset`] when they cannot be fetched.
+    pub(crate) async fn fetch_toolsets_of(&self, workflow: &str) -> Result<()> {
+        let host = self.host();
+        if given(host, |given| &given.toolsets).is_empty() {
+            return Ok(());
+        }
+        for (graph, _) in graphs(host).iter().filter(|(graph, _)| graph.graph.name == workflow) {
+            for toolset in toolsets_of(host, &graph.graph) {
+                toolset.tools().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The toolsets that a graph names, and the graphs that it calls.
+fn toolsets_of(host: &Host, graph: &Graph) -> Vec<ToolsetRef> {
+    let all = given(host, |given| &given.toolsets);
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let (mut tools, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![graph]);
+    while let Some(graph) = open.pop() {
+        if !seen.insert(graph.name.as_str()) {
+            continue;
+        }
+        for call in graph.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.calls()) {
+            match call.kind {
+                ReferenceKind::Tool => drop(tools.insert(call.name.as_str())),
+                ReferenceKind::Workflow => {
+                    let called = graphs(host).iter().filter(|(graph, _)| graph.graph.name == call.name);
+                    open.extend(called.map(|(graph, _)| &*graph.graph));
+                }
+                ReferenceKind::Agent => {}
+            }
+        }
+    }
+    let is_named = |toolset: &ToolsetRef| tools.iter().any(|tool| toolset.could_have(tool));
+    all.iter().map(|(toolset, _)| toolset).filter(|toolset| is_named(toolset)).cloned().collect()
 }
 
 /// What a name in a graph refers to.
 fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
     match kind {
-        ReferenceKind::Tool => tool(host, name).map(Callee::Tool),
+        ReferenceKind::Tool => tool(host, name),
         ReferenceKind::Agent => agent(host, name),
         ReferenceKind::Workflow => {
             workflow_spec_in(host, name, within).map(Callee::Workflow).map_err(|error| error.to_string())
@@ -56,13 +132,28 @@ fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Resul
     }
 }
 
-fn tool(host: &Host, name: &str) -> Result<ToolRef, String> {
-    let mut known: Vec<(ToolRef, Origin)> = given(host, |given| &given.tools).to_vec();
-    known.extend(linked_tools());
-    let of_name = known.iter().filter(|(tool, _)| **tool.catalogue_name() == *name).cloned();
-    let found = only("tool", name, of_name, ToolRef::is).map_err(|error| error.to_string())?;
-    found.ok_or_else(|| {
-        let near = did_you_mean(nearest(name, known.iter().map(|(tool, _)| &**tool.catalogue_name())));
+fn tool(host: &Host, name: &str) -> Result<Callee, String> {
+    let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
+    let of_program = given(host, |given| &given.tools).iter().cloned().chain(linked_tools());
+    known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
+    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| toolset.could_have(name)) {
+        let Some(tools) = toolset.last_fetched() else {
+            return Err(format!(
+                "the tools of the toolset `{}` were not fetched yet, and `{name}` may be one; start the workflow, or await \
+                 `Runtime::catalogue`, which fetch them",
+                toolset.name()
+            ));
+        };
+        let origin = Origin::Toolset { name: Arc::clone(toolset.name()) };
+        let of_toolset =
+            |tool: &ToolRef| (Callee::Fetched(toolset.clone(), tool.clone()), tool.clone(), origin.clone());
+        known.extend(tools.iter().map(of_toolset));
+    }
+    let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
+    let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
+    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;
+    found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
+        let near = did_you_mean(nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name())));
         format!("this program knows no tool `{name}`{near}")
     })
 }

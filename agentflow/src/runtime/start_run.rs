@@ -14,8 +14,12 @@ use crate::run::{Ended, RunHandle, RunOptions};
 use crate::value::Encoded;
 use crate::workflow::spec::Spec;
 
-/// What runs, and its inputs.
-pub(super) type Described = (Arc<Spec>, Vec<Encoded>);
+/// What runs, with its inputs.
+pub(super) enum Described {
+    Workflow(Result<(Arc<Spec>, Vec<Encoded>)>),
+    /// A workflow by its name, and an object of its inputs.
+    Named(Arc<str>, Encoded),
+}
 
 /// Makes a run's outcome a value of the caller's type.
 pub(super) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
@@ -59,13 +63,13 @@ pub(super) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
 #[must_use = "a run starts when this is awaited"]
 pub struct StartRun<'r, T> {
     runtime: &'r Runtime,
-    described: Result<Described>,
+    described: Described,
     decode: Decode<T>,
     options: RunOptions,
 }
 
 impl<'r, T> StartRun<'r, T> {
-    pub(super) fn new(runtime: &'r Runtime, described: Result<Described>, decode: Decode<T>) -> Self {
+    pub(super) fn new(runtime: &'r Runtime, described: Described, decode: Decode<T>) -> Self {
         Self { runtime, described, decode, options: RunOptions::default() }
     }
 
@@ -129,7 +133,10 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { runtime, described, decode, options } = self;
         Box::pin(async move {
-            let (spec, inputs) = described?;
+            let (spec, inputs) = match described {
+                Described::Workflow(workflow) => workflow?,
+                Described::Named(name, input) => runtime.named(&name, &input).await?,
+            };
             runtime.start_spec(options, &spec, inputs, decode).await
         })
     }
@@ -137,7 +144,10 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
 
 impl<T> fmt::Debug for StartRun<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let workflow = self.described.as_ref().map(|(spec, _)| &spec.name);
+        let workflow = match &self.described {
+            Described::Workflow(workflow) => workflow.as_ref().map(|(spec, _)| &spec.name),
+            Described::Named(name, _) => Ok(name),
+        };
         f.debug_struct("StartRun").field("workflow", &workflow).field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Runtime;
 use super::changes::{all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
-use super::start_run::{Decode, StartRun};
+use super::start_run::{Decode, Described, StartRun};
 use crate::error::{ControlError, Error, Result};
 use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
 use crate::path::StepPath;
@@ -57,22 +57,26 @@ impl Runtime {
     {
         let inputs = input.into_inputs().encode().map_err(|error| Error::value(&workflow.spec().name, &error));
         let described = inputs.map(|inputs| (Arc::clone(workflow.spec()), inputs));
-        StartRun::new(self, described, Box::new(decoder::<In, Out>(&workflow)))
+        StartRun::new(self, Described::Workflow(described), Box::new(decoder::<In, Out>(&workflow)))
     }
 
     /// Like [`start`](Self::start), of a workflow that this runtime, or the program, knows by name; the input is an
     /// object of its inputs' names.
     ///
     /// # Errors
-    /// Also when no workflow has this name, or the input does not fit its names and types.
+    /// Also when no workflow has this name, the input does not fit its names and types, or the tools of a toolset that a
+    /// graph names cannot be fetched ([`Error::Toolset`]).
     pub fn start_named(&self, name: &str, input: &Encoded) -> StartRun<'_, Encoded> {
-        let described = self.workflow_spec(name).and_then(|spec| {
-            let wrong = |problem| Error::Input { workflow: name.into(), problem };
-            let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
-            spec.check_inputs(&inputs).map_err(wrong)?;
-            Ok((spec, inputs))
-        });
-        StartRun::new(self, described, Box::new(undecoded))
+        StartRun::new(self, Described::Named(name.into(), input.clone()), Box::new(undecoded))
+    }
+
+    /// The workflow of a name with its inputs, checked. The tools of toolsets that it names are fetched.
+    pub(super) async fn named(&self, name: &Arc<str>, input: &Encoded) -> Result<(Arc<Spec>, Vec<Encoded>)> {
+        let spec = self.fetched_workflow_spec(name).await?;
+        let wrong = |problem| Error::Input { workflow: Arc::clone(name), problem };
+        let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
+        spec.check_inputs(&inputs).map_err(wrong)?;
+        Ok((spec, inputs))
     }
 
     pub(super) async fn start_spec<T: 'static>(
@@ -237,7 +241,7 @@ impl Runtime {
         match &record.definition {
             None => self.resume_known_agent(reservation, &record.run_id).await,
             Some(_) => {
-                let spec = self.workflow_spec(&record.name)?;
+                let spec = self.fetched_workflow_spec(&record.name).await?;
                 self.resume_journal(reservation, store, &record.run_id, &spec, false, undecoded).await
             }
         }

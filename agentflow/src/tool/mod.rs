@@ -214,6 +214,15 @@ impl ToolRef {
         }
     }
 
+    /// The tool under the name that it has of itself.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn original(&self) -> &Self {
+        match &self.0 {
+            Kind::Renamed(tool) => tool.inner(),
+            Kind::Linked(_) | Kind::Shared(_) => self,
+        }
+    }
+
     /// Whether both are one tool, however often it was named.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(self.definition(), other.definition())

@@ -3,8 +3,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -90,18 +90,14 @@ pub struct ToolsetRef(Arc<Kept>);
 struct Kept {
     toolset: Box<dyn Toolset>,
     name: Arc<str>,
-    state: Mutex<State>,
+    /// Held while they are fetched; why the last fetch failed, for those who waited for it.
+    failed: Mutex<Option<Error>>,
+    fetched: RwLock<Option<Fetched>>,
     /// How many fetches have ended.
     ended: AtomicU64,
 }
 
-#[derive(Default)]
-struct State {
-    fetched: Option<Fetched>,
-    /// Why the last fetch failed, for those who waited for it.
-    failed: Option<Error>,
-}
-
+#[derive(Clone)]
 struct Fetched {
     version: u64,
     tools: Arc<[ToolRef]>,
@@ -111,7 +107,13 @@ impl ToolsetRef {
     /// A toolset whose tools are fetched when they are first needed.
     pub fn new(toolset: impl Toolset + 'static) -> Self {
         let name = toolset.name().into();
-        Self(Arc::new(Kept { toolset: Box::new(toolset), name, state: Mutex::default(), ended: AtomicU64::new(0) }))
+        Self(Arc::new(Kept {
+            toolset: Box::new(toolset),
+            name,
+            failed: Mutex::default(),
+            fetched: RwLock::default(),
+            ended: AtomicU64::new(0),
+        }))
     }
 
     /// The toolset's name.
@@ -125,38 +127,56 @@ impl ToolsetRef {
     /// # Errors
     /// [`Error::Toolset`] when they cannot be fetched, [`Error::Registry`] when they contradict each other.
     pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
-        let Kept { toolset, name, state, ended } = &*self.0;
+        let Kept { toolset, name, failed: last_failure, ended, .. } = &*self.0;
         let ended_before = ended.load(Ordering::SeqCst);
-        let mut state = state.lock().await;
+        let mut last_failure = last_failure.lock().await;
         // Asked before the tools: a change during the fetch is seen next time.
         let version = toolset.version();
-        if let Some(fetched) = state.fetched.as_ref().filter(|fetched| fetched.version == version) {
+        let fetched = self.fetched();
+        if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == version) {
             return Ok(Arc::clone(&fetched.tools));
         }
         // Who waited for a fetch that failed does not wait for one of its own.
         let waited = ended.load(Ordering::SeqCst) > ended_before;
-        let failed = match state.failed.take().filter(|_| waited) {
+        let failed = match last_failure.take().filter(|_| waited) {
             Some(failed) => failed,
             None => {
                 let result = self.fetch().await;
                 ended.fetch_add(1, Ordering::SeqCst);
                 match result {
                     Ok(tools) => {
-                        state.fetched = Some(Fetched { version, tools: Arc::clone(&tools) });
+                        let fetched = Fetched { version, tools: Arc::clone(&tools) };
+                        *self.0.fetched.write().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
                         return Ok(tools);
                     }
                     Err(error) => error,
                 }
             }
         };
-        state.failed = Some(failed.clone());
-        match &state.fetched {
+        *last_failure = Some(failed.clone());
+        match fetched {
             Some(before) => {
                 tracing::warn!(toolset = %name, error = %failed, "the tools before the change stay in use");
-                Ok(Arc::clone(&before.tools))
+                Ok(before.tools)
             }
             None => Err(failed),
         }
+    }
+
+    fn fetched(&self) -> Option<Fetched> {
+        self.0.fetched.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The tools that were fetched last, without asking for them.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn last_fetched(&self) -> Option<Arc<[ToolRef]>> {
+        self.fetched().map(|fetched| fetched.tools)
+    }
+
+    /// Whether a name is one that a tool of it could have.
+    #[cfg(feature = "dynamic")]
+    pub(crate) fn could_have(&self, tool: &str) -> bool {
+        tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.starts_with('.'))
     }
 
     async fn fetch(&self) -> Result<Arc<[ToolRef]>> {

@@ -16,13 +16,16 @@ use crate::context::Context;
 use crate::error::FailureKind;
 use crate::message::ToolCall;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Effects, ToolRef, invoke_hooked, missing_scope};
+use crate::tool::{Effects, ToolRef, ToolsetRef, invoke_hooked, missing_scope};
 use crate::value::Encoded;
 
 /// What a reference was found to be.
 #[derive(Clone)]
 pub(crate) enum Callee {
     Tool(ToolRef),
+    /// A tool of a toolset, as it was when the graph was read. What is called is the tool of its name that the toolset
+    /// has when the node begins.
+    Fetched(ToolsetRef, ToolRef),
     Agent(ErasedAgent),
     Workflow(Arc<Spec>),
 }
@@ -31,14 +34,14 @@ impl Callee {
     /// The function behind a tool, whose call is then the node's and is not recorded a second time.
     pub(super) fn function(&self) -> Option<TypeId> {
         match self {
-            Self::Tool(tool) => super::callee::function_of(tool),
+            Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
             Self::Agent(_) | Self::Workflow(_) => None,
         }
     }
 
     pub(super) fn max_output(&self) -> Option<usize> {
         match self {
-            Self::Tool(tool) => Some(tool.definition().policy.max_output),
+            Self::Tool(tool) | Self::Fetched(_, tool) => Some(tool.definition().policy.max_output),
             Self::Agent(_) | Self::Workflow(_) => None,
         }
     }
@@ -46,7 +49,7 @@ impl Callee {
     /// Whether it changes something outside of the run, as far as that is declared.
     pub(super) fn writes(&self) -> bool {
         match self {
-            Self::Tool(tool) => tool.definition().policy.effects == Effects::Write,
+            Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.effects == Effects::Write,
             Self::Agent(agent) => agent.writes(),
             Self::Workflow(spec) => spec.writes_or_asks(),
         }
@@ -54,20 +57,20 @@ impl Callee {
 
     /// Whether a person must agree to it.
     pub(super) fn asks(&self) -> bool {
-        matches!(self, Self::Tool(tool) if tool.definition().policy.approve)
+        matches!(self, Self::Tool(tool) | Self::Fetched(_, tool) if tool.definition().policy.approve)
     }
 
     /// Whether it may be called again when nobody knows how it ended. Agents and workflows continue from their records.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
-            Self::Tool(tool) => tool.definition().policy.is_repeatable(),
+            Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.is_repeatable(),
             Self::Agent(_) | Self::Workflow(_) => true,
         }
     }
 
     /// What a tool says of itself counts where the node says nothing.
     pub(super) fn take_over(&self, policy: &mut NodePolicy) {
-        if let Self::Tool(tool) = self {
+        if let Self::Tool(tool) | Self::Fetched(_, tool) = self {
             let definition = tool.definition();
             super::builder::take_over(policy, &definition.policy, &definition.name);
         }
@@ -76,8 +79,8 @@ impl Callee {
     /// What is wrong with what it is given, as far as that is seen before it runs.
     pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
         let (what, schema) = match self {
-            Self::Tool(tool) => {
-                (format!("the tool `{}`", tool.definition().name), tool.definition().parameters.clone())
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                (format!("the tool `{}`", tool.catalogue_name()), tool.definition().parameters.clone())
             }
             Self::Workflow(spec) => (format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()),
             Self::Agent(_) => return Vec::new(),
@@ -129,8 +132,30 @@ fn given(with: &Mapping, names: &Names, outputs: &dyn Outputs, item: Option<&Enc
 fn call(callee: Callee, cx: Context, given: Encoded) -> StepFuture {
     match callee {
         Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given)),
+        Callee::Fetched(toolset, tool) => {
+            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given).await })
+        }
         Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
         Callee::Workflow(spec) => Box::pin(run_workflow(spec, cx, given)),
+    }
+}
+
+/// The tool of the same name that a toolset has now. It stays this one while the call runs, whatever the toolset does.
+async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError> {
+    let name = read.catalogue_name();
+    let tools = toolset.tools().await.map_err(StepError::of)?;
+    let Some(tool) = tools.iter().find(|tool| tool.catalogue_name() == name) else {
+        let near = did_you_mean(nearest(name, tools.iter().map(|tool| &**tool.catalogue_name())));
+        let gone = format!("the toolset `{}` no longer has the tool `{name}`{near}", toolset.name());
+        return Err(StepError::new(FailureKind::NotFound, gone));
+    };
+    // Its node was made of the policy: whether a person is asked, and whether it is called again after a crash.
+    match tool.definition().policy == read.definition().policy {
+        true => Ok(tool.clone()),
+        false => Err(StepError::new(
+            FailureKind::Registry,
+            format!("the policy of the tool `{name}` has changed since the workflow was read; start a new run"),
+        )),
     }
 }
 

@@ -9,3 +9,4 @@ mod reference;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]
 mod store;
+mod toolsets;

@@ -1,0 +1,219 @@
+//! Tools of toolsets that a graph names: when they are fetched, and what a change does to a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use agentflow::error::FailureKind;
+use agentflow::prelude::*;
+use agentflow::store::MemoryStore;
+use agentflow::tool::{FnTool, ToolPolicy, ToolRef, Toolset, ToolsetRef};
+use agentflow::value::Encoded;
+use agentflow::workflow::Graph;
+use agentflow::{Approval, Error, async_trait};
+use agentflow_testing::test_runtime;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+/// A server whose tools change: with the version 1 `read` answers otherwise, with 2 there is no `read`, with 3 it needs a
+/// person.
+#[derive(Clone, Default)]
+struct Files {
+    version: Arc<AtomicU64>,
+    away: Arc<AtomicBool>,
+    fetches: Arc<AtomicU64>,
+    began: Arc<Notify>,
+    may_end: Arc<Notify>,
+}
+
+#[async_trait]
+impl Toolset for Files {
+    fn name(&self) -> &str {
+        "mcp.files"
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+
+    async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
+        self.fetches.fetch_add(1, Ordering::SeqCst);
+        if self.away.load(Ordering::SeqCst) {
+            return Err("nobody is at home".into());
+        }
+        let version = self.version();
+        let (began, may_end) = (Arc::clone(&self.began), Arc::clone(&self.may_end));
+        let policy = ToolPolicy::default().idempotent();
+        let read = FnTool::new("read", "Read a file.", move |_: Context, (): ()| async move {
+            Ok::<_, String>(format!("read of version {version}"))
+        });
+        let slow = FnTool::new("slow", "Read a large file.", move |_: Context, (): ()| {
+            let (began, may_end) = (Arc::clone(&began), Arc::clone(&may_end));
+            async move {
+                began.notify_one();
+                may_end.notified().await;
+                Ok::<_, String>(format!("slow of version {version}"))
+            }
+        });
+        let change = Arc::clone(&self.version);
+        let change = FnTool::new("change", "Change the server.", move |_: Context, (): ()| {
+            change.store(2, Ordering::SeqCst);
+            async { Ok::<_, String>(()) }
+        });
+        let read = read.policy(if version == 3 { policy.clone().approve() } else { policy.clone() });
+        let mut tools: Vec<ToolRef> = vec![slow.policy(policy.clone()).into(), change.policy(policy).into()];
+        if version != 2 {
+            tools.push(read.into());
+        }
+        Ok(tools)
+    }
+}
+
+fn tool(name: &str) -> Value {
+    json!({"call": {"kind": "tool", "name": name, "with": {"object": {}}}})
+}
+
+fn graph(nodes: Value) -> Graph {
+    serde_json::from_value(json!({"version": 1, "name": "tidy", "output": "out", "concurrency": 4, "nodes": nodes}))
+        .unwrap()
+}
+
+fn runtime(files: &Files, nodes: Value) -> Runtime {
+    test_runtime().toolset(files.clone()).graph(graph(nodes)).build()
+}
+
+fn empty() -> Encoded {
+    Encoded::new(&json!({})).unwrap()
+}
+
+async fn run(runtime: &Runtime) -> Result<String> {
+    Ok(runtime.start_named("tidy", &empty()).await?.result().await?.decode().unwrap())
+}
+
+#[tokio::test]
+async fn they_are_fetched_before_a_run_begins() {
+    let files = Files::default();
+    let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
+    let error = runtime.workflow_graph("tidy").unwrap_err().to_string();
+    let expected = "the node `out`: the tools of the toolset `mcp.files` were not fetched yet, and `mcp.files.read` may be \
+                    one; start the workflow, or await `Runtime::catalogue`, which fetch them";
+    assert!(error.ends_with(expected), "{error}");
+    assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
+    assert_eq!(files.fetches.load(Ordering::SeqCst), 1);
+    runtime.workflow_graph("tidy").unwrap();
+    runtime.catalogue().await.check().unwrap();
+    // A name that it does not have is reported when the graph is read.
+    let other = self::runtime(&files, json!([{"name": "out", "does": tool("mcp.files.raed")}]));
+    let error = run(&other).await.unwrap_err().to_string();
+    let expected = "the node `out`: this program knows no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
+    assert!(error.ends_with(expected), "{error}");
+}
+
+#[tokio::test]
+async fn a_toolset_that_cannot_be_fetched_is_named() {
+    let files = Files::default();
+    files.away.store(true, Ordering::SeqCst);
+    let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
+    let error = run(&runtime).await.unwrap_err();
+    assert!(matches!(error, Error::Toolset { .. }));
+    assert_eq!(error.to_string(), "the tools of `mcp.files` could not be fetched: nobody is at home");
+    files.away.store(false, Ordering::SeqCst);
+    assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
+    // Those that were fetched before stay in use.
+    files.away.store(true, Ordering::SeqCst);
+    files.version.store(1, Ordering::SeqCst);
+    assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_gone_fails_its_node() {
+    let files = Files::default();
+    let nodes = json!([
+        {"name": "changed", "does": tool("mcp.files.change")},
+        {"name": "out", "does": tool("mcp.files.read"), "edges": [{"from": "changed"}]},
+    ]);
+    let runtime = runtime(&files, nodes);
+    let error = run(&runtime).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::NotFound);
+    let gone = "the toolset `mcp.files` no longer has the tool `mcp.files.read`";
+    assert!(error.to_string().contains(gone), "{error}");
+    // A new run reads the graph with the tools that there are now.
+    let error = run(&runtime).await.unwrap_err().to_string();
+    assert!(error.contains("this program knows no tool `mcp.files.read`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_change_does_not_disturb_a_call() {
+    let files = Files::default();
+    let nodes = json!([
+        {"name": "slow", "does": tool("mcp.files.slow")},
+        {"name": "read", "does": tool("mcp.files.read"), "edges": [{"from": "slow"}]},
+        {"name": "out", "does": {"value": {"list": [{"from": "slow"}, {"from": "read"}]}}},
+    ]);
+    let runtime = runtime(&files, nodes);
+    let handle = runtime.start_named("tidy", &empty()).await.unwrap();
+    files.began.notified().await;
+    files.version.store(1, Ordering::SeqCst);
+    runtime.catalogue().await.check().unwrap();
+    files.may_end.notify_one();
+    let output: Value = handle.result().await.unwrap().decode().unwrap();
+    assert_eq!(output, json!(["slow of version 0", "read of version 1"]));
+}
+
+#[tokio::test]
+async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
+    let files = Files::default();
+    let nodes = json!([
+        {"name": "asked", "does": {"ask": {"text": "now?"}}},
+        {"name": "out", "does": tool("mcp.files.read"), "edges": [{"from": "asked"}]},
+    ]);
+    let store = MemoryStore::new();
+    let runtime = test_runtime().toolset(files.clone()).graph(graph(nodes)).store(store).build();
+    let handle = runtime.start_named("tidy", &empty()).await.unwrap();
+    let run = handle.run_id().clone();
+    while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        tokio::task::yield_now().await;
+    }
+    files.version.store(3, Ordering::SeqCst);
+    runtime.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
+    let error = handle.result().await.unwrap_err().to_string();
+    let changed = "the policy of the tool `mcp.files.read` has changed since the workflow was read; start a new run";
+    assert!(error.contains(changed), "{error}");
+    // Read again, its node asks.
+    runtime.catalogue().await.check().unwrap();
+    let policy = runtime.workflow_graph("tidy").unwrap().node("out").unwrap().policy.clone();
+    assert_eq!(policy.approve.as_deref(), Some("call `mcp__files__read`?"));
+}
+
+#[tokio::test]
+async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
+    let store = MemoryStore::new();
+    let build = |files: &Files| {
+        let nodes = json!([
+            {"name": "asked", "does": {"ask": {"text": "now?"}}},
+            {"name": "out", "does": tool("mcp.files.read"), "edges": [{"from": "asked"}]},
+        ]);
+        test_runtime().toolset(ToolsetRef::new(files.clone())).graph(graph(nodes)).store(store.clone()).build()
+    };
+    let first = build(&Files::default());
+    let handle = first.start_named("tidy", &empty()).await.unwrap();
+    let run = handle.run_id().clone();
+    while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        tokio::task::yield_now().await;
+    }
+    handle.abandon();
+    drop(first);
+    let files = Files::default();
+    files.away.store(true, Ordering::SeqCst);
+    let second = build(&files);
+    let mut recovered = second.recover().await.unwrap();
+    while !recovered.elsewhere.is_empty() {
+        tokio::task::yield_now().await;
+        recovered = second.recover().await.unwrap();
+    }
+    assert!(matches!(recovered.left.as_slice(), [(left, Error::Toolset { .. })] if *left == run), "{recovered:?}");
+    files.away.store(false, Ordering::SeqCst);
+    let mut recovered = second.recover().await.unwrap();
+    let handle = recovered.resumed.pop().unwrap();
+    second.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), "read of version 0");
+}
