@@ -86,8 +86,7 @@ impl ToolDefinition {
     ///
     /// The rule is the one OpenAI and Anthropic publish for function names.
     pub fn has_valid_name(&self) -> bool {
-        (1..=64).contains(&self.name.len())
-            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        is_valid_name(&self.name)
     }
 }
 
@@ -108,6 +107,11 @@ impl PartialEq for ArgumentsCheck {
     fn eq(&self, _: &Self) -> bool {
         true
     }
+}
+
+pub(crate) fn is_valid_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(fits)
 }
 
 /// How the runtime treats a tool. The attribute `#[tool(..)]` sets it.

@@ -103,6 +103,10 @@ impl Tool for LinkedTool {
         self.parameters.resources()
     }
 
+    fn written(&self) -> Option<(&'static str, &'static str, u32)> {
+        Some((self.name, self.file, self.line))
+    }
+
     fn announces_itself(&self) -> bool {
         true
     }

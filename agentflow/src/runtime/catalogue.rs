@@ -13,7 +13,7 @@ use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::text::nearest;
-use crate::tool::{SourceLocation, ToolRef, ToolsetRef, wire_name};
+use crate::tool::{SourceLocation, ToolRef, ToolsetRef, linked_tools, wire_name};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::linked;
 use crate::workflow::spec::Spec;
@@ -130,7 +130,6 @@ impl Runtime {
     pub async fn tool(&self, name: &str) -> Result<ToolRef> {
         let given_tools = given(self.host(), |given| &given.tools);
         let mut known = given_tools.to_vec();
-        known.extend(linked_tools());
         for (toolset, _) in given(self.host(), |given| &given.toolsets) {
             let of = toolset.name();
             if name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with(['.', ':']))
@@ -140,17 +139,18 @@ impl Runtime {
                 known.extend(toolset.tools().await?.iter().map(|tool| (tool.clone(), origin.clone())));
             }
         }
-        let by = |is: &dyn Fn(&ToolRef) -> bool| -> Vec<(ToolRef, Origin)> {
-            known.iter().filter(|(tool, _)| is(tool)).cloned().collect()
+        let by = |is: &dyn Fn(&ToolRef) -> bool, name: &str| -> Vec<(ToolRef, Origin)> {
+            known.iter().filter(|(tool, _)| is(tool)).cloned().chain(linked_tools_of(name)).collect()
         };
-        let mut found = by(&|tool| **tool.catalogue_name() == *name);
+        let mut found = by(&|tool| **tool.catalogue_name() == *name, name);
         if found.is_empty() {
             let wire = wire_name(name);
-            found = by(&|tool| *tool.definition().name == *wire);
+            found = by(&|tool| *tool.name() == *wire, &wire);
         }
         only("tool", name, found, ToolRef::is)?.ok_or_else(|| {
-            let mut registered: Vec<Arc<str>> =
-                known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name())).collect();
+            let of_host = known.iter().map(|(tool, _)| Arc::clone(tool.catalogue_name()));
+            let linked = linked_tools().iter().map(|tool| Arc::from(tool.name()));
+            let mut registered: Vec<Arc<str>> = of_host.chain(linked).collect();
             registered.sort();
             registered.dedup();
             RegistryError::NotFound { name: name.to_owned(), registered }.into()
@@ -202,19 +202,17 @@ impl Runtime {
     }
 }
 
-/// The tools that are linked into the program, also those of which two have one name.
-pub(super) fn linked_tools() -> impl Iterator<Item = (ToolRef, Origin)> {
-    let tools = crate::linked::items(|tool: &ToolRef| Arc::clone(&tool.definition().name));
-    tools.into_iter().map(|tool| {
-        let origin = linked_at(&tool);
-        (tool, origin)
-    })
+/// The tools of a name that are linked into the program.
+pub(super) fn linked_tools_of(name: &str) -> impl Iterator<Item = (ToolRef, Origin)> {
+    let tools = linked_tools();
+    let from = tools.partition_point(|tool| tool.name() < name);
+    let tools = tools[from..].iter().take_while(move |tool| tool.name() == name);
+    tools.map(|tool| (tool.clone(), linked_at(tool)))
 }
 
 /// Where a linked tool is written.
 pub(super) fn linked_at(tool: &ToolRef) -> Origin {
-    let unknown = || SourceLocation::new("?", 0);
-    Origin::Linked(tool.definition().source.clone().unwrap_or_else(unknown))
+    Origin::Linked(tool.source().unwrap_or_else(|| SourceLocation::new("?", 0)))
 }
 
 impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {

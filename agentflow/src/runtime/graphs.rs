@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Runtime;
-use super::catalogue::{given, graphs, linked_tools, only, workflow_spec_in};
+use super::catalogue::{given, graphs, linked_tools_of, only, workflow_spec_in};
 use super::catalogue_entry::Origin;
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{ToolRef, ToolsetRef};
+use crate::tool::{ToolRef, ToolsetRef, linked_tools};
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -134,7 +134,7 @@ fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Resul
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
-    let of_program = given(host, |given| &given.tools).iter().cloned().chain(linked_tools());
+    let of_program = given(host, |given| &given.tools).iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
     for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| toolset.could_have(name)) {
         let Some(tools) = toolset.last_fetched() else {
@@ -153,7 +153,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
     let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
-        let near = did_you_mean(nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name())));
+        let linked = linked_tools().iter().map(ToolRef::name);
+        let near = nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name()).chain(linked));
+        let near = did_you_mean(near);
         format!("this program knows no tool `{name}`{near}")
     })
 }

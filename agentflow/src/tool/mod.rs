@@ -43,6 +43,7 @@ pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
+pub(crate) use self::registry::linked_tools;
 pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
@@ -89,6 +90,12 @@ pub trait Tool: Send + Sync {
     /// The tool as an agent of a host has it; `None` when it is the same everywhere.
     #[doc(hidden)]
     fn within(&self, _: ToolHost<'_>) -> Option<Result<ToolRef>> {
+        None
+    }
+
+    /// What is known of it before its definition is made: the name in that, and the file and the line where it is written.
+    #[doc(hidden)]
+    fn written(&self) -> Option<(&'static str, &'static str, u32)> {
         None
     }
 
@@ -195,6 +202,19 @@ impl ToolRef {
         }
     }
 
+    /// The name that a model calls it by. It is known of a linked tool before its schema is made.
+    pub(crate) fn name(&self) -> &str {
+        self.written().map_or_else(|| &*self.definition().name, |(name, ..)| name)
+    }
+
+    /// Where it is written.
+    pub(crate) fn source(&self) -> Option<SourceLocation> {
+        match self.written() {
+            Some((_, file, line)) => Some(SourceLocation::new(file, line)),
+            None => self.definition().source.clone(),
+        }
+    }
+
     /// The same tool known by another name, and called by the wire name of that.
     pub(crate) fn renamed(&self, name: impl Into<Arc<str>>) -> Self {
         let inner = match &self.0 {
@@ -207,7 +227,7 @@ impl ToolRef {
     /// The tool as a model may have it: one with dots in its name gets a wire name.
     pub(crate) fn with_wire_name(self) -> Self {
         match &self.0 {
-            Kind::Linked(_) | Kind::Shared(_) if is_dotted(&self.definition().name) => {
+            Kind::Linked(_) | Kind::Shared(_) if is_dotted(self.name()) => {
                 self.renamed(Arc::clone(&self.definition().name))
             }
             _ => self,
@@ -225,7 +245,7 @@ impl ToolRef {
 
     /// Whether both are one tool, however often it was named.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self.definition(), other.definition())
+        self.name() == other.name() && Arc::ptr_eq(self.definition(), other.definition())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::RegistryError;
 use crate::linked;
 use crate::message::{ToolCall, ToolResult};
+use crate::tool_definition::is_valid_name;
 
 /// Tools by name. Being registered gives a tool to nobody: an agent has the tools that it names or selects.
 ///
@@ -55,13 +56,8 @@ impl Registry {
         static LINKED: OnceLock<Result<Registry, RegistryError>> = OnceLock::new();
         LINKED
             .get_or_init(|| {
-                let tools = linked::items(|tool: &ToolRef| {
-                    let definition = tool.definition();
-                    let place = definition.source.as_ref().map(|source| (source.file.clone(), source.line));
-                    (definition.name.clone(), place)
-                });
                 let mut registry = Self::new();
-                tools.into_iter().try_for_each(|tool| registry.register(tool))?;
+                linked_tools().iter().try_for_each(|tool| registry.register(tool.clone()))?;
                 Ok(registry)
             })
             .as_ref()
@@ -77,35 +73,28 @@ impl Registry {
     /// [`RegistryError::InvalidSchema`].
     pub fn register(&mut self, tool: impl Into<ToolRef>) -> Result<(), RegistryError> {
         let tool = tool.into().with_wire_name();
-        let definition = tool.definition();
-        if !definition.has_valid_name() {
-            return Err(RegistryError::InvalidName {
-                name: definition.name.clone(),
-                source_location: definition.source.clone(),
-            });
+        let name: Arc<str> = tool.name().into();
+        if !is_valid_name(&name) {
+            return Err(RegistryError::InvalidName { name, source_location: tool.source() });
         }
-        if definition.parameters["type"] != "object" {
-            return Err(RegistryError::NoObjectSchema { name: definition.name.clone() });
+        // The schema of a function under `#[tool]` is made when it is first asked for, and is one of an object.
+        if tool.written().is_none() && tool.definition().parameters["type"] != "object" {
+            return Err(RegistryError::NoObjectSchema { name });
         }
         #[cfg(feature = "dynamic")]
         if !tool.checks_arguments()
-            && let Err(problem) = definition.arguments_check()
+            && let Err(problem) = tool.definition().arguments_check()
         {
-            return Err(RegistryError::InvalidSchema { name: definition.name.clone(), problem: problem.to_owned() });
+            return Err(RegistryError::InvalidSchema { name, problem: problem.to_owned() });
         }
-        if let Some(first) = self.tools.get(&definition.name) {
+        if let Some(first) = self.tools.get(&name) {
             let (one, other) = (first.catalogue_name(), tool.catalogue_name());
             if one != other {
                 let (first, second) = (Arc::clone(one), Arc::clone(other));
-                return Err(RegistryError::WireName { wire_name: definition.name.clone(), first, second });
+                return Err(RegistryError::WireName { wire_name: name, first, second });
             }
-            return Err(RegistryError::Duplicate {
-                name: definition.name.clone(),
-                first: first.definition().source.clone(),
-                second: definition.source.clone(),
-            });
+            return Err(RegistryError::Duplicate { name, first: first.source(), second: tool.source() });
         }
-        let name = definition.name.clone();
         self.tools.insert(name, tool);
         Ok(())
     }
@@ -171,4 +160,11 @@ impl Registry {
             None => not_found(call, self.names()),
         }
     }
+}
+
+/// The tools that are linked into the program, ordered by name and place; also those of which two have one name. None of
+/// their schemas is made for that.
+pub(crate) fn linked_tools() -> &'static [ToolRef] {
+    static LINKED: OnceLock<Vec<ToolRef>> = OnceLock::new();
+    LINKED.get_or_init(|| linked::items(|tool: &ToolRef| tool.written()))
 }

@@ -75,7 +75,7 @@ pub(super) fn is_once_and_sync(function: TypeId) -> bool {
 #[cfg(feature = "dynamic")]
 pub(super) fn function_of(tool: &ToolRef) -> Option<TypeId> {
     let tool = tool.original();
-    let is_it = |of: &ToolRef| Arc::ptr_eq(of.definition(), tool.definition());
+    let is_it = |of: &ToolRef| of.is(tool);
     linked::all().find_map(|(function, item)| item.downcast_ref::<ToolRef>().is_some_and(is_it).then_some(function))
 }
 
