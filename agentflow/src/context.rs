@@ -183,6 +183,14 @@ impl Context {
         self.run.own().and_then(|own| own.began.caller())
     }
 
+    /// The trace of the host that the run belongs to, as the program said with
+    /// [`StartRun::trace_id`](crate::runtime::StartRun::trace_id) or
+    /// [`RunRequest::trace_id`](crate::agent::RunRequest::trace_id): also after a restart, so that a tool can hand it on to
+    /// a service that it calls.
+    pub fn trace_id(&self) -> Option<&str> {
+        self.run.own().and_then(|own| own.began.trace_id())
+    }
+
     /// The tags of the run: the same for everything that is nested in it.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         static NONE: BTreeMap<String, String> = BTreeMap::new();

@@ -46,6 +46,15 @@ impl RunRequest {
         self
     }
 
+    /// The trace of the host that the run belongs to, such as the 32 hexadecimal digits of a W3C trace id: recorded, and
+    /// read by [`Context::trace_id`](crate::Context::trace_id). The spans of the run are in the trace that is current where it is
+    /// executed; a process that resumes it finds here which one it began in. Default: none is recorded.
+    #[must_use]
+    pub fn trace_id(mut self, trace_id: impl Into<Arc<str>>) -> Self {
+        self.options.trace_id = Some(trace_id.into());
+        self
+    }
+
     /// Adds a tag: recorded, listed by [`RunFilter::tag`](crate::store::RunFilter::tag), and read by
     /// [`Context::tags`](crate::Context::tags). A second one of the same key replaces the first. An agent in a step has
     /// the tags of its run and not these.

@@ -24,6 +24,9 @@ pub struct RunStarted {
     /// On whose behalf the run was started, as the program said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
+    /// The trace of the host that the run belongs to, as the program said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<Arc<str>>,
     /// The tags by which runs are found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
@@ -45,7 +48,7 @@ impl RunStarted {
     pub const VERSION: u32 = 1;
 
     pub(crate) fn new(body: RunBody) -> Self {
-        Self { version: Self::VERSION, body, caller: None, tags: BTreeMap::new() }
+        Self { version: Self::VERSION, body, caller: None, trace_id: None, tags: BTreeMap::new() }
     }
 
     /// The name of the agent or the workflow.

@@ -15,6 +15,7 @@ use crate::resource::{ResourceKey, Resources};
 pub(crate) struct RunOptions {
     pub(crate) run_id: Option<RunId>,
     pub(crate) caller: Option<Arc<str>>,
+    pub(crate) trace_id: Option<Arc<str>>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) grants: Vec<Arc<str>>,
     pub(crate) resources: Resources,
@@ -43,13 +44,15 @@ impl RunOptions {
         run: &RunId,
         name: &Arc<str>,
     ) -> Result<Option<Box<RunOwn>>> {
-        if self.caller.is_none() && self.tags.is_empty() && self.resources.is_empty() && factories.is_empty() {
+        let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
+        if !said && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
         }
         let began = RunBeginning {
             run_id: run.clone(),
             name: Arc::clone(name),
             caller: self.caller.take(),
+            trace_id: self.trace_id.take(),
             tags: std::mem::take(&mut self.tags),
         };
         RunOwn::new(factories, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
@@ -63,6 +66,7 @@ pub struct RunBeginning {
     run_id: RunId,
     name: Arc<str>,
     caller: Option<Arc<str>>,
+    trace_id: Option<Arc<str>>,
     tags: BTreeMap<String, String>,
 }
 
@@ -82,6 +86,11 @@ impl RunBeginning {
         self.caller.as_deref()
     }
 
+    /// The trace that it belongs to.
+    pub fn trace_id(&self) -> Option<&str> {
+        self.trace_id.as_deref()
+    }
+
     /// Its tags.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         &self.tags
@@ -93,6 +102,7 @@ impl RunBeginning {
             run_id: run.clone(),
             name: started.name().into(),
             caller: started.caller.clone(),
+            trace_id: started.trace_id.clone(),
             tags: started.tags.clone(),
         }
     }

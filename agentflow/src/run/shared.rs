@@ -154,6 +154,7 @@ impl RunShared {
         let mut started = RunStarted::new(body);
         if let Some(RunOwn { began, .. }) = self.own() {
             started.caller = began.caller().map(Arc::from);
+            started.trace_id = began.trace_id().map(Arc::from);
             started.tags.clone_from(began.tags());
         }
         started

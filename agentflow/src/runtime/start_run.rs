@@ -87,6 +87,14 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
+    /// The trace of the host that the run belongs to, such as the 32 hexadecimal digits of a W3C trace id: recorded, and
+    /// read by [`Context::trace_id`](crate::Context::trace_id) in all of its steps. The spans of the run are in the trace that is current where it is
+    /// executed; a process that resumes it finds here which one it began in. Default: none is recorded.
+    pub fn trace_id(mut self, trace_id: impl Into<Arc<str>>) -> Self {
+        self.options.trace_id = Some(trace_id.into());
+        self
+    }
+
     /// Adds a tag: recorded, listed by [`RunFilter::tag`](crate::store::RunFilter::tag), and read by
     /// [`Context::tags`](crate::Context::tags) in all of its steps. A second one of the same key replaces the first.
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {

@@ -22,7 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Who asks.
 #[tool(effects = "read")]
 async fn who(cx: &Context) -> String {
-    format!("{} {:?}", cx.caller().unwrap_or("nobody"), cx.tags())
+    format!("{} {:?}{}", cx.caller().unwrap_or("nobody"), cx.tags(), cx.trace_id().unwrap_or_default())
 }
 
 /// Say who asks.
@@ -82,9 +82,9 @@ async fn crash<T>(run: agentflow::RunHandle<T>, store: &ProcessStore, after: Dur
 async fn everything_in_a_run_has_its_caller_and_tags() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
     let run = runtime.start(asks_who_thrice::workflow(), 1).caller("ada").tag("tenant", "acme").tag("tenant", "zeta");
-    let run = run.tag("batch", "7").run_id(id()).await.unwrap();
+    let run = run.tag("batch", "7").trace_id(" in t1").run_id(id()).await.unwrap();
     assert_eq!(*run.run_id(), id());
-    let said = r#"ada {"batch": "7", "tenant": "zeta"}"#;
+    let said = r#"ada {"batch": "7", "tenant": "zeta"} in t1"#;
     assert_eq!(run.result().await.unwrap(), (said.to_owned(), said.to_owned(), "ada".to_owned()));
     let started = began(&runtime.journal(&id()).await.unwrap());
     assert_eq!(started.caller.as_deref(), Some("ada"));
@@ -425,10 +425,10 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let builder = |store| test_runtime().clock(clock.clone()).store(store).model(locating());
         let first = builder(store.clone()).build();
-        let start = first.start(delivery::workflow(), 10).caller("ada").run_id(id());
+        let start = first.start(delivery::workflow(), 10).caller("ada").trace_id("t1").run_id(id());
         let run = start.resource(Stock("of the run")).await.unwrap();
         let stalling = Agent::new(ScriptedModel::new([Turn::stall()])).name("porter").tools(tools![warehouse]);
-        let request = RunRequest::new("where?").caller("ada").run_id(RunId::new("second"));
+        let request = RunRequest::new("where?").caller("ada").trace_id("t1").run_id(RunId::new("second"));
         let agent = stalling.runtime(&first).start(request.resource(Stock("of the run"))).unwrap();
         tokio::time::sleep(SECOND).await;
         agent.abandon();
@@ -436,8 +436,8 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
         let porter = Agent::new(locating()).name("porter").tools(tools![warehouse]);
         let second = builder(store.process(2)).agent(&porter);
         let second = match made {
-            true => second.run_resource(|began| match began.caller() {
-                Some("ada") => Ok(Stock("of the factory")),
+            true => second.run_resource(|began| match (began.caller(), began.trace_id()) {
+                (Some("ada"), Some("t1")) => Ok(Stock("of the factory")),
                 _ => Err("nobody asks"),
             }),
             false => second,
