@@ -16,6 +16,7 @@ pub mod path;
 pub mod resource;
 pub mod run;
 pub mod runtime;
+pub mod schema;
 #[cfg(feature = "dynamic")]
 mod schema_check;
 pub mod store;

@@ -25,6 +25,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let in_step = in_step(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
+    let answering = answering(function, &private);
     let options = options(&tool.options, signature.asyncness.is_none(), &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
@@ -50,7 +51,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 &[#(#params),*],
                 #options,
                 <#ident as #private::#trait_of_arity>::BODY,
-            );
+            )
+            #answering;
             impl #private::PathTool for #ident {
                 fn tool() -> &'static #private::LinkedTool {
                     &__AGENTFLOW_TOOL
@@ -69,6 +71,22 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
             }
         };
     }
+}
+
+/// The schema of the answer, where the return type can be written once more.
+fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> {
+    let ReturnType::Type(_, ty) = &function.signature.output else { return None };
+    let is_opaque = any_token(quote!(#ty), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"));
+    if is_opaque || has_lifetime(quote!(#ty)) {
+        return None;
+    }
+    Some(quote! {
+        .answering(|| {
+            #[allow(unused_imports)]
+            use #private::answer_schema::*;
+            (&&&#private::AnswerType::<#ty>::NEW).agentflow_schema()
+        })
+    })
 }
 
 /// The function's body behind a look at the place. What is constant has no effect, so it looks at nothing.

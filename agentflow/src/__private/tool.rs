@@ -5,9 +5,12 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::context::Context;
 use crate::resource::ResourceKey;
 use crate::run::Around;
+pub use crate::tool::answer_schema::AnswerType;
 pub use crate::tool::call_forms::{
     ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer, ReturnForm, Ways,
 };
@@ -27,6 +30,7 @@ pub struct LinkedTool {
     parameters: Parameters,
     options: Options,
     call: CallFn,
+    answer_schema: fn() -> Option<Value>,
     definition: OnceLock<Arc<ToolDefinition>>,
 }
 
@@ -69,7 +73,16 @@ impl LinkedTool {
         body: Body,
     ) -> Self {
         let parameters = Parameters { params, types: body.types };
-        Self { name, description, file, line, parameters, options, call: body.call, definition: OnceLock::new() }
+        let call = body.call;
+        let answer_schema: fn() -> Option<Value> = || None;
+        let definition = OnceLock::new();
+        Self { name, description, file, line, parameters, options, call, answer_schema, definition }
+    }
+
+    /// The same with the schema of what the function returns, if its type has one.
+    pub const fn answering(mut self, schema: fn() -> Option<Value>) -> Self {
+        self.answer_schema = schema;
+        self
     }
 
     fn make_definition(&self) -> ToolDefinition {
@@ -97,6 +110,10 @@ impl Tool for LinkedTool {
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         (self.call)(self, cx, arguments)
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        (self.answer_schema)()
     }
 
     fn resources(&self) -> Vec<ResourceKey> {
@@ -157,6 +174,11 @@ pub mod call_forms {
     };
 }
 
+/// The methods by which a return type is asked for its schema.
+pub mod answer_schema {
+    pub use crate::tool::answer_schema::{NoSchema as _, ResultSchema as _, ValueSchema as _};
+}
+
 /// What a path names that names no type: see the expansion of `tools![..]`.
 pub mod plain {
     pub struct PlainFunction;
@@ -170,6 +192,10 @@ impl<T: PathTool> Tool for T {
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         T::tool().call(cx, arguments)
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        T::tool().output_schema()
     }
 
     fn resources(&self) -> Vec<ResourceKey> {

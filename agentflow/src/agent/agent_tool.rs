@@ -128,6 +128,10 @@ impl<O: 'static> Tool for AgentTool<O> {
         ToolFuture::pending(self.answer(cx, arguments))
     }
 
+    fn output_schema(&self) -> Option<Value> {
+        Some(self.agent.answer_schema())
+    }
+
     fn checks_arguments(&self) -> bool {
         true
     }

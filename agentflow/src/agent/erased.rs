@@ -20,7 +20,7 @@ pub struct ErasedAgent(Arc<dyn Erased>);
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 trait Erased: Send + Sync {
     fn description(&self) -> &Arc<Description>;
-    fn output_schema(&self) -> Option<Value>;
+    fn answer_schema(&self) -> Value;
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
     fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
@@ -28,13 +28,20 @@ trait Erased: Send + Sync {
     fn writes(&self) -> bool;
 }
 
+impl<O: 'static> Agent<O> {
+    /// The schema of its answer.
+    pub(super) fn answer_schema(&self) -> Value {
+        self.output.schema().map_or_else(|| serde_json::json!({"type": "string"}), |output| output.schema)
+    }
+}
+
 impl<O: 'static> Erased for Agent<O> {
     fn description(&self) -> &Arc<Description> {
         &self.description
     }
 
-    fn output_schema(&self) -> Option<Value> {
-        Some(self.output.schema()?.schema)
+    fn answer_schema(&self) -> Value {
+        Agent::answer_schema(self)
     }
 
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
@@ -73,9 +80,9 @@ impl ErasedAgent {
         self.0.description().instructions.as_deref()
     }
 
-    /// The schema of its answer; `None` for text.
-    pub(crate) fn output_schema(&self) -> Option<Value> {
-        self.0.output_schema()
+    /// The schema of its answer.
+    pub(crate) fn answer_schema(&self) -> Value {
+        self.0.answer_schema()
     }
 
     /// The `#[agent]` that it is one of.

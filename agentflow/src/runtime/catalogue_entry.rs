@@ -75,10 +75,12 @@ pub struct CatalogueEntry {
     pub description: Arc<str>,
     /// Where it comes from.
     pub origin: Origin,
-    /// The JSON Schema of what it takes; of a schema, the schema itself. `None` for agents and where it is not known.
+    /// The JSON Schema of what it takes: the arguments of a tool, the inputs of a workflow by their names, the message to
+    /// an agent; of a schema, the schema itself. `None` for an `#[agent]` function, whose arguments have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// The JSON Schema of what it gives; `None` for an agent that answers with text, and where it is not known.
+    /// The JSON Schema of what it gives. `None` for a tool whose answer has none: a `#[tool]` function that returns a type
+    /// without `JsonSchema` or one that borrows, a tool made at run time that does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// How a tool is treated; `None` for everything else.

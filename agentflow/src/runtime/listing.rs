@@ -108,6 +108,7 @@ impl Runtime {
             entry.wire_name = Some(Arc::clone(&definition.name));
             entry.description = Arc::clone(&definition.description);
             entry.input = Some(definition.parameters.clone());
+            entry.output = tool.output_schema();
             entry.policy = Some(definition.policy.clone());
             list.entries.push(entry);
         }
@@ -130,7 +131,9 @@ impl Runtime {
             }
             let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
             entry.description = agent.instructions().unwrap_or_default().into();
-            entry.output = agent.output_schema();
+            // The arguments of an `#[agent]` function have no schema.
+            entry.input = agent.definition().is_none().then(|| serde_json::json!({"type": "string"}));
+            entry.output = Some(agent.answer_schema());
             list.entries.push(entry);
         }
     }
@@ -168,7 +171,7 @@ impl Runtime {
             let mut entry = CatalogueEntry::new(EntryKind::Workflow, Arc::clone(&spec.name), origin.clone());
             entry.description = Arc::clone(&spec.description);
             entry.input = Some(graph.input_schema());
-            entry.output = Some(graph.output_schema());
+            entry.output = Some(spec.output_schema());
             list.entries.push(entry);
         }
     }

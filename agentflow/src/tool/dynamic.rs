@@ -45,6 +45,7 @@ pub struct FnTool {
     body: Arc<Body>,
     /// Whether the arguments are read into a type, which checks them.
     is_typed: bool,
+    output_schema: Option<Value>,
 }
 
 impl FnTool {
@@ -113,7 +114,15 @@ impl FnTool {
                 })
             }),
             is_typed,
+            output_schema: None,
         }
+    }
+
+    /// Says the JSON Schema of the answer, which catalogues show and graphs are checked against. Answers are not checked.
+    #[must_use]
+    pub fn output_schema(mut self, schema: impl Into<Value>) -> Self {
+        self.output_schema = Some(schema.into());
+        self
     }
 
     /// Replaces the policy.
@@ -184,6 +193,10 @@ impl Tool for FnTool {
 
     fn checks_arguments(&self) -> bool {
         self.is_typed
+    }
+
+    fn output_schema(&self) -> Option<Value> {
+        self.output_schema.clone()
     }
 }
 

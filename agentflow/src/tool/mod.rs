@@ -3,6 +3,8 @@
 //!
 //! A tool knows nothing of the agent that calls it. Time-outs, limits and panics are handled in one place, `invoke.rs`.
 
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod answer_schema;
 mod call_approval;
 mod call_decision;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -75,6 +77,11 @@ pub trait Tool: Send + Sync {
     ///
     /// Dropping the future cancels the tool.
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a>;
+
+    /// The JSON Schema of its answer, where that is known. Default: it is not.
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        None
+    }
 
     /// The resources the body asks for, so that a missing one is found when the agent is built or a run begins.
     fn resources(&self) -> Vec<ResourceKey> {

@@ -79,6 +79,10 @@ impl Tool for Renamed {
         self.inner.call(cx, arguments)
     }
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        self.inner.output_schema()
+    }
+
     fn resources(&self) -> Vec<ResourceKey> {
         self.inner.resources()
     }

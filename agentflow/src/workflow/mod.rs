@@ -29,6 +29,8 @@ pub(crate) mod linked_workflow;
 mod machine;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod mapping;
+#[cfg(feature = "dynamic")]
+mod mapping_schema;
 mod names;
 mod node;
 pub(crate) mod node_handle;

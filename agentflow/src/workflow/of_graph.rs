@@ -4,11 +4,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::condition::{BoundCondition, Condition};
 use super::entry::{Begins, Entry, When};
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
 use super::mapping::{Mapping, Names, Scope};
+use super::mapping_schema::{Schemas, list_of, one_of, part, schema_of};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
@@ -18,6 +21,7 @@ use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 use crate::run::Approval;
+use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated};
 use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, nearest};
 use crate::value::{Encoded, NodeValue};
@@ -31,10 +35,13 @@ impl Graph {
     /// # Errors
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
-        let mut loading = Loading { graph: self, resolve, names: Names::default(), problems: Vec::new() };
+        let (names, schemas, problems) = (Names::default(), Schemas::new(), Vec::new());
+        let mut loading = Loading { graph: self, resolve, names, schemas, problems };
         let order = loading.order();
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
+        let schemas = order.iter().map(|node| loading.schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)));
+        let derived: Vec<Value> = schemas.collect();
         let mut problems = loading.problems;
         if self.version > Self::VERSION {
             problems.push(format!(
@@ -50,14 +57,13 @@ impl Graph {
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
         }
         match (problems.is_empty(), output) {
-            (true, Some(output)) => Ok(Spec::new(
-                self.name.as_str().into(),
-                self.description.as_str().into(),
-                nodes,
-                index(output),
-                (self.concurrency, self.stop_policy),
-                false,
-            )),
+            (true, Some(output)) => {
+                let (name, description) = (self.name.as_str().into(), self.description.as_str().into());
+                let limits = (self.concurrency, self.stop_policy);
+                let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
+                spec.derived = derived;
+                Ok(spec)
+            }
             _ => Err(problems.join("\n")),
         }
     }
@@ -67,6 +73,8 @@ struct Loading<'a> {
     graph: &'a Graph,
     resolve: Resolve<'a>,
     names: Names,
+    /// The schemas of the outputs of those nodes that were looked at.
+    schemas: Schemas<'a>,
     problems: Vec<String>,
 }
 
@@ -146,6 +154,7 @@ impl<'a> Loading<'a> {
             }
         }
         let (kind, body, callees) = self.body(node);
+        self.derive(node, &callees);
         let direct = matches!(node.does, Some(GraphBody::Call(_)));
         match callees.as_slice() {
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
@@ -257,7 +266,21 @@ impl<'a> Loading<'a> {
             };
         };
         let has_item = matches!(does, GraphBody::Map { .. } | GraphBody::Repeat { .. });
-        let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, has_item)).collect();
+        let item = match does {
+            GraphBody::Map { items, .. } => {
+                let list = self.schemas.get(items.as_str()).cloned().unwrap_or(Value::Bool(true));
+                self.fits_schema(name, &format!("the list of items, `{items}`,"), &list, &json!({"type": "array"}));
+                match list.get("prefixItems") {
+                    // Each has a schema of its own.
+                    Some(_) => Value::Bool(true),
+                    None => part(&list, "/0"),
+                }
+            }
+            // The first round has another one than the next ones.
+            _ => Value::Bool(true),
+        };
+        let item = has_item.then_some(&item);
+        let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, item)).collect();
         let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
         if !matches!(does, GraphBody::Call(_)) {
             // A person agrees to one call, with its arguments.
@@ -318,13 +341,54 @@ impl<'a> Loading<'a> {
         (kind, body, callees)
     }
 
-    fn callee(&mut self, node: &str, call: &Reference, has_item: bool) -> Option<Callee> {
-        if !has_item {
+    /// The schema of a node's output: what is declared, or else what follows from what it does.
+    fn derive(&mut self, node: &'a GraphNode, callees: &[Callee]) {
+        let of = |mapping: &Mapping| schema_of(mapping, &self.schemas, &Value::Bool(true));
+        let output = || callees.first().map_or(Value::Bool(true), Callee::output_schema);
+        let derived = match &node.does {
+            None | Some(GraphBody::Route(_)) => Value::Bool(true),
+            Some(GraphBody::Call(_)) => output(),
+            Some(GraphBody::Value(value)) => of(value),
+            Some(GraphBody::Ask(question)) => {
+                question.answer.as_ref().map_or_else(Approval::schema, NodeSchema::to_value)
+            }
+            Some(GraphBody::Map { .. }) => list_of(output()),
+            Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => {
+                one_of(callees.iter().map(Callee::output_schema).collect())
+            }
+            // It is the last round's, since there is one at least.
+            Some(GraphBody::Repeat { .. }) => output(),
+        };
+        let declared = node.schema.to_value();
+        let schema = if declared == Value::Bool(true) {
+            derived
+        } else {
+            self.fits_schema(&node.name, "its output, by its `schema`,", &derived, &declared);
+            declared
+        };
+        self.schemas.insert(&node.name, schema);
+    }
+
+    /// Notes where a value of one schema is not of another, as far as that is stated.
+    fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
+        if let Assignable::No(places) = is_assignable_as_stated(given, expected) {
+            let problem = |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
+            self.problems.extend(places.iter().map(problem));
+        }
+    }
+
+    /// Finds what is called, and checks what it is given; `item` is the schema of the item, where there is one.
+    fn callee(&mut self, node: &str, call: &Reference, item: Option<&Value>) -> Option<Callee> {
+        if item.is_none() {
             self.no_item(node, &call.with);
         }
+        let given = schema_of(&call.with, &self.schemas, item.unwrap_or(&Value::Bool(true)));
         match (self.resolve)(call.kind, &call.name) {
             Ok(callee) => {
-                let problems = callee.problems_of(&call.with);
+                let mut problems = callee.problems_of(&call.with);
+                if problems.is_empty() {
+                    problems = callee.misfits(&given);
+                }
                 self.problems.extend(problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")));
                 Some(callee)
             }

@@ -15,6 +15,7 @@ use crate::agent::ErasedAgent;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::message::ToolCall;
+use crate::schema::{Assignable, is_assignable_as_stated};
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{Effects, ToolRef, ToolsetRef, invoke_hooked, missing_scope};
 use crate::value::Encoded;
@@ -76,15 +77,47 @@ impl Callee {
         }
     }
 
+    /// The JSON Schema of what it gives; any value where that is not known.
+    pub(super) fn output_schema(&self) -> Value {
+        match self {
+            Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
+            Self::Agent(agent) => agent.answer_schema(),
+            Self::Workflow(spec) => spec.output_schema(),
+        }
+    }
+
+    /// What it is, in words, and the JSON Schema of the object that it takes; of an agent, which takes any value, nothing.
+    fn takes(&self) -> Option<(String, Value)> {
+        match self {
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                Some((format!("the tool `{}`", tool.catalogue_name()), tool.definition().parameters.clone()))
+            }
+            Self::Workflow(spec) => {
+                Some((format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()))
+            }
+            Self::Agent(_) => None,
+        }
+    }
+
+    /// What is wrong with a value of this schema as what it is given: where it is of another type, as far as that is
+    /// stated.
+    pub(super) fn misfits(&self, given: &Value) -> Vec<String> {
+        let Some((what, takes)) = self.takes() else { return Vec::new() };
+        match is_assignable_as_stated(given, &takes) {
+            Assignable::No(places) => places
+                .iter()
+                .map(|place| match place.path.is_empty() {
+                    true => format!("the arguments of {what}: {place}"),
+                    false => format!("an argument of {what}, {place}"),
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What is wrong with what it is given, as far as that is seen before it runs.
     pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
-        let (what, schema) = match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => {
-                (format!("the tool `{}`", tool.catalogue_name()), tool.definition().parameters.clone())
-            }
-            Self::Workflow(spec) => (format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()),
-            Self::Agent(_) => return Vec::new(),
-        };
+        let Some((what, schema)) = self.takes() else { return Vec::new() };
         let Mapping::Object(fields) = with else {
             // Its value is not known before it runs.
             return match with {

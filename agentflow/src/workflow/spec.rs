@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::entry::{Begins, Entry, When};
 use super::graph_body::GraphBody;
@@ -62,6 +63,9 @@ pub(crate) struct Spec {
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
     needs: OnceLock<Vec<(ResourceKey, String)>>,
+    /// The schemas of the outputs of nodes that are data, as far as what they call says them; empty for others.
+    #[cfg(feature = "dynamic")]
+    pub(super) derived: Vec<Value>,
 }
 
 pub(crate) struct NodeSpec {
@@ -270,7 +274,23 @@ impl Spec {
             hash: OnceLock::new(),
             own_hash: OnceLock::new(),
             needs: OnceLock::new(),
+            #[cfg(feature = "dynamic")]
+            derived: Vec::new(),
         }
+    }
+
+    /// The JSON Schema of the output of a node.
+    pub(crate) fn schema_of(&self, node: NodeIndex) -> Value {
+        #[cfg(feature = "dynamic")]
+        if let Some(schema) = self.derived.get(node as usize) {
+            return schema.clone();
+        }
+        self.node(node).schema.to_value()
+    }
+
+    /// The JSON Schema of its output.
+    pub(crate) fn output_schema(&self) -> Value {
+        self.schema_of(self.output)
     }
 
     /// The names of its inputs, in their order.

@@ -106,6 +106,10 @@ impl Tool for WorkflowTool {
         ToolFuture::pending(self.answer(cx, arguments))
     }
 
+    fn output_schema(&self) -> Option<serde_json::Value> {
+        Some(self.spec.output_schema())
+    }
+
     fn checks_arguments(&self) -> bool {
         true
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 
 mod arguments;
+mod assignable;
 mod by_name;
 mod problems;
 mod reference;

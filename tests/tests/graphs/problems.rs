@@ -116,3 +116,104 @@ fn a_graph_of_a_newer_release_is_refused() {
         "{found:#?}"
     );
 }
+
+/// A page with its words counted.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Counted {
+    title: String,
+    words: u64,
+}
+
+/// Counts words.
+#[tool(effects = "none")]
+async fn graphs_count(text: String) -> Result<Counted, String> {
+    Ok(Counted { words: text.split_whitespace().count() as u64, title: text })
+}
+
+struct NoSchema;
+
+impl serde::Serialize for NoSchema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(3)
+    }
+}
+
+/// Answers with a type that has no schema.
+#[tool(effects = "none")]
+async fn graphs_unknown() -> NoSchema {
+    NoSchema
+}
+
+/// Repeats a text.
+#[tool(effects = "none")]
+async fn graphs_repeat(text: String, times: u8, about: Option<String>) -> String {
+    let _ = about;
+    text.repeat(times.into())
+}
+
+#[test]
+fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
+    let call = |name: &str, with: Value| json!({"call": {"kind": "tool", "name": name, "with": {"object": with}}});
+    let repeat = |times: Value| call("graphs_repeat", json!({"text": {"value": "x"}, "times": times}));
+    let found = problems(whole(json!([
+        {"name": "text", "kind": "input", "schema": {"type": "string"}},
+        {"name": "list", "kind": "input", "schema": {"type": "array", "items": {"type": "boolean"}}},
+        {"name": "counted", "does": call("graphs_count", json!({"text": {"from": "text"}}))},
+        {"name": "page", "does": repeat(json!({"from": "counted", "at": "/title"}))},
+        {"name": "large", "does": repeat(json!({"from": "counted", "at": "/words"}))},
+        {"name": "constant", "does": repeat(json!({"value": 300}))},
+        {"name": "either", "does": repeat(json!({"from": "unknown", "or": "none"}))},
+        {"name": "unknown", "does": call("graphs_unknown", json!({}))},
+        {"name": "open", "does": repeat(json!({"from": "unknown"}))},
+        {"name": "each", "does": {"map": {"items": "list", "call":
+            {"kind": "tool", "name": "graphs_count", "with": {"object": {"text": {"item": ""}}}}}}},
+        {"name": "all", "does": {"map": {"items": "text", "call":
+            {"kind": "tool", "name": "graphs_count", "with": {"object": {"text": {"value": "x"}}}}}}},
+        {"name": "said", "does": {"value": {"from": "counted"}}, "schema": {"type": "string"}},
+        {"name": "whole", "does": {"call": {"kind": "tool", "name": "graphs_repeat", "with": {"from": "counted"}}}},
+        {"name": "fine", "does": call("graphs_repeat", json!({"text": {"from": "counted", "at": "/title"}, "times": {"value": 3}, "about": {"value": null}}))},
+    ])));
+    let expected = [
+        "the node `page`: an argument of the tool `graphs_repeat`, `times`: integer from 0 to 255 is expected, and string is given",
+        "the node `constant`: an argument of the tool `graphs_repeat`, `times`: integer from 0 to 255 is expected, and 300 is given",
+        "the node `each`: an argument of the tool `graphs_count`, `text`: string is expected, and boolean is given",
+        "the node `all`: the list of items, `text`, does not fit: list is expected, and string is given",
+        "the node `said`: its output, by its `schema`, does not fit: string is expected, and object is given",
+    ];
+    for says in expected {
+        assert!(found.iter().any(|line| line.ends_with(says)), "{says}\n{found:#?}");
+    }
+    let others: Vec<&String> = found.iter().filter(|line| !expected.iter().any(|says| line.ends_with(says))).collect();
+    // Two arguments are missing, and it has none of the names that are given.
+    let of_whole = "the node `whole`: an argument of the tool `graphs_repeat`, ";
+    assert!(others.iter().all(|line| line.contains(of_whole)), "{others:#?}");
+    assert_eq!(others.len(), 4, "{others:#?}");
+}
+
+#[tokio::test]
+async fn the_schemas_of_all_that_has_a_name_are_in_the_catalogue() {
+    use agentflow::runtime::EntryKind;
+    let call =
+        json!({"call": {"kind": "tool", "name": "graphs_count", "with": {"object": {"text": {"from": "text"}}}}});
+    let graph = json!({"version": 1, "name": "counting", "output": "page", "concurrency": 1, "nodes": [
+        {"name": "text", "kind": "input", "schema": {"type": "string"}},
+        {"name": "page", "does": call},
+    ]});
+    let judge = Agent::new(agentflow_testing::ScriptedModel::new([])).name("judge");
+    let dynamic = agentflow::tool::FnTool::dynamic(
+        agentflow::tool::ToolDefinition::new("shouted", "Says it aloud.", json!({"type": "object"})),
+        |_, arguments: Value| async move { Ok::<_, String>(arguments) },
+    )
+    .output_schema(json!({"type": "object"}));
+    let runtime = test_runtime().graph(serde_json::from_value(graph).unwrap()).agent(&judge).tools(dynamic).build();
+    let catalogue = runtime.catalogue().await.check().unwrap();
+    let output = |kind, name: &str| catalogue.get(kind, name).unwrap().output.clone();
+    let counted = output(EntryKind::Tool, "graphs_count").unwrap();
+    assert_eq!(counted["required"], json!(["title", "words"]), "{counted}");
+    assert_eq!(output(EntryKind::Workflow, "counting").as_ref(), Some(&counted));
+    assert_eq!(output(EntryKind::Tool, "graphs_repeat").unwrap()["type"], "string");
+    assert_eq!(output(EntryKind::Tool, "graphs_unknown"), None);
+    assert_eq!(output(EntryKind::Tool, "shouted"), Some(json!({"type": "object"})));
+    assert_eq!(output(EntryKind::Agent, "judge"), Some(json!({"type": "string"})));
+    assert_eq!(catalogue.get(EntryKind::Agent, "judge").unwrap().input, Some(json!({"type": "string"})));
+}

@@ -40,16 +40,22 @@ const _: () = {
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
-        "find_order",
-        "Finds an order by its number.",
-        (__private::file!(), __private::line!()),
-        &[__private::Param::new("number", "", __private::Probe::<u64>::FILLED)],
-        __private::Options {
-            effects: __private::Effects::Read,
-            ..__private::Options::DEFAULT
-        },
-        <find_order as __private::ToolFn1>::BODY,
-    );
+            "find_order",
+            "Finds an order by its number.",
+            (__private::file!(), __private::line!()),
+            &[__private::Param::new("number", "", __private::Probe::<u64>::FILLED)],
+            __private::Options {
+                effects: __private::Effects::Read,
+                ..__private::Options::DEFAULT
+            },
+            <find_order as __private::ToolFn1>::BODY,
+        )
+        .answering(|| {
+            #[allow(unused_imports)]
+            use __private::answer_schema::*;
+            (&&&__private::AnswerType::<Result<Order, StoreError>>::NEW)
+                .agentflow_schema()
+        });
     impl __private::PathTool for find_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

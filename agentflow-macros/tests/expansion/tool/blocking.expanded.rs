@@ -40,24 +40,30 @@ const _: () = {
         }
     }
     static __AGENTFLOW_TOOL: my_agentflow::__private::LinkedTool = my_agentflow::__private::LinkedTool::new(
-        "words",
-        "The words of a file.",
-        (my_agentflow::__private::file!(), my_agentflow::__private::line!()),
-        &[
-            my_agentflow::__private::Param::new(
-                "path",
-                "",
-                my_agentflow::__private::Probe::<String>::FILLED,
-            ),
-        ],
-        my_agentflow::__private::Options {
-            timeout_ms: my_agentflow::__private::Some(5000u64),
-            blocking: true,
-            sync: true,
-            ..my_agentflow::__private::Options::DEFAULT
-        },
-        <words as my_agentflow::__private::ToolFn1>::BODY,
-    );
+            "words",
+            "The words of a file.",
+            (my_agentflow::__private::file!(), my_agentflow::__private::line!()),
+            &[
+                my_agentflow::__private::Param::new(
+                    "path",
+                    "",
+                    my_agentflow::__private::Probe::<String>::FILLED,
+                ),
+            ],
+            my_agentflow::__private::Options {
+                timeout_ms: my_agentflow::__private::Some(5000u64),
+                blocking: true,
+                sync: true,
+                ..my_agentflow::__private::Options::DEFAULT
+            },
+            <words as my_agentflow::__private::ToolFn1>::BODY,
+        )
+        .answering(|| {
+            #[allow(unused_imports)]
+            use my_agentflow::__private::answer_schema::*;
+            (&&&my_agentflow::__private::AnswerType::<std::io::Result<usize>>::NEW)
+                .agentflow_schema()
+        });
     impl my_agentflow::__private::PathTool for words {
         fn tool() -> &'static my_agentflow::__private::LinkedTool {
             &__AGENTFLOW_TOOL

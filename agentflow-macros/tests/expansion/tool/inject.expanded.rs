@@ -41,20 +41,25 @@ const _: () = {
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
-        "find_order",
-        "Finds an order by its number.",
-        (__private::file!(), __private::line!()),
-        &[
-            __private::Param::new(
-                "store",
-                "",
-                __private::Probe::<Inject<Store>>::FILLED,
-            ),
-            __private::Param::new("number", "", __private::Probe::<u64>::FILLED),
-        ],
-        __private::Options::DEFAULT,
-        <find_order as __private::ToolFn2>::BODY,
-    );
+            "find_order",
+            "Finds an order by its number.",
+            (__private::file!(), __private::line!()),
+            &[
+                __private::Param::new(
+                    "store",
+                    "",
+                    __private::Probe::<Inject<Store>>::FILLED,
+                ),
+                __private::Param::new("number", "", __private::Probe::<u64>::FILLED),
+            ],
+            __private::Options::DEFAULT,
+            <find_order as __private::ToolFn2>::BODY,
+        )
+        .answering(|| {
+            #[allow(unused_imports)]
+            use __private::answer_schema::*;
+            (&&&__private::AnswerType::<Option<Order>>::NEW).agentflow_schema()
+        });
     impl __private::PathTool for find_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

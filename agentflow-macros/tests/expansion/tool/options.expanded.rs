@@ -46,38 +46,47 @@ const _: () = {
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
-        "refund",
-        "Refunds an order.",
-        (__private::file!(), __private::line!()),
-        &[
-            __private::Param::new(
-                "number",
-                "The order's number.",
-                __private::Probe::<u64>::FILLED,
-            ),
-            __private::Param::new("amount", "In cents.", __private::Probe::<u64>::FILLED)
-                .with_default::<u64>(const { &__private::default_fn(|| 0) }),
-            __private::Param::new(
-                    "reason",
-                    "",
-                    __private::Probe::<Option<String>>::FILLED,
-                )
-                .with_default::<Option<String>>(const {
-                    &__private::default_fn(|| <Option<String> as __private::Default>::default())
-                }),
-        ],
-        __private::Options {
-            timeout_ms: __private::Some(30000u64),
-            retry: 2,
-            idempotent: true,
-            effects: __private::Effects::Write,
-            approve: true,
-            scopes: &["billing", "orders:write"],
-            max_output: 1024,
-            ..__private::Options::DEFAULT
-        },
-        <refund_order as __private::ToolFn3>::BODY,
-    );
+            "refund",
+            "Refunds an order.",
+            (__private::file!(), __private::line!()),
+            &[
+                __private::Param::new(
+                    "number",
+                    "The order's number.",
+                    __private::Probe::<u64>::FILLED,
+                ),
+                __private::Param::new(
+                        "amount",
+                        "In cents.",
+                        __private::Probe::<u64>::FILLED,
+                    )
+                    .with_default::<u64>(const { &__private::default_fn(|| 0) }),
+                __private::Param::new(
+                        "reason",
+                        "",
+                        __private::Probe::<Option<String>>::FILLED,
+                    )
+                    .with_default::<Option<String>>(const {
+                        &__private::default_fn(|| <Option<String> as __private::Default>::default())
+                    }),
+            ],
+            __private::Options {
+                timeout_ms: __private::Some(30000u64),
+                retry: 2,
+                idempotent: true,
+                effects: __private::Effects::Write,
+                approve: true,
+                scopes: &["billing", "orders:write"],
+                max_output: 1024,
+                ..__private::Options::DEFAULT
+            },
+            <refund_order as __private::ToolFn3>::BODY,
+        )
+        .answering(|| {
+            #[allow(unused_imports)]
+            use __private::answer_schema::*;
+            (&&&__private::AnswerType::<Result<(), String>>::NEW).agentflow_schema()
+        });
     impl __private::PathTool for refund_order {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

@@ -38,19 +38,24 @@ const _: () = {
         }
     }
     static __AGENTFLOW_TOOL: __private::LinkedTool = __private::LinkedTool::new(
-        "add",
-        "Adds two numbers.",
-        (__private::file!(), __private::line!()),
-        &[
-            __private::Param::new("a", "", __private::Probe::<i64>::FILLED),
-            __private::Param::new("b", "", __private::Probe::<i64>::FILLED),
-        ],
-        __private::Options {
-            sync: true,
-            ..__private::Options::DEFAULT
-        },
-        <add as __private::ToolFn2>::BODY,
-    );
+            "add",
+            "Adds two numbers.",
+            (__private::file!(), __private::line!()),
+            &[
+                __private::Param::new("a", "", __private::Probe::<i64>::FILLED),
+                __private::Param::new("b", "", __private::Probe::<i64>::FILLED),
+            ],
+            __private::Options {
+                sync: true,
+                ..__private::Options::DEFAULT
+            },
+            <add as __private::ToolFn2>::BODY,
+        )
+        .answering(|| {
+            #[allow(unused_imports)]
+            use __private::answer_schema::*;
+            (&&&__private::AnswerType::<i64>::NEW).agentflow_schema()
+        });
     impl __private::PathTool for add {
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

@@ -1,0 +1,285 @@
+//! Where a value does not fit a schema, in words: what is asked for there, and what the other schema says of the place.
+
+use serde_json::Value;
+
+use super::accepts::accepts;
+use super::schema_at::{At, Type};
+use super::{MOST, SchemaMismatch};
+
+/// The places that were found.
+pub(super) struct Misfits<'s> {
+    from: At<'s>,
+    as_stated: bool,
+    pub(super) places: Vec<SchemaMismatch>,
+}
+
+#[derive(Clone)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// Why a place does not fit.
+#[derive(Clone, Copy, PartialEq)]
+enum Why {
+    /// The value is of another type.
+    Type,
+    /// The value itself: a limit, say.
+    Value,
+    /// A field is missing.
+    Missing,
+    /// A field that may not be there.
+    Unknown,
+}
+
+impl<'s> Misfits<'s> {
+    pub(super) const fn new(from: At<'s>, as_stated: bool) -> Self {
+        Self { from, as_stated, places: Vec::new() }
+    }
+
+    fn add(&mut self, whole: &Value, path: &[Step], why: Why, expected: String) {
+        let places = reached(self.from, path);
+        let holder = reached(self.from, &path[..path.len().saturating_sub(1)]);
+        if self.as_stated && !is_stated(&places, &holder, why) {
+            return;
+        }
+        let given = match why {
+            Why::Missing => "sometimes nothing".to_owned(),
+            _ => {
+                let mut given: Vec<String> = places.iter().map(|at| words(*at)).collect();
+                given.dedup();
+                if given.is_empty() { "another field".to_owned() } else { given.join(" or ") }
+            }
+        };
+        let path = path.iter().fold(String::new(), |path, step| match step {
+            Step::Item(at) => format!("{path}[{at}]"),
+            Step::Field(name) if path.is_empty() => name.clone(),
+            Step::Field(name) => format!("{path}.{name}"),
+        });
+        // Items of one list are one place.
+        let known = self.places.iter().any(|other| other.path == path && other.expected == expected);
+        if !known && self.places.len() < MOST {
+            self.places.push(SchemaMismatch { path, expected, given, example: whole.clone() });
+        }
+    }
+}
+
+/// Notes where a value does not fit a schema.
+pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut Misfits<'_>) {
+    note(to, value, value, &mut Vec::new(), into);
+}
+
+fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &mut Misfits<'_>) {
+    if accepts(to, value) != Some(false) {
+        return;
+    }
+    if let Some(referred) = to.referred()
+        && accepts(referred, value) == Some(false)
+    {
+        return note(referred, whole, value, path, into);
+    }
+    let is_of_type = Type::named_by(to).is_none_or(|types| types.into_iter().any(|of| of.has(value)));
+    if !is_of_type || to.keywords().is_none() {
+        return into.add(whole, path, Why::Type, words(to));
+    }
+    for part in to.list("allOf").into_iter().flatten() {
+        note(part, whole, value, path, into);
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        // Of several schemas, the only one of the value's type says what is wrong.
+        let of_type = |of: &At<'_>| {
+            let of = of.referred().unwrap_or(*of);
+            Type::named_by(of).is_none_or(|types| types.into_iter().any(|of| of.has(value)))
+        };
+        let mut near = to.list(keyword).into_iter().flatten().filter(of_type);
+        if let (Some(only), None) = (near.next(), near.next())
+            && accepts(only, value) == Some(false)
+        {
+            return note(only, whole, value, path, into);
+        }
+    }
+    let mut found = to.list("allOf").into_iter().flatten().any(|part| accepts(part, value) == Some(false));
+    match value {
+        Value::Object(fields) => {
+            for name in to.required().filter(|name| !fields.contains_key(*name)) {
+                path.push(Step::Field(name.to_owned()));
+                into.add(whole, path, Why::Missing, to.property(name).map_or_else(|| "a value".to_owned(), words));
+                path.pop();
+                found = true;
+            }
+            for (name, value) in fields {
+                let of = to.property(name).map(|of| (of, Why::Value));
+                let other = || Some((to.of(to.get("additionalProperties")?), Why::Unknown));
+                let Some((of, why)) = of.or_else(other) else { continue };
+                if accepts(of, value) == Some(false) {
+                    path.push(Step::Field(name.clone()));
+                    match why {
+                        Why::Unknown if *of.schema == Value::Bool(false) => {
+                            into.add(whole, path, why, "no such field".to_owned());
+                        }
+                        _ => note(of, whole, value, path, into),
+                    }
+                    path.pop();
+                    found = true;
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                if accepts(to.item(at), item) == Some(false) {
+                    path.push(Step::Item(at));
+                    note(to.item(at), whole, item, path, into);
+                    path.pop();
+                    found = true;
+                    if at >= to.prefix().len() {
+                        // The others are of the same schema.
+                        break;
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    if !found {
+        into.add(whole, path, if is_other_type(to, value, 8) { Why::Type } else { Why::Value }, words(to));
+    }
+}
+
+/// Whether a schema takes no value of the value's type.
+fn is_other_type(to: At<'_>, value: &Value, depth: u32) -> bool {
+    let other = |to: At<'_>| depth > 0 && is_other_type(to, value, depth - 1);
+    let is_like = |of: &Value| std::mem::discriminant(of) == std::mem::discriminant(value);
+    Type::named_by(to).is_some_and(|types| !types.into_iter().any(|of| of.has(value)))
+        || to.get("const").is_some_and(|of| !is_like(of))
+        || to.get("enum").and_then(Value::as_array).is_some_and(|all| !all.iter().any(is_like))
+        || to.referred().is_some_and(other)
+        || to.list("allOf").is_some_and(|mut all| all.any(other))
+        || to.list("anyOf").is_some_and(|mut all| all.all(other))
+        || to.list("oneOf").is_some_and(|mut all| all.all(other))
+}
+
+/// What a schema says of a place within its values: one schema for each of its choices.
+fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
+    let mut at = vec![from];
+    for step in path {
+        let mut next = Vec::new();
+        for of in at.into_iter().flat_map(|at| parts(at, 8)) {
+            match step {
+                Step::Field(name) => {
+                    next.extend(of.property(name).or_else(|| Some(of.of(of.get("additionalProperties")?))));
+                }
+                Step::Item(place) => {
+                    if of.get("items").is_some() || of.get("prefixItems").is_some() {
+                        next.push(of.item(*place));
+                    }
+                }
+            }
+        }
+        next.retain(|at| *at.schema != Value::Bool(false));
+        at = next;
+    }
+    at
+}
+
+/// A schema with all that it refers to and consists of.
+fn parts(at: At<'_>, depth: u32) -> Vec<At<'_>> {
+    let mut all = vec![at];
+    if depth > 0 {
+        all.extend(at.referred().into_iter().flat_map(|at| parts(at, depth - 1)));
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            all.extend(at.list(keyword).into_iter().flatten().flat_map(|at| parts(at, depth - 1)));
+        }
+    }
+    all
+}
+
+/// Whether the author of a schema said what stands at a place. Limits that he does not state are those of other values.
+fn is_stated(places: &[At<'_>], holder: &[At<'_>], why: Why) -> bool {
+    let all = |places: &[At<'_>], keywords: &[&str]| {
+        let says = |at: &At<'_>| keywords.iter().any(|keyword| at.get(keyword).is_some());
+        !places.is_empty() && places.iter().all(|at| parts(*at, 8).iter().any(says))
+    };
+    match why {
+        Why::Missing => all(holder, &["properties", "additionalProperties"]),
+        // Of a field that no schema names, nothing was said.
+        Why::Type | Why::Unknown => all(places, &["type", "const", "enum"]),
+        Why::Value => all(places, &["const", "enum"]),
+    }
+}
+
+/// A schema in a few words, such as `integer from 0`, `list of string` or `"a" or "b"`.
+fn words(at: At<'_>) -> String {
+    described(at, 3)
+}
+
+fn described(at: At<'_>, depth: u32) -> String {
+    const ANY: &str = "any value";
+    if depth == 0 {
+        return "a value".to_owned();
+    }
+    if let Some(value) = at.get("const") {
+        return value.to_string();
+    }
+    if let Some(values) = at.get("enum").and_then(Value::as_array) {
+        let shown: Vec<String> = values.iter().take(5).map(Value::to_string).collect();
+        let more = if values.len() > shown.len() { " or others" } else { "" };
+        return format!("{}{more}", shown.join(" or "));
+    }
+    if let Some(types) = Type::named_by(at) {
+        let of = |of: Type| match of {
+            Type::Null => "null".to_owned(),
+            Type::Boolean => "boolean".to_owned(),
+            Type::Integer | Type::Number => {
+                format!("{}{}", if of == Type::Integer { "integer" } else { "number" }, limits(at))
+            }
+            Type::String => format!("string{}", lengths(at, "minLength", "maxLength", "characters")),
+            Type::Array => {
+                let of = at.get("items").map(|of| format!(" of {}", described(at.of(of), depth - 1)));
+                format!("list{}{}", of.unwrap_or_default(), lengths(at, "minItems", "maxItems", "items"))
+            }
+            Type::Object => "object".to_owned(),
+        };
+        return types.into_iter().map(of).collect::<Vec<_>>().join(" or ");
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        if let Some(branches) = at.list(keyword) {
+            let mut all: Vec<String> = branches.take(5).map(|of| described(of, depth - 1)).collect();
+            all.dedup();
+            return all.join(" or ");
+        }
+    }
+    if let Some(first) = at.list("allOf").and_then(|mut all| all.next()) {
+        return described(first, depth - 1);
+    }
+    match at.referred() {
+        Some(to) => described(to, depth - 1),
+        None if at.get("properties").is_some() => "object".to_owned(),
+        None if *at.schema == Value::Bool(false) => "nothing".to_owned(),
+        None => ANY.to_owned(),
+    }
+}
+
+fn limits(at: At<'_>) -> String {
+    let mut text = String::new();
+    for (keyword, word) in [
+        ("minimum", "from"),
+        ("exclusiveMinimum", "above"),
+        ("maximum", "to"),
+        ("exclusiveMaximum", "below"),
+        ("multipleOf", "that is a multiple of"),
+    ] {
+        if let Some(limit) = at.get(keyword) {
+            text.push_str(&format!(" {word} {limit}"));
+        }
+    }
+    text
+}
+
+fn lengths(at: At<'_>, least: &str, most: &str, what: &str) -> String {
+    match (at.count(least), at.count(most)) {
+        (Some(least), Some(most)) => format!(" of {least} to {most} {what}"),
+        (Some(least), None) => format!(" of at least {least} {what}"),
+        (None, Some(most)) => format!(" of at most {most} {what}"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Whether every value of one JSON Schema is a value of another. It reads schemas as data; whether one value fits is
+//! `schema_check.rs`'s to say.
+//!
+//! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
+//! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
+
+mod accepts;
+mod misfit;
+mod proof;
+mod sample;
+mod schema_at;
+
+use std::fmt;
+
+use serde_json::Value;
+
+use self::accepts::accepts;
+use self::misfit::{Misfits, misfits};
+use self::proof::Proof;
+use self::sample::Samples;
+use self::schema_at::At;
+
+/// The most places that are reported of two schemas.
+const MOST: usize = 10;
+
+/// Whether a value of one schema can be given where one of another is asked for: the answer of [`is_assignable`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Assignable {
+    /// Every value fits.
+    Yes,
+    /// There are values that do not fit: the places, at most ten.
+    No(Vec<SchemaMismatch>),
+    /// Neither could be shown: the schemas use keywords whose effect is not computed, such as `pattern`, or the values
+    /// that differ were not found.
+    Unknown,
+}
+
+impl Assignable {
+    /// Whether every value fits.
+    pub fn is_yes(&self) -> bool {
+        *self == Self::Yes
+    }
+}
+
+/// A place where a value of one schema does not fit another.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SchemaMismatch {
+    /// The place within the value, such as `lines[0].cents`; empty for the value itself.
+    pub path: String,
+    /// What is asked for there, such as `integer`.
+    pub expected: String,
+    /// What the other schema gives there, such as `string`.
+    pub given: String,
+    /// A value that the one schema allows and the other does not.
+    pub example: Value,
+}
+
+impl fmt::Display for SchemaMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "`{}`: ", self.path)?;
+        }
+        write!(f, "{} is expected, and {} is given", self.expected, self.given)
+    }
+}
+
+/// Whether every value of the JSON Schema `from` is a value of the JSON Schema `to`: what produces the one may then be
+/// connected to what takes the other.
+///
+/// The answer is computed from the schemas alone. [`Assignable::Yes`] is a proof; with [`Assignable::No`] there is a value
+/// that `from` allows and `to` does not; else it is [`Assignable::Unknown`]. The schemas are those of draft 2020-12, and
+/// of earlier drafts as far as they mean the same. `format` and everything else that only describes is not looked at.
+///
+/// ```
+/// use agentflow::schema::{Assignable, is_assignable};
+/// use serde_json::json;
+///
+/// let point = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]});
+/// let place = json!({"type": "object", "properties": {"x": {"type": "number"}}});
+/// assert!(is_assignable(&point, &place).is_yes());
+/// let Assignable::No(places) = is_assignable(&place, &point) else { panic!() };
+/// assert_eq!(places[0].to_string(), "`x`: integer is expected, and sometimes nothing is given");
+/// ```
+pub fn is_assignable(from: &Value, to: &Value) -> Assignable {
+    compare(from, to, false)
+}
+
+/// The same, of a schema that may leave out what its author does not know: what it says nothing of is not held against it.
+#[cfg(feature = "dynamic")]
+pub(crate) fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
+    compare(from, to, true)
+}
+
+fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
+    let (from, to) = (At::root(from), At::root(to));
+    if Proof::default().holds(from, to) {
+        return Assignable::Yes;
+    }
+    let mut found = Misfits::new(from, as_stated);
+    for sample in Samples::new(to).of(from) {
+        if accepts(from, &sample) == Some(true) && accepts(to, &sample) == Some(false) {
+            misfits(to, &sample, &mut found);
+            if found.places.len() >= MOST {
+                break;
+            }
+        }
+    }
+    match found.places.is_empty() {
+        true => Assignable::Unknown,
+        false => Assignable::No(found.places),
+    }
+}
