@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::event::RunId;
+use crate::failure::Failure;
 use crate::path::StepPath;
 use crate::resource::{Inject, ResourceKey, Resources};
-use crate::run::{Around, Host, RunShared};
+use crate::run::{Around, HOOKS, Host, NestedCall, RunShared};
 use crate::time::Timestamp;
 
 /// What the body of a tool, an agent or a workflow step is given: its run and place, its resources, its clock.
@@ -53,6 +54,9 @@ pub struct Context {
     depth: u32,
     /// Whether it is one of a run, and not of a program's own code.
     in_run: bool,
+    /// Whether it is that of hooks around an agent, which run only when the agent begins: their calls have paths of their
+    /// own.
+    of_hooks: bool,
     resources: Resources,
     /// The scopes that what runs here is granted.
     grants: Arc<[Arc<str>]>,
@@ -63,7 +67,7 @@ impl Context {
         // Whatever has a path is inside of its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
         let grants = Arc::clone(&run.host.scopes);
-        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, resources, grants }
+        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, of_hooks: false, resources, grants }
     }
 
     /// One that belongs to no run, for a program's own code. Its id is a new one.
@@ -137,13 +141,35 @@ impl Context {
         self.depth
     }
 
+    /// The same for hooks around the agent that is here.
+    pub(crate) fn of_hooks(self) -> Self {
+        Self { of_hooks: true, ..self }
+    }
+
     /// The path below which an agent or a workflow that is begun here records what it does.
-    pub(crate) fn claim(&self) -> StepPath {
-        self.run.claim(self.scope())
+    ///
+    /// # Errors
+    /// When this attempt had called something else in an earlier process, which may have had an effect.
+    pub(crate) fn claim(&self, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
+        self.run.claim(self.scope(), called)
+    }
+
+    /// The path below which calls of tools are recorded here; `known` is where they were before.
+    pub(crate) fn claim_base(&self, known: Option<StepPath>) -> StepPath {
+        self.run.claim_base(self.scope(), known)
+    }
+
+    /// Why the output of this attempt cannot be trusted: it called something else in the place of an agent or a workflow
+    /// that it had begun in an earlier process.
+    pub(crate) fn left_over(&self) -> Option<Failure> {
+        self.run.left_over(|| self.scope())
     }
 
     fn scope(&self) -> StepPath {
-        scope_of(&self.path, self.scope)
+        match self.of_hooks {
+            true => self.path.child(HOOKS),
+            false => scope_of(&self.path, self.scope),
+        }
     }
 
     /// How many attempts at this step have failed before.

@@ -159,7 +159,7 @@ impl Look {
                 _ => {}
             }
         }
-        look.end = events.last().filter(|event| event.kind.ends_run()).map(|event| event.name());
+        look.end = events.last().filter(|event| event.kind.ends_run()).map(|event| event.kind.shape().name);
         look
     }
 

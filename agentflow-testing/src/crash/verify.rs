@@ -71,11 +71,11 @@ pub(super) struct Verdict {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Last {
+enum Last<'e> {
     Started { repeatable: bool },
     Retrying,
     Failed { at: usize },
-    Ended { name: &'static str, at: usize },
+    Ended { name: &'e str, at: usize },
 }
 
 /// Reads a journal.

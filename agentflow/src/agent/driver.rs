@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
 use super::hooks::{Hooks, hooks_of};
-use super::kept_agent::{Kept, kept};
+use super::kept_agent::{Kept, called, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
@@ -31,6 +31,7 @@ use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unl
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
+use crate::tool::StepPlace;
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -145,7 +146,10 @@ impl Run {
                 }
                 run
             }
-            None => Self::begin(plan, request, shared, cx.claim()),
+            None => {
+                let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
+                Self::begin(plan, request, shared, base)
+            }
         })
     }
 

@@ -51,7 +51,7 @@ impl Run {
         let mut step = AgentStep {
             conversation: started.request(),
             agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&self.segment.base),
+            cx: self.step_context(&self.segment.base).of_hooks(),
         };
         let hooks = Arc::clone(&self.hooks);
         for (depth, hook) in hooks.iter().enumerate() {
@@ -92,7 +92,7 @@ impl Run {
         let step = AgentStep {
             conversation: self.machine.request().clone(),
             agent: Arc::clone(&self.plan.name),
-            cx: self.step_context(&self.segment.base),
+            cx: self.step_context(&self.segment.base).of_hooks(),
         };
         for hook in self.hooks[..depth].iter().rev() {
             hook.after_agent(&step, Arc::make_mut(&mut completed)).await?;

@@ -1,5 +1,5 @@
 //! Which agent of an earlier attempt at a step the call of one in a further attempt is: that of the same name that was
-//! given the same conversation. What it has done is not done again: its end counts, and one that was stopped continues.
+//! given the same conversation by its caller. What it has done is not done again: its end counts, and one that was stopped continues.
 //!
 //! It reads a journal; the driver replays what is found.
 
@@ -11,7 +11,7 @@ use crate::context::{Context, attempt_of};
 use crate::event::{ANSWER_TOOL, AgentStarted, EventKind};
 use crate::failure::was_stopped;
 use crate::path::StepPath;
-use crate::run::{has_failed_since, has_written};
+use crate::run::{NestedCall, has_failed_since, has_written};
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 
@@ -30,7 +30,7 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
     if cx.failed_attempts() == 0 {
         return None;
     }
-    let given = as_recorded(plan, request, cx)?;
+    let called = called(plan, request).redacted(cx.host().redactor.as_ref());
     let all = cx.run().log.records_below(cx.path());
     // Whether it was stopped; `None` when it begins anew.
     let is_stopped = |base: &StepPath| {
@@ -44,7 +44,7 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
     };
     let (base, stopped) = all.iter().find_map(|(_, path, kind)| {
         let EventKind::AgentStarted(started) = kind else { return None };
-        let is_it = started.name == given.name && started.asked() == given.asked();
+        let is_it = called.is(&NestedCall::Agent(Arc::clone(started)));
         let is_before = || attempt_of(cx.path(), path).is_some_and(|attempt| attempt < cx.attempt_scope());
         let stopped = (is_it && is_before()).then(|| is_stopped(path)).flatten()?;
         cx.continues(path).then(|| (path.clone(), stopped))
@@ -57,22 +57,13 @@ fn is_of_agent(kind: &EventKind) -> bool {
     matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. })
 }
 
-/// What the agent is given, as a journal has it: a runtime may take secrets out of its events.
-fn as_recorded(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Arc<AgentStarted>> {
+/// The call of an agent, as it would be recorded.
+pub(super) fn called(plan: &Plan, request: &RunRequest) -> NestedCall {
     let input = match &plan.instructions {
         Some(instructions) => request.conversation.clone().without_leading(instructions),
         None => request.conversation.clone(),
     };
-    let given =
-        EventKind::AgentStarted(Arc::new(AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input)));
-    let given = match &cx.host().redactor {
-        Some(redactor) => redactor.event(given),
-        None => given,
-    };
-    match given {
-        EventKind::AgentStarted(given) => Some(given),
-        _ => None,
-    }
+    NestedCall::Agent(Arc::new(AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input)))
 }
 
 impl Plan {

@@ -189,6 +189,22 @@ pub enum Error {
         /// Where it is.
         path: StepPath,
     },
+    /// A step that runs again, after a restart, calls another agent or workflow than it had begun, or the same with another
+    /// input. What it had begun is not taken for the other call.
+    #[error(
+        "at `{path}` this run began {began}, and now the step calls {called} in its place; retry the step, so that it runs \
+         anew, or cancel the run. Let times, random numbers and ids in an input come from a step of their own, which is \
+         recorded"
+    )]
+    #[non_exhaustive]
+    NestedOther {
+        /// Where the recorded one is.
+        path: StepPath,
+        /// What the run began there, with its input.
+        began: String,
+        /// What the step calls now.
+        called: String,
+    },
     /// A run of an agent was left unfinished, and neither the runtime nor the program has an agent of that name.
     #[error(
         "the run `{run}` is one of the agent `{agent}`, which is not known here; give it to the runtime with \
@@ -313,6 +329,7 @@ impl Error {
             Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
                 FailureKind::DefinitionChanged
             }
+            Self::NestedOther { .. } => FailureKind::Interrupted,
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,

@@ -1,16 +1,20 @@
 //! Events as JSON and back.
 //!
 //! A payload is parsed straight from its own text, since values that stay encoded could not pass through serde's
-//! buffers.
+//! buffers. An event of a newer release is kept as its text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Error as _, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Event, EventKind, RunId};
+use super::{Event, EventKind, RunId, UnknownEvent};
 use crate::path::StepPath;
 use crate::time::Timestamp;
+use crate::value::Encoded;
 
 #[derive(Serialize)]
 struct Written<'a> {
@@ -69,11 +73,58 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
+impl Serialize for EventKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unknown(unknown) => unknown.serialize(serializer),
+            known => Self::serialize(known, serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for EventKind {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Self::from_json(text.get()).map_err(D::Error::custom)
+    }
+}
+
 impl EventKind {
+    /// The kind from its stored form, `{"name", "payload"}`.
+    pub(crate) fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            name: Cow<'a, str>,
+            #[serde(borrow, default)]
+            payload: Option<&'a RawValue>,
+        }
+        let mut reader = serde_json::Deserializer::from_str(text);
+        match Self::deserialize(&mut reader).and_then(|kind| reader.end().map(|()| kind)) {
+            Err(error) if is_newer(&error) => {
+                let Named { name, payload } = serde_json::from_str(text)?;
+                Self::unknown(&name, payload.map_or("null", RawValue::get))
+            }
+            read => read,
+        }
+    }
+
     /// The kind of a name with a payload.
     pub(crate) fn from_parts(name: &str, payload: &str) -> Result<Self, serde_json::Error> {
-        Self::deserialize(MapAccessDeserializer::new(Parts { name, payload, at: 0 }))
+        match Self::deserialize(MapAccessDeserializer::new(Parts { name, payload, at: 0 })) {
+            Err(error) if is_newer(&error) => Self::unknown(name, payload),
+            read => read,
+        }
     }
+
+    fn unknown(name: &str, payload: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self::Unknown(Arc::new(UnknownEvent::new(name, Encoded::from_json(payload.to_owned())?))))
+    }
+}
+
+/// Whether text could not be read because of a word, a name or a kind that this release does not know: what it has of
+/// known ones is right, and only a newer release writes others. serde says so in words alone.
+fn is_newer(error: &serde_json::Error) -> bool {
+    error.is_data() && error.to_string().starts_with("unknown variant `")
 }
 
 /// The two entries `name` and `payload`, in this order: so nothing has to be kept until the name is known.

@@ -21,8 +21,10 @@ use crate::value::Encoded;
 ///
 /// `run.*` is about the run itself; an agent or a workflow that runs as a step of another has `agent.*` and
 /// `workflow.*` in their place, at its own path.
+///
+/// An event that this release does not know is [`Unknown`](Self::Unknown): it is kept, shown and written as it was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", content = "payload")]
+#[serde(remote = "Self", tag = "name", content = "payload")]
 #[non_exhaustive]
 pub enum EventKind {
     /// A run began.
@@ -231,12 +233,35 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Arc<str>>,
     },
+    /// What a newer release recorded: a kind that this one does not know, or a known kind with a word in it that this one
+    /// does not know. Whatever reads a journal passes over it, and a run that has one is not resumed by this release.
+    #[serde(skip)]
+    Unknown(Arc<UnknownEvent>),
+}
+
+/// The name and the contents of an event that this release does not know.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct UnknownEvent {
+    /// The canonical name, such as `tool.paused`.
+    pub name: Arc<str>,
+    /// The contents, as they were written.
+    pub payload: Encoded,
+}
+
+impl UnknownEvent {
+    pub(crate) fn new(name: &str, payload: Encoded) -> Self {
+        Self { name: name.into(), payload }
+    }
 }
 
 impl EventKind {
     /// The canonical name, such as `tool.completed`.
-    pub fn name(&self) -> &'static str {
-        self.shape().name
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Unknown(unknown) => &unknown.name,
+            known => known.shape().name,
+        }
     }
 
     /// Why something failed, when this says so.

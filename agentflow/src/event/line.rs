@@ -87,6 +87,7 @@ impl fmt::Display for Written<'_> {
             EventKind::ToolFailed { result, duration_ms, .. } => {
                 write!(f, " {} after {duration_ms} ms: {}", result.status, Short(&result.output))
             }
+            EventKind::Unknown(unknown) => write!(f, " of a newer release: {}", Short(unknown.payload.as_str())),
         }
     }
 }

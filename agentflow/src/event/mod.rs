@@ -7,6 +7,7 @@ mod json;
 mod kind;
 mod line;
 mod payload;
+mod queued_sink;
 mod shape;
 mod sink;
 
@@ -15,12 +16,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::kind::{ApprovalRequest, EventKind, ModelDelta};
+pub use self::kind::{ApprovalRequest, EventKind, ModelDelta, UnknownEvent};
 pub(crate) use self::payload::{ANSWER_TOOL, answer_text};
 pub use self::payload::{
     AgentCompleted, AgentStarted, AnswerForm, PauseReason, Redefined, RunBody, RunCompleted, RunStarted, RunTerms,
     Spending, WorkflowCompleted, WorkflowStarted,
 };
+pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
 pub use self::shape::{Edge, Shape, Subject};
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;
@@ -91,7 +93,7 @@ impl Event {
     }
 
     /// The canonical name, such as `tool.completed`.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         self.kind.name()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Conversation, Message};
+use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
 use crate::text::unfenced;
@@ -112,9 +112,18 @@ impl AgentStarted {
         Self { name, instructions, input, given: None, terms: RunTerms::default(), answer: AnswerForm::Text }
     }
 
-    /// What the caller gave.
-    pub(crate) fn asked(&self) -> Conversation {
-        self.given.clone().unwrap_or_else(|| self.request())
+    /// Whether another one was given the same by its caller; the instructions are the agent's own.
+    pub(crate) fn same_input(&self, other: &Self) -> bool {
+        // A journal that was written before instructions were kept apart has them in front, as what hooks saw has.
+        let uninstructed = |mut conversation: Conversation| match conversation.messages().first() {
+            Some(first) if first.role() == Role::System => {
+                conversation = conversation.messages().iter().skip(1).map(Arc::clone).collect();
+                conversation
+            }
+            _ => conversation,
+        };
+        let given = |of: &Self| uninstructed(of.given.clone().unwrap_or_else(|| of.input.clone()));
+        given(self) == given(other)
     }
 
     /// What a model is given first: the instructions and the conversation.
@@ -324,6 +333,9 @@ pub enum PauseReason {
     Approval,
     /// The end of its process interrupted a step with effects; an operator decides whether it runs again.
     Interrupted,
+    /// Something that this release does not know: a newer one wrote the run. It is said of a run in a list; the event of
+    /// such a pause is [`EventKind::Unknown`](super::EventKind::Unknown).
+    Other,
 }
 
 impl fmt::Display for PauseReason {
@@ -332,6 +344,7 @@ impl fmt::Display for PauseReason {
             Self::Operator => "operator",
             Self::Approval => "approval",
             Self::Interrupted => "interrupted",
+            Self::Other => "other",
         })
     }
 }

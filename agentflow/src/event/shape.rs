@@ -8,7 +8,8 @@ use super::EventKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shape {
-    /// The canonical name, such as `tool.completed`.
+    /// The canonical name, such as `tool.completed`; `unknown` for all events that this release does not know, whose own
+    /// names [`EventKind::name`] gives.
     pub name: &'static str,
     /// What it is about.
     pub subject: Subject,
@@ -36,6 +37,8 @@ pub enum Subject {
     Output,
     /// A tool call.
     Tool,
+    /// Something that this release does not know.
+    Unknown,
 }
 
 impl Subject {
@@ -50,6 +53,7 @@ impl Subject {
             Self::Model => "model",
             Self::Output => "output",
             Self::Tool => "tool",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -89,12 +93,18 @@ macro_rules! shapes {
                     $(Self::$kind { .. } => {
                         Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }
                     })+
+                    Self::Unknown(_) => Shape { name: "unknown", subject: Subject::Unknown, edge: Edge::Marks },
                 }
+            }
+
+            /// The shapes of all kinds that this release records, in no order that means anything.
+            pub const fn shapes() -> &'static [Shape] {
+                &[$(Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }),+]
             }
         }
 
         #[cfg(test)]
-        const ALL: &[Shape] = &[$(Shape { name: $name, subject: Subject::$subject, edge: Edge::$edge }),+];
+        const ALL: &[Shape] = EventKind::shapes();
     };
 }
 
@@ -167,7 +177,8 @@ mod tests {
             assert!(!error.contains("unknown variant"), "{error}");
         }
         // The error for an unknown name lists all that there are.
-        let error = EventKind::from_parts("no.such", "null").unwrap_err().to_string();
+        let text = r#"{"name":"no.such","payload":null}"#;
+        let error = EventKind::deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap_err().to_string();
         assert_eq!(error.matches('`').count() / 2, ALL.len() + 1, "{error}");
     }
 }

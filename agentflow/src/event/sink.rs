@@ -6,15 +6,19 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
+
 use super::Event;
 use super::line::Line;
 use crate::text::write_json_line;
 
 /// Takes the events of runs.
 ///
-/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread: it must be quick
-/// and must not wait. A sink that has to wait puts the event into a queue of its own.
+/// `emit` is called in the order of the events, one at a time for each run, on the run's own thread, and outside of every
+/// lock: it may read the run, and a panic in it is logged. It must be quick; one that is slow or waits is given to a runtime
+/// in a [`QueuedSink`](super::QueuedSink).
 #[doc(alias = "EventCallback")]
+#[async_trait]
 pub trait EventSink: Send + Sync {
     /// Takes one event.
     fn emit(&self, event: &Event);
@@ -23,6 +27,10 @@ pub trait EventSink: Send + Sync {
     fn wants_deltas(&self) -> bool {
         false
     }
+
+    /// Hands on whatever it has put off; [`Runtime::drain`](crate::Runtime::drain) waits for it until its deadline, and
+    /// drops it then. The default does nothing.
+    async fn flush(&self) {}
 }
 
 impl<F: Fn(&Event) + Send + Sync> EventSink for F {
@@ -72,6 +80,7 @@ impl JsonlSink {
     }
 }
 
+#[async_trait]
 impl EventSink for JsonlSink {
     fn emit(&self, event: &Event) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +93,12 @@ impl EventSink for JsonlSink {
 
     fn wants_deltas(&self) -> bool {
         self.deltas
+    }
+
+    async fn flush(&self) {
+        if let Err(error) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).flush() {
+            tracing::warn!(%error, "events could not be written to their file");
+        }
     }
 }
 

@@ -67,6 +67,17 @@ impl RunJournal {
             );
             return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
         }
+        let unknown = |event: &Event| match &event.kind {
+            EventKind::Unknown(unknown) => Some((event.seq, Arc::clone(&unknown.name))),
+            _ => None,
+        };
+        if let Some((seq, name)) = self.all().find_map(unknown) {
+            let message = format!(
+                "event {seq} of the run `{run}`, `{name}`, was recorded by a newer release and means something that this \
+                 one does not know, so the run is not resumed here; update agentflow, or cancel the run"
+            );
+            return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
+        }
         Ok(started)
     }
 

@@ -17,10 +17,12 @@ use super::control_request::{Asked, ControlRequest, Reply};
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
+use super::nested::{Claims, NestedCall};
 use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
-use crate::error::{ControlError, Error};
+use crate::error::{ControlError, Error, Result};
 use crate::event::{Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
+use crate::failure::Failure;
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
@@ -58,8 +60,8 @@ struct End {
 #[derive(Default)]
 pub(super) struct Operations {
     cancel_reason: OnceLock<Arc<str>>,
-    /// How many agents and workflows were begun at a path by the same attempt at a step.
-    nested: Mutex<HashMap<StepPath, u32>>,
+    /// The paths of the agents and workflows that attempts at steps have begun.
+    nested: Mutex<HashMap<StepPath, Claims>>,
     /// Which attempts at a step have continued what an earlier one began at a path.
     continued: Mutex<HashSet<(StepPath, StepPath)>>,
     /// The workflows of the run that take control requests, with where they are.
@@ -464,19 +466,35 @@ impl RunShared {
         }
     }
 
-    /// The path below which an agent or a workflow records what it does when it is begun at `path`. The first one has
-    /// the path for itself, so that an agent that is a node is seen as that node. A path is given once: a hook of the
-    /// agent that has `call#2` begins the next one below it.
-    pub(crate) fn claim(&self, path: StepPath) -> StepPath {
+    /// The path below which an agent or a workflow records what it does that an attempt at a step begins: the one that an
+    /// earlier life of the run gave to the same call, else a new one.
+    ///
+    /// # Errors
+    /// [`Error::NestedOther`] when the attempt had called something else, which may have had an effect.
+    pub(crate) fn claim(&self, scope: StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
+        let redactor = self.host.redactor.as_ref();
+        self.with_claims(scope, |claims, scope| claims.claim(scope, || called().redacted(redactor)))
+    }
+
+    /// The path below which an attempt at a step records its calls of tools; `known` is where it did so before.
+    pub(crate) fn claim_base(&self, scope: StepPath, known: Option<StepPath>) -> StepPath {
+        self.with_claims(scope, |claims, scope| claims.claim_base(scope, known))
+    }
+
+    fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut Claims, &StepPath) -> T) -> T {
         let mut nested = locked(&self.operations().nested);
-        let count = nested.entry(path.clone()).or_default();
-        *count += 1;
-        let claimed = match *count {
-            1 => return path,
-            count => path.child(&format!("call#{count}")),
-        };
-        nested.insert(claimed.clone(), 1);
-        claimed
+        let claims = nested.entry(scope.clone()).or_insert_with(|| match self.log.is_restored() {
+            true => Claims::after(&scope, &self.log.records_below(&scope)),
+            false => Claims::default(),
+        });
+        claim(claims, &scope)
+    }
+
+    /// Why the output of an attempt at a step that was run again cannot be trusted: it called something else in the place
+    /// of an agent or a workflow that it had begun.
+    pub(crate) fn left_over(&self, scope: impl FnOnce() -> StepPath) -> Option<Failure> {
+        let nested = locked(&self.operations.get()?.nested);
+        if nested.is_empty() { None } else { nested.get(&scope())?.left_over() }
     }
 
     /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.

@@ -1,9 +1,12 @@
 //! `Runtime::drain`: how a program ends without interrupting what it is doing. It starts and resumes nothing.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::Runtime;
@@ -13,7 +16,8 @@ use crate::run::RunShared;
 /// Why a run without a store ends when its runtime is drained.
 const REASON: &str = "its runtime was drained, and it has no store from which another process could resume it";
 
-/// How long a run that was stopped is waited for: code that does not await cannot be stopped.
+/// How long, after the deadline, a run that was stopped is waited for, since code that does not await cannot be stopped;
+/// and a sink, which learns only now how the last runs ended.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What became of the runs that were executed when [`Runtime::drain`] was called.
@@ -27,6 +31,8 @@ pub struct Drained {
     pub left: Vec<RunId>,
     /// The runs without a store that were cancelled at the deadline.
     pub cancelled: Vec<RunId>,
+    /// How many of the runtime's sinks had not taken all events by the deadline.
+    pub unflushed: usize,
 }
 
 impl Runtime {
@@ -38,7 +44,8 @@ impl Runtime {
     /// process had ended, and is free for another process; at the deadline all others do, and what was running in them is
     /// interrupted. Runs without a store continue until the deadline and are then cancelled.
     ///
-    /// It returns as soon as no run is executed here. A run that was left ends for whoever waits for it here with an
+    /// It returns as soon as no run is executed here and all sinks have [flushed](crate::event::EventSink::flush), or some
+    /// seconds after the deadline. A run that was left ends for whoever waits for it here with an
     /// error of the kind `fenced`; its status in the store stays what it was. Calling it again, also at the same time, is
     /// allowed; the earliest deadline counts.
     ///
@@ -104,12 +111,27 @@ impl Runtime {
             };
             into.push(run);
         }
+        drained.unflushed = self.flush_sinks(until.and_then(|until| until.checked_add(GRACE))).await;
         tracing::info!(
             ended = drained.ended.len(),
             left = drained.left.len(),
             cancelled = drained.cancelled.len(),
+            unflushed = drained.unflushed,
             "the runtime was drained"
         );
         drained
+    }
+
+    /// Lets all sinks hand on what they have put off; how many were not done by then.
+    async fn flush_sinks(&self, until: Option<Instant>) -> usize {
+        let flushes = self.host().sinks.iter().map(|sink| async move {
+            // One that panics has nothing more to hand on.
+            let flushed = AssertUnwindSafe(sink.flush()).catch_unwind();
+            match until {
+                Some(until) => tokio::time::timeout_at(until, flushed).await.is_ok(),
+                None => flushed.await.is_ok(),
+            }
+        });
+        join_all(flushes).await.into_iter().filter(|flushed| !flushed).count()
     }
 }

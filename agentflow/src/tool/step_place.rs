@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::history::History;
 use crate::context::Context;
+use crate::error::Error;
 use crate::failure::{Failure, FailureKind};
 use crate::middleware::ToolHooks;
 use crate::path::StepPath;
@@ -132,8 +133,7 @@ impl StepPlace {
         act(calls.get_or_insert_with(|| {
             let history = if self.fresh { History::default() } else { History::read(&self.cx) };
             // An agent or a workflow that was begun here before has the path for itself.
-            let claimed = self.cx.claim();
-            Calls { base: history.base().unwrap_or(claimed), history }
+            Calls { base: self.cx.claim_base(history.base()), history }
         }))
     }
 
@@ -147,6 +147,11 @@ impl StepPlace {
         if self.fresh {
             return None;
         }
+        self.left_over_call().or_else(|| self.cx.left_over())
+    }
+
+    /// The same of calls of tools.
+    fn left_over_call(&self) -> Option<Failure> {
         let calls = locked(&self.said.get()?.calls);
         let (name, arguments) = calls.as_ref()?.history.left_over()?;
         let message = format!(
@@ -156,6 +161,13 @@ impl StepPlace {
              their own, which is recorded"
         );
         Some(Failure::new(FailureKind::Interrupted, message))
+    }
+
+    /// The same, at the caller's place, of a call that was not begun because of it: the step ends there.
+    pub(crate) fn end_with(error: &Error) {
+        if let Some(place) = Self::current() {
+            place.end_step(Failure::from(error));
+        }
     }
 
     /// What a call has ended the step with.

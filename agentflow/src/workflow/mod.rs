@@ -170,7 +170,7 @@ impl<In, Out> Workflow<In, Out> {
 /// Begins a run of a workflow, as a step of the one that a context belongs to or of its own, and gives all of it.
 fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
     let run = match cx.is_step() {
-        true => WorkflowRun::within(spec, inputs, cx),
+        true => WorkflowRun::within(spec, inputs, cx)?,
         false => {
             let host = cx.host();
             // A context of the host has nothing of its own.

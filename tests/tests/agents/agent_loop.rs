@@ -249,7 +249,8 @@ async fn a_model_that_fails_ends_the_run_with_its_error() {
         let error = run.result().await.unwrap_err();
         assert!(matches!(error, Error::Model(ref error) if error.kind() == kind), "{error}");
         assert!(error.is_retryable());
-        let names: Vec<_> = run.recorded().iter().map(agentflow::Event::name).collect();
+        let recorded = run.recorded();
+        let names: Vec<_> = recorded.iter().map(agentflow::Event::name).collect();
         assert_eq!(names, ["run.started", "model.started", "model.failed", "run.failed"]);
         model.finish();
     }

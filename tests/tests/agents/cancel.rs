@@ -168,7 +168,8 @@ async fn before_the_first_poll() {
     let run = agent(&connections, &tools).start("go").unwrap();
     run.cancel("at once").await.unwrap();
     assert!(matches!(run.result().await, Err(Error::Cancelled { .. })));
-    let names: Vec<_> = run.recorded().iter().map(Event::name).collect();
+    let recorded = run.recorded();
+    let names: Vec<_> = recorded.iter().map(Event::name).collect();
     assert_eq!(names, ["run.started", "run.cancelled"]);
     assert!(matches!(run.result().await, Err(Error::Cancelled { .. })), "a handle can be asked again");
 }
@@ -207,7 +208,7 @@ async fn by_dropping_the_future_the_handle_or_the_stream() {
     check_cancelled(&std::mem::take(&mut *seen.lock().unwrap()));
 
     let mut stream = agent.stream("go").unwrap();
-    assert_eq!(stream.next().await.map(|event| event.name()), Some("run.started"));
+    assert_eq!(stream.next().await.unwrap().name(), "run.started");
     drop(stream);
     tokio::time::sleep(Duration::from_millis(1)).await;
     check_cancelled(&std::mem::take(&mut *seen.lock().unwrap()));

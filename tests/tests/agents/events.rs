@@ -181,8 +181,8 @@ async fn a_sink_that_wants_deltas_gets_them_in_order() {
     let runtime = test_runtime().sink(JsonlSink::new(written.clone()).with_deltas()).build();
     let model = ScriptedModel::new([Turn::pieces(["a", "b"])]);
     Agent::new(model).runtime(&runtime).run("go").await.unwrap();
-    let names: Vec<_> =
-        written.text().lines().map(|line| serde_json::from_str::<Event>(line).unwrap().name()).collect();
+    let events: Vec<Event> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = events.iter().map(Event::name).collect();
     let expected =
         ["run.started", "model.started", "model.delta", "model.delta", "model.completed", "run.step", "run.completed"];
     assert_eq!(names, expected);

@@ -10,6 +10,7 @@ mod middleware;
 mod nesting;
 mod output;
 mod prelude;
+mod queued_sinks;
 mod registry;
 mod scripted;
 mod tool_macro;

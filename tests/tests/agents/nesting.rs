@@ -334,5 +334,5 @@ async fn an_agent_begun_in_a_hook_of_a_later_agent_has_a_path_of_its_own() {
     let begun = events.iter().filter(|event| matches!(event.kind, EventKind::AgentStarted(_)));
     let paths: Vec<String> = begun.map(|event| event.path.to_string()).collect();
     let base = "tool#1.ask_twice";
-    assert_eq!(paths, ["/call#2", "", "/call#3/call#2", "/call#3"].map(|place| format!("{base}{place}")));
+    assert_eq!(paths, ["/hooks", "", "/call#2/hooks", "/call#2"].map(|place| format!("{base}{place}")));
 }

@@ -123,7 +123,7 @@ fn again(events: &[Event]) -> Vec<String> {
     found
 }
 
-fn subject(event: &Event) -> &'static str {
+fn subject(event: &Event) -> &str {
     event.name().rsplit_once('.').map_or("", |(subject, _)| subject)
 }
 

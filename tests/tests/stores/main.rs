@@ -1,5 +1,7 @@
 //! The stores: their rules, what can be wrong with a file, and several processes at one file.
 
+mod formats;
+mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;
 mod store;

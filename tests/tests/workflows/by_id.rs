@@ -86,7 +86,7 @@ async fn journal(store: &impl Store) -> Vec<Event> {
     events
 }
 
-fn names(events: &[Event]) -> Vec<&'static str> {
+fn names(events: &[Event]) -> Vec<&str> {
     events.iter().map(Event::name).collect()
 }
 

@@ -18,6 +18,7 @@ mod grants;
 mod interrupted_calls;
 mod misbehaving;
 mod natural;
+mod nested_calls;
 mod nested_order;
 mod recorded_errors;
 mod remedies;

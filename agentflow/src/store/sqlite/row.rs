@@ -140,7 +140,7 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     // The bytes are what was written: if this release cannot read an event, another one wrote it.
     let newer = || errors.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
-    let kind: EventKind = serde_json::from_str(body).map_err(|error| match is_event(body) {
+    let kind = EventKind::from_json(body).map_err(|error| match is_event(body) {
         true => newer().caused_by(error),
         false => damaged("is not an event").caused_by(error),
     })?;
@@ -232,12 +232,9 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     let number = |column| row.get::<_, Option<i64>>(column).map_err(sql);
     let (status, reason, version) = (text(3)?, maybe(4)?, row.get::<_, i64>(12).map_err(sql)?);
     let status = self::status(&status, version, &run_id, errors)?;
-    let pause_reason = reason
-        .map(|reason| {
-            let word = StrDeserializer::<ValueError>::new(&reason);
-            PauseReason::deserialize(word).map_err(|_| unknown("reason for a pause", &reason, version, &run_id, errors))
-        })
-        .transpose()?;
+    let pause_reason = reason.map(|reason| {
+        PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason)).unwrap_or(PauseReason::Other)
+    });
     let tags = maybe(14)?.map(|tags| serde_json::from_str(&tags)).transpose().map_err(|error| {
         errors.damaged(format_args!("the tags of the run `{run_id}` cannot be read")).caused_by(error)
     })?;

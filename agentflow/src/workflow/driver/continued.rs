@@ -9,7 +9,7 @@ use crate::context::{Context, attempt_of};
 use crate::event::{EventKind, WorkflowStarted};
 use crate::failure::was_stopped;
 use crate::path::StepPath;
-use crate::run::{has_failed_since, has_written};
+use crate::run::{NestedCall, has_failed_since, has_written};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::input_object::to_object;
@@ -26,6 +26,12 @@ pub(super) struct Continued {
     pub(super) ended: bool,
 }
 
+/// The call of a workflow, as it would be recorded.
+pub(super) fn called(spec: &Spec, inputs: &[Encoded]) -> NestedCall {
+    let input = to_object(&spec.input_names(), inputs);
+    NestedCall::Workflow(Arc::new(WorkflowStarted::new(Arc::clone(&spec.name), "".into(), input)))
+}
+
 /// What the call of a workflow continues, if an earlier attempt at the step made it. One that has completed is kept when
 /// it writes or asks a person, and begins anew when it only reads: so it is with a call of a tool. One that has failed is
 /// kept until the step has failed, too, perhaps because of it; then it continues with the step that it failed of.
@@ -34,14 +40,10 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
     if cx.failed_attempts() == 0 {
         return None;
     }
-    let began = WorkflowStarted::new(Arc::clone(&spec.name), "".into(), to_object(&spec.input_names(), inputs));
-    let began = EventKind::WorkflowStarted(Arc::new(began));
-    // As a journal has it: a runtime may take secrets out of its events.
-    let began = cx.host().redactor.as_ref().map_or_else(|| began.clone(), |redactor| redactor.event(began.clone()));
-    let EventKind::WorkflowStarted(began) = began else { return None };
-    let is_it = |started: &WorkflowStarted| {
+    let called = called(spec, inputs).redacted(cx.host().redactor.as_ref());
+    let is_it = |started: &Arc<WorkflowStarted>| {
         let same_plan = || started.definition.is_empty() || *started.definition == **spec.hash();
-        started.name == began.name && started.input == began.input && same_plan()
+        called.is(&NestedCall::Workflow(Arc::clone(started))) && same_plan()
     };
     let all = cx.run().log.records_below(cx.path());
     let mut found: Vec<(StepPath, u32)> = Vec::new();

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 pub(crate) use self::closing::Failed;
-use self::continued::{Continued, continued};
+use self::continued::{Continued, called, continued};
 use self::keeping::Commit;
 use self::replay::{failed_before, is_changed, is_decided};
 use self::task::{Ended, Step, Task};
@@ -114,17 +114,21 @@ impl WorkflowRun {
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
     /// the step that failed.
-    pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
+    ///
+    /// # Errors
+    /// When the step had called something else in an earlier process, which may have had an effect; the step ends then.
+    pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Result<Self> {
         if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
             let segment = Segment::new(Arc::clone(cx.run()), base);
             if ended {
-                return Self::as_step(spec, inputs, segment, recorded, cx);
+                return Ok(Self::as_step(spec, inputs, segment, recorded, cx));
             }
-            return Self::again(spec, inputs, segment, recorded, (failures, cx));
+            return Ok(Self::again(spec, inputs, segment, recorded, (failures, cx)));
         }
-        let segment = Segment::new(Arc::clone(cx.run()), cx.claim());
+        let base = cx.claim(|| called(spec, &inputs)).inspect_err(StepPlace::end_with)?;
+        let segment = Segment::new(Arc::clone(cx.run()), base);
         let recorded = segment.recorded();
-        Self::as_step(spec, inputs, segment, recorded, cx)
+        Ok(Self::as_step(spec, inputs, segment, recorded, cx))
     }
 
     /// A workflow of which something is recorded already, which so many failed attempts at its step include.

@@ -1,0 +1,182 @@
+//! Sinks that are slow, that wait, that read the run they are told about, and that panic: a run continues, and what a sink
+//! did not see is counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use agentflow::event::{AsyncEventSink, EventSink, QueuedSink, WhenFull};
+use agentflow::store::MemoryStore;
+use agentflow::{Agent, Event, RunId, Runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use futures_util::FutureExt;
+
+/// What a sink has seen.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<u64>>>);
+
+impl Seen {
+    fn note(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.seq);
+    }
+
+    fn all(&self) -> Vec<u64> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Holds a sink back until it is opened.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |open| !*open).unwrap());
+    }
+}
+
+/// Answers after so many turns without an answer.
+fn agent(turns: usize) -> Agent {
+    let model = ScriptedModel::from_fn(move |request| match request.messages.len() {
+        len if len < 2 * turns => Turn::call("no_such_tool", serde_json::json!({})),
+        _ => Turn::text("done"),
+    });
+    Agent::new(model).name("speaker")
+}
+
+fn slow(gate: &Gate, seen: &Seen, capacity: usize) -> QueuedSink {
+    let (gate, seen) = (gate.clone(), seen.clone());
+    let sink = move |event: &Event| {
+        gate.pass();
+        seen.note(event);
+    };
+    QueuedSink::new(sink, capacity)
+}
+
+/// The numbers of all events of a run of so many events.
+fn all(events: u64) -> Vec<u64> {
+    (1..=events).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_waits_for_a_sink_that_must_lose_nothing() {
+    let (gate, seen) = (Gate::default(), Seen::default());
+    let sink = slow(&gate, &seen, 2);
+    let runtime = Runtime::builder().sink(sink.clone()).build();
+    let handle = agent(2).runtime(&runtime).start("go").unwrap();
+    // It stands at the full queue: one event is with the sink and two wait.
+    while sink.waiting() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(handle.result().now_or_never().is_none());
+    assert!(seen.all().is_empty());
+    gate.open();
+    handle.result().await.unwrap();
+    let drained = runtime.drain(Duration::from_secs(60)).await;
+    assert_eq!((drained.unflushed, sink.lost(), sink.waiting()), (0, 0, 0));
+    assert_eq!(seen.all(), all(handle.recorded().len() as u64));
+}
+
+#[tokio::test]
+async fn a_sink_that_may_lose_events_holds_nothing_up_and_counts_them() {
+    let (gate, seen) = (Gate::default(), Seen::default());
+    let sink = slow(&gate, &seen, 2).when_full(WhenFull::Drop);
+    let runtime = Runtime::builder().sink(sink.clone()).build();
+    let handle = agent(2).runtime(&runtime).start("go").unwrap();
+    handle.result().await.unwrap();
+    let events = handle.recorded().len() as u64;
+    // Two wait, or three when the thread has taken one.
+    assert!((events - 3..=events - 2).contains(&sink.lost()), "{} of {events}", sink.lost());
+    gate.open();
+    assert!(sink.flush_within(Duration::from_secs(60)).await);
+    let seen = seen.all();
+    assert_eq!(seen.len() as u64 + sink.lost(), events);
+    assert_eq!(seen, all(seen.len() as u64), "the first ones, in order");
+}
+
+/// Reads the run of each event while it is told about it.
+struct Reads {
+    runtime: Arc<OnceLock<Runtime>>,
+    read: Arc<AtomicUsize>,
+}
+
+impl Reads {
+    async fn read(&self, run: &RunId) {
+        let runtime = self.runtime.get().unwrap();
+        let report = runtime.inspect(run).await.unwrap();
+        let journal = runtime.journal(run).await.unwrap();
+        assert_eq!(report.run.events, journal.len() as u64);
+        let handle = runtime.attach(run).await.unwrap();
+        assert_eq!(handle.run_id(), run);
+        self.read.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl EventSink for Reads {
+    fn emit(&self, event: &Event) {
+        // A store in memory never waits, so this is done at once, on the run's own thread.
+        self.read(&event.run_id).now_or_never().expect("nothing holds a lock that this needs");
+    }
+}
+
+#[agentflow::async_trait]
+impl AsyncEventSink for Reads {
+    async fn emit(&self, event: &Event) {
+        self.read(&event.run_id).await;
+        if event.seq == 2 {
+            panic!("a sink that panics hinders nobody");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sink_may_read_the_run_that_it_is_told_about_and_may_panic() {
+    let (runtime, read) = (Arc::<OnceLock<Runtime>>::default(), Arc::<AtomicUsize>::default());
+    let reads = || Reads { runtime: Arc::clone(&runtime), read: Arc::clone(&read) };
+    let (seen, last) = (Seen::default(), Seen::default());
+    let (notes, noted_last) = (seen.clone(), last.clone());
+    let panics = move |event: &Event| {
+        notes.note(event);
+        panic!("a sink that panics hinders nobody");
+    };
+    let built = test_runtime()
+        .store(MemoryStore::new())
+        .sink(reads())
+        .sink(QueuedSink::of_async(reads(), 1))
+        .sink(panics.clone())
+        .sink(QueuedSink::new(panics, 1))
+        .sink(move |event: &Event| noted_last.note(event))
+        .build();
+    runtime.set(built.clone()).unwrap();
+    let result = agent(2).runtime(&built).run("go").await.unwrap();
+    assert_eq!(built.drain(Duration::from_secs(60)).await.unflushed, 0);
+    let events = result.events().len();
+    assert_eq!(read.load(Ordering::SeqCst), 2 * events);
+    assert_eq!(seen.all().len(), 2 * events);
+    assert_eq!(last.all(), all(events as u64));
+}
+
+/// Never takes an event.
+struct Stuck;
+
+#[agentflow::async_trait]
+impl AsyncEventSink for Stuck {
+    async fn emit(&self, _: &Event) {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_does_not_end_holds_a_drain_up_to_its_deadline_only() {
+    let stuck = QueuedSink::of_async(Stuck, 1000);
+    let runtime = test_runtime().sink(stuck.clone()).sink(|_: &Event| {}).build();
+    agent(1).runtime(&runtime).run("go").await.unwrap();
+    assert_eq!(runtime.drain(Duration::from_secs(5)).await.unflushed, 1);
+    assert!(stuck.waiting() > 0);
+    assert!(!stuck.flush_within(Duration::from_secs(5)).await);
+}

@@ -1,0 +1,179 @@
+//! Stored formats that grow: a golden line for every kind of event, and what an older release does with what a newer one
+//! recorded. It is kept, shown and handed on as it was; a run is not resumed by it.
+
+use std::collections::BTreeSet;
+
+use agentflow::event::EventKind;
+use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store, StoreErrorKind};
+use agentflow::{Agent, Error, Event, RunId, Runtime};
+use agentflow_testing::{ScriptedModel, Turn, test_runtime};
+use serde_json::{Value, json};
+
+/// A line for each kind, and for each word that stands in one, with all fields.
+const KINDS: &str = include_str!("../../golden/event-kinds.jsonl");
+
+/// A word of no release.
+const WORD: &str = "of_another_release";
+
+fn read(line: &str) -> Event {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+#[test]
+fn every_kind_has_a_golden_line_that_is_read_and_written_the_same() {
+    let mut seen = BTreeSet::new();
+    for line in KINDS.lines() {
+        let event = read(line);
+        assert!(!matches!(event.kind, EventKind::Unknown(_)), "{line}");
+        assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        seen.insert(event.name().to_owned());
+    }
+    let all: BTreeSet<String> = EventKind::shapes().iter().map(|shape| shape.name.to_owned()).collect();
+    assert_eq!(seen, all, "`event-kinds.jsonl` has a line for each kind, with all of its fields");
+}
+
+#[test]
+fn a_field_of_a_newer_release_is_passed_over() {
+    for line in KINDS.lines() {
+        let mut newer: Value = serde_json::from_str(line).unwrap();
+        newer[WORD] = json!([1]);
+        if let Some(payload) = newer["payload"].as_object_mut() {
+            payload.insert(WORD.to_owned(), json!({"a": 1}));
+        }
+        // A payload that is one of several, by its only key, has no room for another one.
+        let is_one_of = ["run.completed", "model.delta"].contains(&newer["name"].as_str().unwrap());
+        match is_one_of {
+            true => assert!(serde_json::from_value::<Value>(newer).is_ok()),
+            false => assert_eq!(read(&newer.to_string()).kind, read(line).kind, "{line}"),
+        }
+    }
+}
+
+/// Where a word of a fixed set stands, by its key.
+const WORDS: [&str; 9] = ["status", "effects", "reason", "waiting", "role", "type", "stop_reason", "answer", "kind"];
+
+/// The line with one word in it, or one key of a thing that is one of several, replaced; for each of them.
+fn with_other_words(line: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut places = vec![String::from("/payload")];
+    while let Some(place) = places.pop() {
+        match line.pointer(&place) {
+            Some(Value::Object(object)) => {
+                for (key, value) in object {
+                    let at = format!("{place}/{key}");
+                    if WORDS.contains(&key.as_str()) && value.is_string() {
+                        let mut other = line.clone();
+                        *other.pointer_mut(&at).unwrap() = WORD.into();
+                        all.push(other);
+                    }
+                    places.push(at);
+                }
+                if object.len() == 1 && object.keys().any(|key| ["agent", "workflow", "text"].contains(&key.as_str())) {
+                    let mut other = line.clone();
+                    let value = object.values().next().unwrap().clone();
+                    *other.pointer_mut(&place).unwrap() = json!({ WORD: value });
+                    all.push(other);
+                }
+            }
+            Some(Value::Array(list)) => places.extend((0..list.len()).map(|at| format!("{place}/{at}"))),
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn a_word_of_a_newer_release_is_kept_wherever_it_stands() {
+    let mut replaced = BTreeSet::new();
+    for line in KINDS.lines() {
+        let known: Value = serde_json::from_str(line).unwrap();
+        for newer in with_other_words(&known) {
+            let event = read(&newer.to_string());
+            assert_eq!(event.name(), known["name"].as_str().unwrap());
+            assert_eq!(serde_json::to_value(&event).unwrap(), newer, "it is written as it was");
+            assert!(event.line().to_string().contains(event.name()));
+            assert!(event.id().starts_with("golden:"));
+            replaced.insert((event.name().to_owned(), matches!(event.kind, EventKind::Unknown(_))));
+        }
+    }
+    // The kind of a failure, a reason that is given in words: these have a place for any word.
+    for name in ["run.failed", "run.cancelled", "workflow.node.skipped"] {
+        assert!(replaced.contains(&(name.to_owned(), false)), "{name}: {replaced:?}");
+    }
+    for name in ["run.started", "run.paused", "run.completed", "model.completed", "tool.started", "tool.failed"] {
+        assert!(replaced.contains(&(name.to_owned(), true)), "{name}: {replaced:?}");
+    }
+}
+
+fn teller() -> Agent {
+    Agent::new(ScriptedModel::from_fn(|_| Turn::text("Once."))).name("teller")
+}
+
+/// The journal of an agent's run that is not finished, as a newer release may have written it.
+fn newer(run: &str) -> Vec<Event> {
+    let lines = [
+        json!({"name": "run.started", "path": "", "payload": {
+            "version": 1, "body": {"agent": {"name": "teller", "input": [
+                {"role": "user", "parts": [{"type": "text", "text": "Tell a story."}]}
+            ]}}
+        }}),
+        json!({"name": "memory.recalled", "path": "memory#1", "payload": {"keys": ["a"], "score": 0.5}}),
+        json!({"name": "model.started", "path": "model#1", "payload": {"provider": "script", "model": "scripted"}}),
+    ];
+    let event = |(at, mut line): (usize, Value)| {
+        (line["run_id"], line["seq"], line["time"]) = (run.into(), (at + 1).into(), 1_767_225_600_000_u64.into());
+        read(&line.to_string())
+    };
+    lines.into_iter().enumerate().map(event).collect()
+}
+
+async fn a_run_of_a_newer_release(store: impl Store + Clone) {
+    let run = RunId::new("newer");
+    let epoch = store.create(&run, newer("newer")).await.unwrap();
+    store.close(&run, epoch).await.unwrap();
+    let agent = teller();
+    let runtime: Runtime = test_runtime().store(store.clone()).agent(&agent).build();
+
+    // It is listed, read, exported and inspected.
+    let before = runtime.journal(&run).await.unwrap();
+    assert_eq!(before, newer("newer"));
+    let exported = serde_json::to_value(&before[1]).unwrap();
+    assert_eq!(exported["name"], "memory.recalled");
+    assert_eq!(exported["payload"], json!({"keys": ["a"], "score": 0.5}));
+    assert_eq!(
+        before[1].line().to_string(),
+        "newer memory.recalled memory#1 of a newer release: \"{\\\"keys\\\":[\\\"a\\\"],\\\"score\\\":0.5}\""
+    );
+    assert_eq!(runtime.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
+    assert_eq!(runtime.inspect(&run).await.unwrap().run.events, 3);
+
+    // It is not resumed, and nothing is written.
+    let error = runtime.resume(&run).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "event 2 of the run `newer`, `memory.recalled`, was recorded by a newer release and means something that this \
+         one does not know, so the run is not resumed here; update agentflow, or cancel the run"
+    );
+    assert!(matches!(&error, Error::Store(error) if error.kind() == StoreErrorKind::NewerVersion));
+    let recovered = runtime.recover().await.unwrap();
+    assert_eq!((recovered.resumed.len(), recovered.left.len()), (0, 1));
+    assert_eq!(runtime.journal(&run).await.unwrap(), before);
+
+    // It can be ended and deleted.
+    runtime.cancel(&run, "nobody waits any more").await.unwrap();
+    assert_eq!(runtime.run_record(&run).await.unwrap().status, RunStatus::Cancelled);
+    assert_eq!(runtime.journal(&run).await.unwrap()[1], before[1]);
+    runtime.delete(&run).await.unwrap();
+    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_run_of_a_newer_release_in_memory() {
+    a_run_of_a_newer_release(MemoryStore::new()).await;
+}
+
+#[tokio::test]
+async fn a_run_of_a_newer_release_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    a_run_of_a_newer_release(SqliteStore::open(folder.path().join("runs.db")).await.unwrap()).await;
+}
