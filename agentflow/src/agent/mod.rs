@@ -18,6 +18,7 @@ mod model_call;
 mod model_retry;
 mod plan;
 mod prompt;
+mod replaced_model;
 mod run_request;
 mod tool_calls;
 mod typed_output;
@@ -45,7 +46,7 @@ use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
 use crate::run::{Around, Ended, Host, Life, RunHandle, RunResult, RunShared, RunStream};
-use crate::tool::{Effects, IntoTools, StepPlace, ToolList, ToolRef, ToolsetRef};
+use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
 ///
@@ -110,6 +111,8 @@ struct Description {
     definition: Option<&'static AgentDefinition>,
     /// What it asks when its caller says nothing, and its instructions when it has no others.
     prompt: Option<Arc<Prompt>>,
+    /// What stands in its place in the run that it is a step of.
+    stand_in: Option<StandIn>,
 }
 
 impl Agent {
@@ -130,6 +133,7 @@ impl Agent {
                 host: Arc::clone(Host::of_process()),
                 definition: None,
                 prompt: None,
+                stand_in: None,
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -225,7 +229,13 @@ impl<O: 'static> Agent<O> {
     fn plan_in(&self, cx: &Context) -> Result<Arc<Plan>> {
         let has_runtime = !Arc::ptr_eq(&self.description.host, Host::of_process());
         if self.description.definition.is_none() || has_runtime {
-            return self.plan().cloned();
+            return match StandIn::of(cx.host(), ReplacedKind::Agent, &self.description.name) {
+                None => self.plan().cloned(),
+                stand_in => {
+                    let replaced = self.clone().changed(|agent| agent.stand_in = stand_in);
+                    Plan::new(&replaced.description, &replaced.output).map(Arc::new)
+                }
+            };
         }
         let own = self.description.resources.clone();
         let within = self.clone().host(cx.host()).resources(cx.resources()).resources(&own);

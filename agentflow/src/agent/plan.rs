@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::limits::Limits;
+use super::replaced_model::ReplacedModel;
 use super::run_request::RunRequest;
 use super::typed_output::{AnswerTool, Output, OutputRule};
 use super::{Description, prompt};
@@ -15,7 +16,7 @@ use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, RunShared, check_resources};
-use crate::tool::{Registry, ToolHost, ToolManifest, ToolRef, ToolsetRef};
+use crate::tool::{Registry, ReplacedKind, StandIn, ToolHost, ToolManifest, ToolRef, ToolsetRef};
 
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
@@ -101,9 +102,12 @@ impl Plan {
             registered.map_err(|error| description.build_error(error.to_string()))?;
         }
         let needs = registry.tools().flat_map(needs_of).collect();
-        let model = match description.definition {
-            Some(definition) => host.open(&definition.model_in(host)?)?,
-            None => host.open(&description.model)?,
+        let stand_in = description.stand_in.clone();
+        let stand_in = stand_in.or_else(|| StandIn::of(host, ReplacedKind::Agent, name));
+        let model = match (stand_in, description.definition) {
+            (Some(stand_in), _) => Arc::new(ReplacedModel::new(stand_in)),
+            (None, Some(definition)) => host.open(&definition.model_in(host)?)?,
+            (None, None) => host.open(&description.model)?,
         };
         let (prompted, opening) = match &description.prompt {
             Some(prompt) => {

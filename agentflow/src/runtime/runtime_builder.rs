@@ -17,7 +17,7 @@ use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, RunBeginning, RunResource};
 use crate::store::Store;
 use crate::time::Clock;
-use crate::tool::{IntoTools, ToolList, ToolRef, ToolsetRef};
+use crate::tool::{IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -206,6 +206,14 @@ impl RuntimeBuilder {
             });
         }
         self.middleware.push(Arc::new(middleware));
+        self
+    }
+
+    /// Puts something in the place of tools, agents, workflows and persons, by their names, in all runs of this runtime:
+    /// for tests, where `agentflow_testing::Mocks` is what is given. A second one replaces the first. Default: nothing is
+    /// replaced, which costs a look.
+    pub fn replace(mut self, replacement: impl Replacement + 'static) -> Self {
+        self.host.set_part(Replacements::new(replacement));
         self
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::answered_instead;
 use super::call_in_step::KnownCall;
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
@@ -60,7 +61,9 @@ impl KnownCall {
         let answer = Encoded::new(&Approval::schema()).map_err(value)?;
         let payload = Encoded::from_json(self.arguments.to_string()).map_err(value)?;
         let request = ApprovalRequest::new(message, payload, answer, None);
-        shared.record(path.clone(), EventKind::ApprovalRequested(Arc::new(request)));
+        let request = Arc::new(request);
+        shared.record(path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
+        answered_instead(shared, path, &request);
         shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });
         Ok(Asking { shared, path })
     }

@@ -15,11 +15,13 @@ use serde_json::{Map, Value};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
-use super::call_record::{Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, unreadable_answer};
+use super::call_record::{
+    Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, read_instead, unreadable_answer,
+};
 use super::history::{Known, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
-use super::{ToolDefinition, ToolError, ToolOutput, ToolPolicy};
+use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::EventKind;
@@ -45,6 +47,8 @@ pub struct CallInStep {
     /// The step consists of it.
     direct: bool,
     hooks: Option<ToolHooks>,
+    /// What is called in the function's place.
+    stand_in: Option<StandIn>,
 }
 
 /// The same with its arguments, and with what is recorded of it.
@@ -57,6 +61,7 @@ pub struct KnownCall {
     pub(super) known: Known,
     pub(super) direct: bool,
     hooks: Option<ToolHooks>,
+    stand_in: Option<StandIn>,
 }
 
 impl CallInStep {
@@ -65,7 +70,7 @@ impl CallInStep {
     pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
         let Some(place) = StepPlace::current() else {
             if let Some(place) = ValuePlace::current() {
-                refuse_in_value(&definition(), place.hooked);
+                refuse_in_value(&definition(), &place);
             }
             return None;
         };
@@ -77,12 +82,14 @@ impl CallInStep {
             return None;
         }
         let hooks = ToolHooks::of_host(place.cx.host());
-        (!direct || hooks.is_some()).then_some(Self { place, function, definition, direct, hooks })
+        let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
+        let is_plain = direct && hooks.is_none() && stand_in.is_none();
+        (!is_plain).then_some(Self { place, function, definition, direct, hooks, stand_in })
     }
 
     /// Finds what is recorded of the call.
     pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> KnownCall {
-        let Self { place, function, definition, direct, hooks } = self;
+        let Self { place, function, definition, direct, hooks, stand_in } = self;
         let mut object = Map::new();
         let mut known = true;
         for (name, form) in arguments {
@@ -102,7 +109,7 @@ impl CallInStep {
             // Of earlier attempts, the node has judged.
             known.earlier = None;
         }
-        KnownCall { place, function, definition, arguments, known, direct, hooks }
+        KnownCall { place, function, definition, arguments, known, direct, hooks, stand_in }
     }
 }
 
@@ -129,14 +136,15 @@ pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option
 /// before it is awaited.
 ///
 /// Nor has the call of one that changes nothing a place there for what stands around calls.
-fn refuse_in_value(definition: &ToolDefinition, hooked: bool) {
+fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
     let why = match policy {
         ToolPolicy { approve: true, .. } => "needs a person's approval",
         _ if writes => "writes",
         ToolPolicy { scopes, .. } if !scopes.is_empty() => "needs a scope",
-        _ if hooked => "is watched by this runtime's middleware",
+        _ if place.hooked => "is watched by this runtime's middleware",
+        _ if place.replaced.as_ref().is_some_and(|replaced| replaced.has(name)) => "is replaced in this runtime",
         _ => return,
     };
     let declared = match writes {
@@ -220,6 +228,7 @@ impl KnownCall {
         forms: Forms<O>,
     ) -> O {
         let definition = Arc::clone(&self.definition);
+        let who = if self.stand_in.is_some() { "what replaces it" } else { "middleware" };
         let mut body = Some(body);
         // It is called once.
         let body = |cx: Context, arguments: A| {
@@ -238,7 +247,7 @@ impl KnownCall {
             Some(Err(Stop::Panics(panic))) => std::panic::resume_unwind(panic),
             None => {
                 let message = format!(
-                    "middleware waits around the call of `{0}`, and `{0}` is not `async`, so it cannot wait within an \
+                    "{who} waits around the call of `{0}`, and `{0}` is not `async`, so it cannot wait within an \
                      expression; make it `async`",
                     definition.name
                 );
@@ -280,6 +289,7 @@ impl KnownCall {
                 false => self.sync_obstacle(answer.is_some_and(|answer| answer.is_granted()))?,
             }
         }
+        self.readable()?;
         let cx = self.context(&path, &key, resources.as_ref());
         let call = Arc::new(ToolCall::new(key, &*self.definition.name, self.arguments.to_string()));
         let mut hooked = match self.hooks.take() {
@@ -300,21 +310,33 @@ impl KnownCall {
         let made = match (answered, arguments) {
             (Some(answered), _) => Ended::Answered(answered),
             (None, Err(problem)) => Ended::Made(Made::nothing(problem)),
-            (None, Ok(arguments)) => Ended::Made(self.attempts(&cx, arguments, ways.again, body, fresh).await),
+            (None, Ok(arguments)) => {
+                let (call, way) = (open.call(), (arguments, ways.again));
+                Ended::Made(self.attempts(&cx, (&call, &forms), way, body, fresh).await)
+            }
         };
         self.finish(open, hooked, made, &forms).await
     }
 
+    /// Whoever stands around the call, or in its place, sees its arguments.
+    fn readable(&self) -> Result<(), Stop> {
+        let name = &self.definition.name;
+        let (who, or) = match (&self.hooks, &self.stand_in) {
+            _ if !self.arguments.is_null() => return Ok(()),
+            (None, None) => return Ok(()),
+            (_, Some(_)) => ("what this runtime puts in the place of tools sees their calls", ""),
+            (Some(_), None) => {
+                let or = ", or say in the middleware that it does not stand around tools (`Middleware::sees_tools`)";
+                ("middleware sees the calls of tools", or)
+            }
+        };
+        let message =
+            format!("{who}, and an argument of `{name}` has no JSON form; derive `serde::Serialize` for it{or}");
+        Err(Failure::new(FailureKind::Build, message).into())
+    }
+
     /// The hooks before the call.
     async fn enter(&self, hooks: ToolHooks, cx: &Context, call: &Arc<ToolCall>) -> Result<HookedCall, Stop> {
-        if self.arguments.is_null() {
-            let message = format!(
-                "middleware sees the calls of tools, and an argument of `{}` has no JSON form; derive `serde::Serialize` \
-                 for it, or say in the middleware that it does not stand around tools (`Middleware::sees_tools`)",
-                self.definition.name
-            );
-            return Err(Failure::new(FailureKind::Build, message).into());
-        }
         let step = ToolStep::new(Arc::clone(call), Some(Arc::clone(&self.definition)), None, cx.clone());
         Ok(hooks.before(step).await.map_err(|error| Failure::from(&error))?)
     }
@@ -335,8 +357,8 @@ impl KnownCall {
     async fn attempts<A, O, F, T>(
         &self,
         cx: &Context,
-        arguments: A,
-        again: fn(&A) -> Option<A>,
+        (call, forms): (&ToolCall, &Forms<O>),
+        (arguments, again): (A, fn(&A) -> Option<A>),
         mut body: F,
         fresh: bool,
     ) -> Made<O>
@@ -359,11 +381,19 @@ impl KnownCall {
             let once = !self.policy().is_repeatable();
             let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
             // The body of a sync tool runs as it is called, so that must happen inside of the place.
-            let called = Around::at(place).within(async { body(cx.clone(), arguments).await });
+            let called = Around::at(place).within(async {
+                match &self.stand_in {
+                    None => {
+                        let (value, answer) = body(cx.clone(), arguments).await;
+                        (Some(value), answer)
+                    }
+                    Some(stand_in) => read_instead(forms, call, stand_in.call(&call.arguments, Some(cx.path())).await),
+                }
+            });
             let made = match within_limit(&cx, called, timeout).await {
                 Ok((value, answer)) => match answer.and_then(|answer| within_size(answer, self.policy())) {
                     Err(error) if error.status() == ToolStatus::OutputTooLarge => return Made::nothing(error),
-                    answer => Made { value: Some(value), answer, panic: None },
+                    answer => Made { value, answer, panic: None },
                 },
                 Err(Overrun::Panic(panic)) => {
                     let problem = format!("the tool panicked: {}", panic_text(&*panic));
@@ -381,7 +411,7 @@ impl KnownCall {
             let (Err(error), Some(next)) = (&made.answer, next) else { return made };
             let failure = StepPlace::final_failure_in(error).unwrap_or_else(|| failure_of(error));
             let is_ours = made.panic.as_ref().is_some_and(|panic| EndsStep::of(&**panic).is_some());
-            let is_own = made.value.is_some();
+            let is_own = made.value.is_some() || self.stand_in.is_some() && made.panic.is_none();
             if is_ours || is_own && !is_worth_another(&failure) {
                 return made;
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::call_forms::{ErrorForm, ReadAnswer};
 use super::history::RecordedOutcome;
-use super::{ToolAnswer, ToolDefinition, ToolError, ToolPolicy};
+use super::{ReplacedError, ToolAnswer, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
@@ -35,6 +35,34 @@ pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome
             Some(Outcome::Ends(failure()))
         }
         (_, None) => (error_form.read)(error.as_ref(), failure()).map(Outcome::Value),
+    }
+}
+
+/// What stood in a function's place gave this: the function's value, where its type can be read from that.
+pub(super) fn read_instead<O>(
+    forms: &Forms<O>,
+    call: &ToolCall,
+    answered: Result<ToolOutput, ReplacedError>,
+) -> (Option<O>, ToolAnswer) {
+    let (answer, error) = match answered {
+        Ok(output) => (Ok(output), None),
+        Err(ReplacedError { error, value }) => (Err(error), value),
+    };
+    let result = match &answer {
+        Ok(output) => ToolResult::new(call, ToolStatus::Success, output.as_json()),
+        Err(error) => ToolResult::new(call, error.status(), error.message()),
+    };
+    match (read(forms, &RecordedOutcome { error, ..RecordedOutcome::new(Arc::new(result)) }), answer) {
+        (Some(Outcome::Value(value)), answer) => (Some(value), answer),
+        (None, Ok(_)) => {
+            let message = format!(
+                "what replaces `{}` gave an answer that cannot be read as what the function returns; give the JSON that \
+                 `{}` would give, and derive `serde::Deserialize` for what it returns",
+                call.name, call.name
+            );
+            (None, Err(ToolError::new(message)))
+        }
+        (_, answer) => (None, answer),
     }
 }
 
@@ -94,6 +122,11 @@ impl OpenCall {
         shared.record(path.clone(), EventKind::ToolStarted { call: Arc::clone(&call), effects, idempotent, given });
         let began = shared.now();
         Self { shared, path, call, began, open: true }
+    }
+
+    /// What is called.
+    pub(super) fn call(&self) -> Arc<ToolCall> {
+        Arc::clone(&self.call)
     }
 
     /// Nothing of it can be kept.

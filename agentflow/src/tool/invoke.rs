@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 #[cfg(feature = "dynamic")]
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
-use super::{Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
+use super::{ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Error;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -89,8 +89,19 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy
     if !tool.checks_arguments() {
         fitting(tool.definition(), &call.arguments)?;
     }
+    // In a step, the function of a tool is a call of the step, which is what is replaced there.
+    let stand_in = match tool.announces_itself() && Around::has_place() {
+        true => None,
+        false => StandIn::of(cx.host(), ReplacedKind::Tool, &tool.definition().name),
+    };
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
-    match within_limit(cx, async { tool.call(cx, &call.arguments).await }, policy.timeout).await {
+    let body = async {
+        match &stand_in {
+            None => tool.call(cx, &call.arguments).await,
+            Some(stand_in) => stand_in.call(&call.arguments, Some(cx.path())).await.map_err(|replaced| replaced.error),
+        }
+    };
+    match within_limit(cx, body, policy.timeout).await {
         Ok(outcome) => outcome,
         Err(Overrun::Time(limit)) => Err(ToolError::with_status(
             ToolStatus::Timeout,

@@ -21,6 +21,7 @@ mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
 mod registry;
+mod replacement;
 mod schema;
 mod step_place;
 mod time_limit;
@@ -46,6 +47,8 @@ pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;
 pub(crate) use self::registry::linked_tools;
+pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
+pub(crate) use self::replacement::{Replacements, StandIn, answered_instead};
 pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::history::History;
+use super::replacement::ReplacedTools;
 use crate::context::Context;
 use crate::error::Error;
 use crate::failure::{Failure, FailureKind};
@@ -46,6 +47,8 @@ pub(crate) struct Covered {
 pub(crate) struct ValuePlace {
     /// Whether hooks of the runtime stand around calls of tools.
     pub(super) hooked: bool,
+    /// The tools that the runtime replaces.
+    pub(super) replaced: Option<ReplacedTools>,
 }
 
 /// The calls at a place and, at that of a step, what calls say of the step as a whole, however deep in it they are.
@@ -201,8 +204,11 @@ impl ValuePlace {
     pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> T {
         static PLACES: [OnceLock<Arc<ValuePlace>>; 2] = [OnceLock::new(), OnceLock::new()];
         let hooked = host.is_some_and(ToolHooks::are_around);
-        let place = PLACES[usize::from(hooked)].get_or_init(|| Arc::new(Self { hooked }));
-        Around::at(Arc::clone(place)).sync_scope(value)
+        let place = match host.and_then(ReplacedTools::of) {
+            None => Arc::clone(PLACES[usize::from(hooked)].get_or_init(|| Arc::new(Self { hooked, replaced: None }))),
+            replaced => Arc::new(Self { hooked, replaced }),
+        };
+        Around::at(place).sync_scope(value)
     }
 
     /// Where the caller computes a value.

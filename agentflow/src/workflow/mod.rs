@@ -44,6 +44,7 @@ pub(crate) mod owned_output;
 mod policy;
 #[cfg(feature = "dynamic")]
 pub(crate) mod reference_steps;
+mod replaced_workflow;
 pub(crate) mod same_type;
 pub(crate) mod spec;
 pub(crate) mod step_error;
@@ -82,6 +83,7 @@ use crate::error::{Error, Result};
 use crate::event::RunTerms;
 use crate::future::BoxFuture;
 use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
+use crate::tool::{ReplacedKind, StandIn};
 use crate::value::{Encoded, NodeValue};
 
 /// How many steps of a run are running at once when the workflow does not say.
@@ -170,7 +172,10 @@ impl<In, Out> Workflow<In, Out> {
 /// Begins a run of a workflow, as a step of the one that a context belongs to or of its own, and gives all of it.
 fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
     let run = match cx.is_step() {
-        true => WorkflowRun::within(spec, inputs, cx)?,
+        true => match StandIn::of(cx.host(), ReplacedKind::Workflow, &spec.name) {
+            None => WorkflowRun::within(spec, inputs, cx)?,
+            Some(stand_in) => WorkflowRun::within(&replaced_workflow::replaced(spec, stand_in)?, inputs, cx)?,
+        },
         false => {
             let host = cx.host();
             // A context of the host has nothing of its own.

@@ -6,7 +6,9 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, NodeKind};
-use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime, trace};
+use agentflow_testing::{
+    Call, Calls, EffectLog, ExpectedQuestion, Mocks, ScriptedModel, Turn, calls_of, test_runtime, trace,
+};
 use serde_json::{Value, json};
 
 /// Pays somebody.
@@ -212,4 +214,36 @@ async fn the_answer_of_an_agent_is_the_value_of_its_type() {
     let graph = whole("out", json!([{"name": "out", "does": call}]));
     let runtime = test_runtime().agent(&judge).graph(graph).build();
     assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_graph_calls_by_name_is_replaced_by_name() {
+    let shout = FnTool::dynamic(
+        ToolDefinition::new("loud.shout", "Says it aloud.", json!({"type": "object", "properties": {"what": {}}})),
+        |_, _: Value| async move { Err::<Value, _>("a test is quiet".to_owned()) },
+    );
+    let judge = Agent::new("openai/gpt-5-mini").name("judge");
+    let graph = whole(
+        "out",
+        json!([
+            {"name": "n", "kind": "input", "schema": {"type": "integer"}},
+            {"name": "paid", "does": tool("pay_out", json!({"object": {"cents": {"from": "n"}}}))},
+            {"name": "nested", "does": {"call": {"kind": "workflow", "name": "graph-inner", "with": {"object": {"n": {"from": "paid"}}}}}},
+            {"name": "judged", "does": {"call": {"kind": "agent", "name": "judge", "with": {"from": "nested"}}}},
+            {"name": "shouted", "does": tool("loud.shout", json!({"object": {"what": {"from": "judged"}}}))},
+            {"name": "out", "does": {"value": {"object": {"shouted": {"from": "shouted"}}}}},
+        ]),
+    );
+    let mocks = Mocks::new()
+        .tool("pay_out", [Call::any().fails("busy"), Call::with(json!({"cents": 3})).returns(4)])
+        .tool("loud.shout", Call::with(json!({"what": "fine"})).returns("FINE"))
+        .tool("twice", Calls::never())
+        .agent("judge", Call::containing(json!({"message": "9"})).returns("fine"))
+        .workflow("graph-inner", Call::with(json!({"n": 4})).returns(9))
+        .person([ExpectedQuestion::at("paid").asking("pay_out").about(json!({"n": 3}))]);
+    let runtime = mocks.runtime().agent(&judge).tools(shout).resource(EffectLog::new()).graph(graph).build();
+    let handle = runtime.start_named("whole", &Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
+    assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"shouted": "FINE"}));
+    mocks.finish();
+    assert_eq!(calls_of(handle.recorded(), "pay_out").len(), 2, "its retry policy holds");
 }

@@ -17,6 +17,8 @@ mod failures;
 mod grants;
 mod interrupted_calls;
 mod misbehaving;
+mod mocks;
+mod mocks_at_scale;
 mod natural;
 mod nested_calls;
 mod nested_order;

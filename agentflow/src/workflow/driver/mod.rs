@@ -42,7 +42,7 @@ use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cance
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Covered, StepPlace, ValuePlace};
+use crate::tool::{Covered, StepPlace, ValuePlace, answered_instead};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -529,7 +529,9 @@ impl WorkflowRun {
         };
         match request {
             Ok(request) => {
-                self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::new(request)));
+                let request = Arc::new(request);
+                self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
+                answered_instead(&self.segment.shared, &self.path(Unit::node(node)), &request);
                 if let Some(asked) = self.machine.asked(node) {
                     self.set_timer(Unit::node(node), asked);
                 }

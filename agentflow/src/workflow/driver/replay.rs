@@ -8,7 +8,8 @@ use crate::context::Context;
 use crate::event::{EventKind, RunTerms, Subject};
 use crate::path::StepPath;
 use crate::time::Timestamp;
-use crate::workflow::machine::Unit;
+use crate::tool::answered_instead;
+use crate::workflow::machine::{Phase, Unit};
 use crate::workflow::spec::{Body, NodeIndex, Spec};
 
 impl WorkflowRun {
@@ -35,6 +36,14 @@ impl WorkflowRun {
         self.machine.recover();
         for (unit, since) in self.machine.pending_times() {
             self.set_timer(unit, since);
+            if self.machine.phase(unit) == Phase::Asking {
+                let path = self.path(unit);
+                let question = recorded.iter().rev().find_map(|(_, of, kind)| match kind {
+                    EventKind::ApprovalRequested(question) if *of == path => Some(question),
+                    _ => None,
+                });
+                question.into_iter().for_each(|question| answered_instead(&self.segment.shared, &path, question));
+            }
         }
     }
 }

@@ -1,0 +1,290 @@
+//! `Call` and `Calls`: the calls that a mock expects, what their arguments must be, and how each is answered. It decides
+//! what fits and calls nothing.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentflow::tool::{ReplacedError, ToolError};
+use agentflow::value::Encoded;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ready::{Ready, Way};
+use crate::expect::without_panic;
+
+/// One call that a mock expects, with its answer.
+///
+/// Begin with what its arguments must be ([`any`](Self::any), [`with`](Self::with), [`containing`](Self::containing),
+/// [`matching`](Self::matching)), then say what it answers ([`returns`](Self::returns), [`fails`](Self::fails),
+/// [`computes`](Self::computes)); one that says nothing answers `null`, which is what a function without a value returns.
+#[must_use = "a call is expected when a mock has it"]
+#[derive(Clone)]
+pub struct Call {
+    arguments: Arguments,
+    ready: Ready,
+    times: usize,
+}
+
+#[derive(Clone)]
+enum Arguments {
+    Any,
+    Equal(Value),
+    Containing(Value),
+    Matching(Arc<str>, Arc<dyn Fn(&Value) -> bool + Send + Sync>),
+}
+
+impl Call {
+    fn new(arguments: Arguments) -> Self {
+        Self { arguments, ready: Ready::new(Way::Value(Value::Null)), times: 1 }
+    }
+
+    /// A call with whatever arguments.
+    pub fn any() -> Self {
+        Self::new(Arguments::Any)
+    }
+
+    /// A call with exactly these arguments: a JSON object of all of them by their names.
+    ///
+    /// # Panics
+    /// When they have no JSON form.
+    #[track_caller]
+    pub fn with(arguments: impl Serialize) -> Self {
+        Self::new(Arguments::Equal(json_of(&arguments)))
+    }
+
+    /// A call with at least these arguments: each field that is given must be there with this value, also within objects;
+    /// lists must be equal.
+    ///
+    /// # Panics
+    /// When they have no JSON form.
+    #[track_caller]
+    pub fn containing(arguments: impl Serialize) -> Self {
+        Self::new(Arguments::Containing(json_of(&arguments)))
+    }
+
+    /// A call with arguments of which a closure says that they are right; `what` says in failures what they should be. A
+    /// panic in the closure fails the test.
+    pub fn matching(what: impl Into<Arc<str>>, fits: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+        Self::new(Arguments::Matching(what.into(), Arc::new(fits)))
+    }
+
+    /// It answers with a value.
+    ///
+    /// # Panics
+    /// When the value has no JSON form.
+    #[track_caller]
+    pub fn returns(mut self, value: impl Serialize) -> Self {
+        self.ready.way = Way::Value(json_of(&value));
+        self
+    }
+
+    /// It fails with a text: as a tool's own error, as the failure of a workflow, as a failed model call of an agent.
+    pub fn fails(mut self, message: impl Into<String>) -> Self {
+        self.ready.way = Way::Error(ToolError::new(message).into());
+        self
+    }
+
+    /// It fails with a value of the function's own error type, so that the step gets it as that.
+    ///
+    /// # Panics
+    /// When the error has no JSON form.
+    #[track_caller]
+    pub fn fails_with(mut self, error: impl Serialize + fmt::Display) -> Self {
+        let value = match Encoded::new(&error) {
+            Ok(value) => value,
+            Err(problem) => panic!("the error `{error}` has no JSON form: {problem}"),
+        };
+        self.ready.way = Way::Error(ReplacedError::from(ToolError::new(error.to_string())).with_value(value));
+        self
+    }
+
+    /// It answers with what a closure makes of the arguments. A panic in it, such as that of `assert_eq!`, fails the test.
+    pub fn computes(mut self, answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
+        self.ready.way = Way::Computed(Arc::new(answer));
+        self
+    }
+
+    /// It answers after this time, by tokio's clock: in a test whose time is paused that takes none. The time-out of what
+    /// is replaced holds.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.ready.delay = delay;
+        self
+    }
+
+    /// It is made so many times.
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = times;
+        self
+    }
+
+    fn fits(&self, arguments: &Value) -> Result<(), String> {
+        let otherwise = |right: bool| if right { Ok(()) } else { Err(format!("expected was a call {self}")) };
+        match &self.arguments {
+            Arguments::Any => Ok(()),
+            Arguments::Equal(expected) => otherwise(expected == arguments),
+            Arguments::Containing(part) => otherwise(contains(arguments, part)),
+            Arguments::Matching(_, fits) => without_panic(|| fits(arguments)).and_then(otherwise),
+        }
+    }
+}
+
+#[track_caller]
+pub(super) fn json_of(value: &impl Serialize) -> Value {
+    match serde_json::to_value(value) {
+        Ok(value) => value,
+        Err(error) => panic!("a value for a mock has no JSON form: {error}"),
+    }
+}
+
+/// Whether an object has all of another one.
+pub(super) fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part)))
+        }
+        (whole, part) => whole == part,
+    }
+}
+
+/// As a failure says it: `with {..}`.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.arguments {
+            Arguments::Any => f.write_str("with any arguments"),
+            Arguments::Equal(arguments) => write!(f, "with {arguments}"),
+            Arguments::Containing(part) => write!(f, "with at least {part}"),
+            Arguments::Matching(what, _) => write!(f, "with {what}"),
+        }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Call({self})")
+    }
+}
+
+/// The calls that a mock expects: a list of [`Call`]s in their order, and what else there is.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    expected: VecDeque<Call>,
+    order: Order,
+    made: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    Given,
+    Any,
+    /// As often as there are calls, also never.
+    Endless,
+}
+
+impl Calls {
+    fn new(calls: impl IntoIterator<Item = Call>, order: Order) -> Self {
+        let one = |call: Call| std::iter::repeat_n(Call { times: 1, ..call.clone() }, call.times);
+        let expected = calls.into_iter().flat_map(one).collect();
+        Self { expected, order, made: 0 }
+    }
+
+    /// These calls in any order, for calls that are made at the same time: each is made once, by the first call that fits.
+    pub fn any_order(calls: impl IntoIterator<Item = Call>) -> Self {
+        Self::new(calls, Order::Any)
+    }
+
+    /// As many calls as there are, also none, each answered by the first of these that fits.
+    pub fn endless(calls: impl IntoIterator<Item = Call>) -> Self {
+        Self::new(calls, Order::Endless)
+    }
+
+    /// No call at all.
+    pub fn never() -> Self {
+        Self::new([], Order::Given)
+    }
+
+    /// The answer of the next call.
+    pub(super) fn next(&mut self, arguments: &Value) -> Result<Ready, String> {
+        let at = match (self.order, self.expected.front()) {
+            (_, None) => {
+                return Err(match self.made {
+                    0 => "no call was expected".to_owned(),
+                    1 => "1 call was expected, and it was made before".to_owned(),
+                    made => format!("{made} calls were expected, and all were made before"),
+                });
+            }
+            (Order::Given, Some(next)) => next.fits(arguments).map(|()| 0)?,
+            (Order::Any | Order::Endless, _) => {
+                let fitting = self.expected.iter().position(|call| call.fits(arguments).is_ok());
+                let listed = || self.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; or ");
+                fitting.ok_or_else(|| format!("expected was a call {}", listed()))?
+            }
+        };
+        self.made += 1;
+        let call = match self.order {
+            Order::Endless => self.expected.get(at).cloned(),
+            Order::Given | Order::Any => self.expected.remove(at),
+        };
+        call.map(|call| call.ready).ok_or_else(|| "no call was expected".to_owned())
+    }
+
+    /// What was expected and never called.
+    pub(super) fn left(&self) -> impl Iterator<Item = &Call> {
+        self.expected.iter().filter(|_| self.order != Order::Endless)
+    }
+}
+
+impl<const N: usize> From<[Call; N]> for Calls {
+    fn from(calls: [Call; N]) -> Self {
+        Self::new(calls, Order::Given)
+    }
+}
+
+impl From<Vec<Call>> for Calls {
+    fn from(calls: Vec<Call>) -> Self {
+        Self::new(calls, Order::Given)
+    }
+}
+
+impl From<Call> for Calls {
+    fn from(call: Call) -> Self {
+        Self::new([call], Order::Given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_part_is_found_in_objects_and_lists_are_equal() {
+        let whole = json!({"a": {"b": 1, "c": [1, 2]}, "d": null});
+        assert!(contains(&whole, &json!({"a": {"b": 1}})) && contains(&whole, &json!({})));
+        assert!(contains(&whole, &json!({"a": {"c": [1, 2]}, "d": null})));
+        for other in [json!({"a": {"b": 2}}), json!({"a": {"c": [1]}}), json!({"e": null}), json!([])] {
+            assert!(!contains(&whole, &other), "{other}");
+        }
+    }
+
+    #[test]
+    fn calls_are_in_order_unless_they_say_otherwise() {
+        let two = || [Call::with(json!(1)), Call::with(json!(2))];
+        let mut ordered = Calls::from(two());
+        let problem = ordered.next(&json!(2)).err();
+        assert_eq!(problem.as_deref(), Some("expected was a call with 1"));
+        assert!(ordered.next(&json!(1)).is_ok() && ordered.next(&json!(2)).is_ok());
+        assert_eq!(ordered.next(&json!(2)).err().as_deref(), Some("2 calls were expected, and all were made before"));
+        let mut any = Calls::any_order(two());
+        assert!(any.next(&json!(2)).is_ok() && any.next(&json!(2)).is_err());
+        assert_eq!(any.left().map(ToString::to_string).collect::<Vec<_>>(), ["with 1"]);
+        let mut endless =
+            Calls::endless([Call::matching("an even number", |n| n.as_u64().is_some_and(|n| n % 2 == 0))]);
+        assert!(endless.next(&json!(2)).is_ok() && endless.next(&json!(4)).is_ok() && endless.left().count() == 0);
+        assert_eq!(endless.next(&json!(3)).err().as_deref(), Some("expected was a call with an even number"));
+        assert_eq!(Calls::from(Call::any().times(3)).left().count(), 3);
+        assert_eq!(Calls::never().next(&json!(0)).err().as_deref(), Some("no call was expected"));
+    }
+}

@@ -1,0 +1,289 @@
+//! `Mocks`: answers in the place of tools, agents, workflows and persons, by their names, and keeps every call that was
+//! not as expected.
+//!
+//! It replaces these and nothing else: the real scheduler, the real policies and everything around a replaced call run.
+
+mod calls;
+mod questions;
+mod ready;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agentflow::async_trait;
+use agentflow::event::ApprovalRequest;
+use agentflow::path::StepPath;
+use agentflow::runtime::RuntimeBuilder;
+use agentflow::tool::{ReplacedCall, ReplacedError, ReplacedKind, Replacement, ToolError, ToolOutput};
+use agentflow::value::Encoded;
+use serde_json::Value;
+
+pub use self::calls::{Call, Calls};
+pub use self::questions::ExpectedQuestion;
+use self::ready::Ready;
+use crate::time::test_runtime;
+
+/// Mocks of tools, agents, workflows and persons by their names, for all runs of a runtime.
+///
+/// Each has a list of expected [`Call`]s, in their order. A mock answers wherever the real thing would have been called:
+/// by an agent, in a step of a workflow, in a function that a step calls, in a workflow that is a tool of an agent. All
+/// else is real: scopes, approvals, time-outs, retries, the journal.
+///
+/// What fails the test:
+/// - a call that is not expected, or with other arguments;
+/// - a call that is expected and was never made;
+/// - a question to a person that nobody expects, when persons are mocked.
+///
+/// The first also fails the call in the run, and the third cancels the run. All are remembered: [`finish`](Self::finish)
+/// panics with every one, and so does dropping the last clone. The last clone should be dropped on the test's own
+/// thread, or `finish` be called.
+///
+/// A step that calls a function which returns its error in a type of its own gets an error made with [`Call::fails_with`];
+/// with [`Call::fails`], or where the type can be made of an [`agentflow::Error`], a text is enough.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::serde_json::json;
+/// use agentflow_testing::{Call, Mocks};
+///
+/// /// Give the money back.
+/// #[tool(retry = 1)]
+/// async fn refund(order: u32, cents: u32) -> Result<String> {
+///     unreachable!("the bank is not called in a test: {order} {cents}")
+/// }
+///
+/// #[workflow]
+/// async fn complain(order: u32) -> Result<String> {
+///     let receipt = refund(order, 500).await?;
+///     Ok(receipt)
+/// }
+///
+/// # async fn story() -> Result<()> {
+/// let mocks = Mocks::new().tool("refund", [
+///     Call::with(json!({"order": 7, "cents": 500})).fails("the bank is busy"),
+///     Call::containing(json!({"order": 7})).returns("receipt 1"),
+/// ]);
+/// assert_eq!(complain::workflow().run(&mocks.runtime().build(), 7).await?, "receipt 1");
+/// mocks.finish();
+/// # Ok(())
+/// # }
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(story()).unwrap();
+/// ```
+#[derive(Clone)]
+#[must_use = "mocks replace nothing until a runtime has them"]
+#[doc(alias = "MockBackend")]
+#[doc(alias = "Doubles")]
+#[doc(alias = "Stubs")]
+pub struct Mocks(Arc<Shared>);
+
+struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    callees: BTreeMap<(ReplacedKind, Arc<str>), Calls>,
+    questions: Option<Vec<ExpectedQuestion>>,
+    failures: Vec<String>,
+    finished: bool,
+}
+
+impl Mocks {
+    /// Mocks of nothing.
+    pub fn new() -> Self {
+        Self(Arc::new(Shared(Mutex::default())))
+    }
+
+    /// Replaces the tool of a name. `calls` is a list of [`Call`]s in their order, or other [`Calls`].
+    ///
+    /// # Panics
+    /// When there is a mock of this tool already.
+    #[track_caller]
+    pub fn tool(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
+        self.with(ReplacedKind::Tool, name.into(), calls.into())
+    }
+
+    /// Replaces the model of the agent of a name, so that the agent answers with what the mock gives: the text of a
+    /// `String`, or the JSON of its output type. The arguments that a [`Call`] looks at are
+    /// `{"instructions": "..", "message": ".."}`.
+    ///
+    /// The agent is the real one: an answer that does not fit its output type goes back to the mock, as it does to a
+    /// model. For an agent that calls its tools give a [`ScriptedModel`](crate::ScriptedModel), by
+    /// [`RuntimeBuilder::agent_model`].
+    ///
+    /// # Panics
+    /// When there is a mock of this agent already.
+    #[track_caller]
+    pub fn agent(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
+        self.with(ReplacedKind::Agent, name.into(), calls.into())
+    }
+
+    /// Replaces the workflow of a name where it is a step, a tool or what a node of a graph refers to. The arguments that
+    /// a [`Call`] looks at are its inputs by their names. The workflow that a test starts itself is the real one.
+    ///
+    /// # Panics
+    /// When there is a mock of this workflow already.
+    #[track_caller]
+    pub fn workflow(self, name: impl Into<Arc<str>>, calls: impl Into<Calls>) -> Self {
+        self.with(ReplacedKind::Workflow, name.into(), calls.into())
+    }
+
+    /// Answers the questions that runs ask persons, each by its [`ExpectedQuestion`]. A question that none of them expects
+    /// cancels its run.
+    pub fn person(self, questions: impl IntoIterator<Item = ExpectedQuestion>) -> Self {
+        self.0.state().questions.get_or_insert_default().extend(questions);
+        self
+    }
+
+    #[track_caller]
+    fn with(self, kind: ReplacedKind, name: Arc<str>, calls: Calls) -> Self {
+        let before = self.0.state().callees.insert((kind, Arc::clone(&name)), calls);
+        if before.is_some() {
+            // The mistake is reported here, and nothing else of it later.
+            self.0.state().finished = true;
+            panic!("the {kind} `{name}` has two mocks; give one all its calls");
+        }
+        self
+    }
+
+    /// A [`test_runtime`] with these mocks, to be described further and built.
+    pub fn runtime(&self) -> RuntimeBuilder {
+        test_runtime().replace(self.clone())
+    }
+
+    /// What was not as expected so far. Calls that are still to come are not among it.
+    pub fn failures(&self) -> Vec<String> {
+        self.0.state().failures.clone()
+    }
+
+    /// Ends the test: all calls and questions must have been as expected, and none may be left.
+    ///
+    /// # Panics
+    /// When it was not so, with all that was not.
+    #[track_caller]
+    #[doc(alias = "verify")]
+    pub fn finish(&self) {
+        let problems = {
+            let mut state = self.0.state();
+            state.finished = true;
+            state.problems()
+        };
+        if let Some(problems) = problems {
+            panic!("{problems}");
+        }
+    }
+}
+
+impl Default for Mocks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Everything that is wrong at the end.
+    fn problems(&self) -> Option<String> {
+        let mut problems = self.failures.clone();
+        for ((kind, name), calls) in &self.callees {
+            problems.extend(calls.left().map(|call| format!("the {kind} `{name}` was never called {call}")));
+        }
+        for question in self.questions.iter().flatten() {
+            problems.push(format!("nobody was asked {question}"));
+        }
+        match problems.is_empty() {
+            true => None,
+            false => Some(format!("the run did not call what the mocks expect\n\n{}\n", problems.join("\n\n"))),
+        }
+    }
+}
+
+#[async_trait]
+impl Replacement for Mocks {
+    fn names(&self) -> Vec<(ReplacedKind, Arc<str>)> {
+        self.0.state().callees.keys().cloned().collect()
+    }
+
+    async fn call(&self, call: ReplacedCall<'_>) -> Result<ToolOutput, ReplacedError> {
+        let arguments: Value = serde_json::from_str(call.arguments).unwrap_or_default();
+        let of = match call.path {
+            Some(path) => format!("the {} `{}` at `{path}`", call.kind, call.name),
+            None => format!("the {} `{}`", call.kind, call.name),
+        };
+        let ready = {
+            let mut state = self.0.state();
+            let calls = state.callees.get_mut(&(call.kind, Arc::from(call.name)));
+            calls.map(|calls| calls.next(&arguments))
+        };
+        let answer = match ready {
+            Some(Ok(ready)) => ready.answer(&arguments).await,
+            Some(Err(problem)) => Err(problem),
+            None => Err("the mocks were described after the runtime was built".to_owned()),
+        };
+        answer.unwrap_or_else(|problem| {
+            let problem = format!("{of} was called with {arguments}: {problem}");
+            self.0.state().failures.push(problem.clone());
+            Err(ToolError::new(problem).into())
+        })
+    }
+
+    fn answers_questions(&self) -> bool {
+        self.0.state().questions.is_some()
+    }
+
+    async fn answer(&self, path: &StepPath, question: &ApprovalRequest) -> Result<Option<Encoded>, String> {
+        let ready: Result<Ready, String> = {
+            let mut state = self.0.state();
+            let expected = state.questions.get_or_insert_default();
+            match expected.iter().position(|expected| expected.is_of(path, question)) {
+                Some(at) => Ok(expected.remove(at).into_ready()),
+                None => {
+                    let listed: Vec<String> = expected.iter().map(ToString::to_string).collect();
+                    let left = if listed.is_empty() { "no further one".to_owned() } else { listed.join("; ") };
+                    Err(format!("expected was {left}"))
+                }
+            }
+        };
+        let payload = question.payload.decode().unwrap_or_default();
+        let answer = match ready {
+            Ok(Ready { stays: true, .. }) => return Ok(None),
+            Ok(ready) => ready.answer(&payload).await,
+            Err(problem) => Err(problem),
+        };
+        let answer = answer.and_then(|answer| answer.map_err(|error| format!("{error:?}")));
+        let answer = answer.and_then(|json| Encoded::from_json(json.into_json()).map_err(|error| error.to_string()));
+        answer.map(Some).map_err(|problem| {
+            let problem =
+                format!("`{path}` asked a person {:?} about {}: {problem}", question.message, question.payload);
+            self.0.state().failures.push(problem.clone());
+            problem
+        })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state();
+        if state.finished || std::thread::panicking() {
+            return;
+        }
+        let problems = state.problems();
+        drop(state);
+        if let Some(problems) = problems {
+            panic!("{problems}");
+        }
+    }
+}
+
+impl fmt::Debug for Mocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.state();
+        let names: Vec<String> = state.callees.keys().map(|(kind, name)| format!("{kind} {name}")).collect();
+        f.debug_struct("Mocks").field("of", &names).field("failures", &state.failures).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! `ExpectedQuestion`: a question to a person that a mock expects, and its answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use agentflow::Approval;
+use agentflow::event::ApprovalRequest;
+use agentflow::path::StepPath;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::calls::{contains, json_of};
+use super::ready::{Ready, Way};
+
+/// A question to a person that is expected, with its answer: that of a gate, of a node with an approval, of a tool that
+/// needs one. Each is asked once. One that says no answer is [granted](Approval::granted).
+///
+/// ```
+/// use agentflow::Approval;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{Mocks, ExpectedQuestion};
+///
+/// #[workflow]
+/// async fn publish(text: String) -> Result<String> {
+///     let approval = gate!("publish?", text).await?;
+///     let published = match approval {
+///         Approval::Granted { .. } => text,
+///         Approval::Denied { comment } => comment.unwrap_or_default(),
+///     };
+///     Ok(published)
+/// }
+///
+/// # async fn story() -> Result<()> {
+/// let mocks = Mocks::new().person([ExpectedQuestion::at("approval").about("a draft").answers(Approval::denied("too short"))]);
+/// assert_eq!(publish::workflow().run(&mocks.runtime().build(), "a draft".to_owned()).await?, "too short");
+/// mocks.finish();
+/// # Ok(())
+/// # }
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(story()).unwrap();
+/// ```
+#[must_use = "a question is expected when mocks have it"]
+#[derive(Clone, Debug)]
+pub struct ExpectedQuestion {
+    path: String,
+    text: Option<String>,
+    payload: Option<Value>,
+    ready: Ready,
+}
+
+impl ExpectedQuestion {
+    /// A question at a path, such as `approval` or `pay/tool#1.refund`.
+    pub fn at(path: impl Into<String>) -> Self {
+        let granted = json_of(&Approval::granted());
+        Self { path: path.into(), text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
+    }
+
+    /// Its text must contain this.
+    pub fn asking(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// What it is about must be this; of an object, the fields that are given here.
+    ///
+    /// # Panics
+    /// When the value has no JSON form.
+    #[track_caller]
+    pub fn about(mut self, payload: impl Serialize) -> Self {
+        self.payload = Some(json_of(&payload));
+        self
+    }
+
+    /// The answer: an [`Approval`], or a value of the type that the gate asks for.
+    ///
+    /// # Panics
+    /// When the value has no JSON form.
+    #[track_caller]
+    pub fn answers(mut self, answer: impl Serialize) -> Self {
+        self.ready.way = Way::Value(json_of(&answer));
+        self
+    }
+
+    /// The answer is that it may not be done, with this comment.
+    pub fn denies(self, comment: impl Into<String>) -> Self {
+        self.answers(Approval::denied(comment))
+    }
+
+    /// Nobody answers, so that its time-out passes or the run waits.
+    pub fn stays_open(mut self) -> Self {
+        self.ready.stays = true;
+        self
+    }
+
+    /// The person takes this time, by tokio's clock.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.ready.delay = delay;
+        self
+    }
+
+    pub(super) fn is_of(&self, path: &StepPath, question: &ApprovalRequest) -> bool {
+        let payload = || question.payload.decode::<Value>().unwrap_or_default();
+        path.to_string() == self.path
+            && self.text.as_ref().is_none_or(|text| question.message.contains(text))
+            && self.payload.as_ref().is_none_or(|part| contains(&payload(), part))
+    }
+
+    pub(super) fn into_ready(self) -> Ready {
+        self.ready
+    }
+}
+
+/// As a failure says it: `at `approval`, asking "publish?"`.
+impl fmt::Display for ExpectedQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at `{}`", self.path)?;
+        if let Some(text) = &self.text {
+            write!(f, ", asking {text:?}")?;
+        }
+        match &self.payload {
+            Some(payload) => write!(f, ", about {payload}"),
+            None => Ok(()),
+        }
+    }
+}
