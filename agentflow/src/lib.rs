@@ -3,6 +3,7 @@
 
 pub mod agent;
 mod context;
+pub mod dry_run;
 pub mod error;
 pub mod event;
 mod failure;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::run_request::RunRequest;
+use super::{Agent, AgentOutline};
 use crate::context::Context;
 use crate::error::Result;
 use crate::run::Host;
@@ -126,6 +126,10 @@ impl<O: 'static> Tool for AgentTool<O> {
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         ToolFuture::pending(self.answer(cx, arguments))
+    }
+
+    fn inside(&self) -> Option<Box<dyn std::any::Any>> {
+        Some(Box::new(AgentOutline::of(&self.agent)))
     }
 
     fn output_schema(&self) -> Option<Value> {

@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::Agent;
 use super::call::AgentOptions;
 use super::erased::ErasedAgent;
 use super::limits::Limits;
+use super::outline::AgentOutline;
 use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
 use crate::linked;
@@ -112,6 +114,11 @@ impl AgentDefinition {
     pub(crate) fn resuming(&'static self, cx: &Context, instructions: Option<&str>) -> ErasedAgent {
         let agent = self.agent().host(cx.host()).resources(cx.resources());
         (self.options.answering)(agent.instructed(instructions))
+    }
+
+    /// What the agent consists of in a host.
+    pub(crate) fn outline(&'static self, host: &Arc<Host>) -> AgentOutline {
+        (self.options.answering)(self.agent().host(host)).outline()
     }
 
     /// The agent as a catalogue shows it: its name, its comment, the schema of its answer. It is never run.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::run_request::RunRequest;
-use super::{Agent, AgentDefinition, Description};
+use super::{Agent, AgentDefinition, AgentOutline, Description};
 use crate::context::Context;
 use crate::error::Result;
 use crate::future::BoxFuture;
@@ -21,6 +21,7 @@ pub struct ErasedAgent(Arc<dyn Erased>);
 trait Erased: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn answer_schema(&self) -> Value;
+    fn outline(&self) -> AgentOutline;
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
     fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
@@ -31,7 +32,7 @@ trait Erased: Send + Sync {
 impl<O: 'static> Agent<O> {
     /// The schema of its answer.
     pub(super) fn answer_schema(&self) -> Value {
-        self.output.schema().map_or_else(|| serde_json::json!({"type": "string"}), |output| output.schema)
+        self.output.value_schema()
     }
 }
 
@@ -42,6 +43,10 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn answer_schema(&self) -> Value {
         Agent::answer_schema(self)
+    }
+
+    fn outline(&self) -> AgentOutline {
+        AgentOutline::of(self)
     }
 
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
@@ -83,6 +88,11 @@ impl ErasedAgent {
     /// The schema of its answer.
     pub(crate) fn answer_schema(&self) -> Value {
         self.0.answer_schema()
+    }
+
+    /// What it consists of.
+    pub(crate) fn outline(&self) -> AgentOutline {
+        self.0.outline()
     }
 
     /// The `#[agent]` that it is one of.

@@ -62,6 +62,20 @@ impl<O> Output<O> {
         self.schema.map(|schema| schema())
     }
 
+    /// The schema of the value that an answer is.
+    pub(super) fn value_schema(&self) -> Value {
+        let Some(OutputSchema { mut schema, .. }) = self.schema() else { return json!({"type": "string"}) };
+        if self.form() != AnswerForm::Value {
+            return schema;
+        }
+        let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+        let mut value = schema["properties"]["value"].take();
+        if let (Some(keywords), Some(definitions)) = (value.as_object_mut(), definitions) {
+            keywords.insert("$defs".to_owned(), definitions);
+        }
+        value
+    }
+
     /// What the text of an answer is.
     pub(super) fn form(&self) -> AnswerForm {
         (self.form)()

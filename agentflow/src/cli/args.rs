@@ -29,7 +29,7 @@ pub(super) enum Command {
     Tools(EntriesCommand),
     /// See the agents of this program
     #[command(subcommand, arg_required_else_help = true)]
-    Agents(EntriesCommand),
+    Agents(AgentsCommand),
     /// See where models can come from and whether their keys are there
     Models(ModelsArgs),
     /// Call a model, without an agent
@@ -71,6 +71,39 @@ pub(super) enum GraphFormat {
     Dot,
     /// The whole graph, schemas included
     Json,
+    /// What a run would do, step by step; nothing is done
+    DryRun,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AgentsCommand {
+    /// List them, ordered by name, each with where it comes from
+    List {
+        /// Print an array of objects as JSON, schemas included
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all of one
+    Show {
+        /// The name
+        name: String,
+        /// Print a JSON object
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
+        /// Print a picture of its model, its tools and the agents among them, or what a run would do
+        #[arg(long)]
+        format: Option<AgentFormat>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum AgentFormat {
+    /// A Mermaid flowchart
+    Mermaid,
+    /// Graphviz
+    Dot,
+    /// What a run would do; nothing is done
+    DryRun,
 }
 
 #[derive(Debug, Args)]

@@ -119,7 +119,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
     let done = runtime.block_on(async {
         match cli.command {
             Command::Tools(command) => tools::entries(host, EntryKind::Tool, command).await,
-            Command::Agents(command) => tools::entries(host, EntryKind::Agent, command).await,
+            Command::Agents(command) => tools::agents(host, command).await,
             // Its only command does the same as none.
             Command::Models(ModelsArgs { command: _, json }) => models::list(host, json).await,
             Command::Call(args) => call_model::call(host, args).await,

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::args::EntriesCommand;
+use super::args::{AgentFormat, AgentsCommand, EntriesCommand};
 use super::print::{BAD, BOLD, DIM, Stop, json_line, line, note};
+use crate::dry_run::DryRun;
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
 use crate::text::OneLine;
 use crate::tool::{Effects, ToolPolicy};
@@ -22,6 +23,28 @@ pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCom
             if json { json_line(&as_json(entry)) } else { show(entry) }
         }
     }
+}
+
+pub(super) async fn agents(host: &Runtime, command: AgentsCommand) -> Result<(), Stop> {
+    match command {
+        AgentsCommand::List { json } => entries(host, EntryKind::Agent, EntriesCommand::List { json }).await,
+        AgentsCommand::Show { name, json, format: None } => {
+            entries(host, EntryKind::Agent, EntriesCommand::Show { name, json }).await
+        }
+        AgentsCommand::Show { name, format: Some(format), .. } => {
+            let agent = host.agent_outline(&name)?;
+            match format {
+                AgentFormat::Mermaid => line(agent.to_mermaid().trim_end()),
+                AgentFormat::Dot => line(agent.to_dot().trim_end()),
+                AgentFormat::DryRun => dry_run(&agent.dry_run()),
+            }
+        }
+    }
+}
+
+/// What a run would do, as text.
+pub(super) fn dry_run(dry: &DryRun) -> Result<(), Stop> {
+    dry.to_string().lines().try_for_each(|text| line(OneLine(text)))
 }
 
 fn list(catalogue: &Catalogue, kind: EntryKind, json: bool) -> Result<(), Stop> {

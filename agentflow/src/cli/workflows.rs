@@ -72,6 +72,7 @@ async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result
         Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),
         Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
         Some(GraphFormat::Json) => json_line(&graph),
+        Some(GraphFormat::DryRun) => super::tools::dry_run(&host.dry_run(name).await?),
         None => outline(&graph),
     }
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Runtime;
 use super::catalogue_entry::Origin;
-use crate::agent::{ErasedAgent, linked_agents};
+use crate::agent::{AgentOutline, ErasedAgent, linked_agents};
+use crate::dry_run::DryRun;
 use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
@@ -213,6 +214,44 @@ pub(super) fn linked_tools_of(name: &str) -> impl Iterator<Item = (ToolRef, Orig
 /// Where a linked tool is written.
 pub(super) fn linked_at(tool: &ToolRef) -> Origin {
     Origin::Linked(tool.source().unwrap_or_else(|| SourceLocation::new("?", 0)))
+}
+
+impl Runtime {
+    /// What running the workflow of a name would do, step by step, or else the agent of that name; nothing of it is done.
+    /// Tools of toolsets that a graph names are fetched.
+    ///
+    /// # Errors
+    /// When this runtime knows neither, or two of one name; [`Error::Toolset`] when tools cannot be fetched.
+    pub async fn dry_run(&self, name: &str) -> Result<DryRun> {
+        match self.fetched_workflow_spec(name).await {
+            Ok(spec) => Ok(spec.dry_run()),
+            // What is not a workflow may be an agent.
+            Err(unknown @ Error::UnknownWorkflow { .. }) => {
+                self.agent_outline(name).map(|agent| agent.dry_run()).map_err(|_| unknown)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the agent of a name consists of, with the model that it has in this runtime: an agent that the runtime was
+    /// given, or an `#[agent]`.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unknown`], which offers the nearest name, or [`RegistryError::NameTaken`] for two of one name.
+    pub fn agent_outline(&self, name: &str) -> Result<AgentOutline> {
+        let given = given(self.host(), |given| &given.agents);
+        let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
+        if let Some(agent) = only("agent", name, of_name, same_agent)? {
+            return Ok(agent.outline());
+        }
+        let linked = linked_agents()?;
+        let found = linked.get(name).map(|agent| agent.outline(self.host()));
+        found.ok_or_else(|| {
+            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.keys().copied());
+            let near = nearest(name, known).map(ToOwned::to_owned);
+            RegistryError::Unknown { what: "agent", name: name.to_owned(), near }.into()
+        })
+    }
 }
 
 impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {

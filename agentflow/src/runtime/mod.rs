@@ -55,7 +55,8 @@ use crate::store::{Store, StoreError};
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
-/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph) |
+/// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
+/// | see what a run would do | [`dry_run`](Self::dry_run) |
 /// | look at runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///

@@ -208,7 +208,7 @@ fn is_stated(places: &[At<'_>], holder: &[At<'_>], why: Why) -> bool {
 }
 
 /// A schema in a few words, such as `integer from 0`, `list of string` or `"a" or "b"`.
-fn words(at: At<'_>) -> String {
+pub(super) fn words(at: At<'_>) -> String {
     described(at, 3)
 }
 

@@ -93,6 +93,11 @@ pub(crate) fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
     compare(from, to, true)
 }
 
+/// A schema in a few words, such as `list of string`; `whole` is what its references point into.
+pub(crate) fn words(schema: &Value, whole: &Value) -> String {
+    misfit::words(At { root: whole, schema })
+}
+
 fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
     let (from, to) = (At::root(from), At::root(to));
     if Proof::default().holds(from, to) {

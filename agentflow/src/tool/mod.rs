@@ -109,6 +109,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// The agent or the workflow that it is, described.
+    #[doc(hidden)]
+    fn inside(&self) -> Option<Box<dyn std::any::Any>> {
+        None
+    }
+
     /// Whether its body is a function under `#[tool]`, which finds the step that it is called in by itself.
     #[doc(hidden)]
     fn announces_itself(&self) -> bool {

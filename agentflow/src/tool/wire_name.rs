@@ -91,6 +91,10 @@ impl Tool for Renamed {
         Some(self.inner.within(of)?.map(|inner| inner.renamed(Arc::clone(&self.name))))
     }
 
+    fn inside(&self) -> Option<Box<dyn std::any::Any>> {
+        self.inner.inside()
+    }
+
     fn announces_itself(&self) -> bool {
         self.inner.announces_itself()
     }

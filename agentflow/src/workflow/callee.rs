@@ -27,6 +27,7 @@ use super::linked_workflow::LinkedWorkflow;
 use super::spec::Spec;
 use crate::agent::AgentDefinition;
 use crate::context::Context;
+use crate::dry_run::DryCall;
 use crate::linked;
 use crate::resource::ResourceKey;
 use crate::tool::{Effects, ToolPolicy, ToolRef};
@@ -85,6 +86,15 @@ pub(super) fn word(function: TypeId) -> Option<&'static str> {
         CalleeKind::Tool(_) => "tool",
         CalleeKind::Agent(_) => "agent",
         CalleeKind::Workflow(_) => "workflow",
+    })
+}
+
+/// The call of a function, as a dry run shows it.
+pub(super) fn dry_call(function: TypeId) -> Option<DryCall> {
+    Some(match kind(function)? {
+        CalleeKind::Tool(tool) => DryCall::tool(tool.catalogue_name(), &tool.definition().policy),
+        CalleeKind::Agent(agent) => DryCall::new("agent", agent.name()),
+        CalleeKind::Workflow(workflow) => DryCall::new("workflow", workflow.name),
     })
 }
 

@@ -11,6 +11,7 @@ mod compact;
 mod condition;
 mod draw;
 pub(crate) mod driver;
+mod dry_steps;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod entry;
 pub(crate) mod expansion;

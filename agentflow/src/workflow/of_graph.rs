@@ -15,8 +15,11 @@ use super::mapping_schema::{Schemas, list_of, one_of, part, schema_of};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
-use super::spec::{After, Body, Branch, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until};
+use super::spec::{
+    After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until,
+};
 use super::step_error::StepError;
+use crate::dry_run::DryCall;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
@@ -36,12 +39,16 @@ impl Graph {
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
         let (names, schemas, problems) = (Names::default(), Schemas::new(), Vec::new());
-        let mut loading = Loading { graph: self, resolve, names, schemas, problems };
+        let mut loading = Loading { graph: self, resolve, names, schemas, calls: HashMap::new(), problems };
         let order = loading.order();
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
-        let schemas = order.iter().map(|node| loading.schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)));
-        let derived: Vec<Value> = schemas.collect();
+        let (mut schemas, mut calls) = (loading.schemas, loading.calls);
+        let derived = order.iter().map(|node| Derived {
+            schema: schemas.remove(node.name.as_str()).unwrap_or(Value::Bool(true)),
+            calls: calls.remove(node.name.as_str()).unwrap_or_default(),
+        });
+        let derived: Vec<Derived> = derived.collect();
         let mut problems = loading.problems;
         if self.version > Self::VERSION {
             problems.push(format!(
@@ -75,6 +82,8 @@ struct Loading<'a> {
     names: Names,
     /// The schemas of the outputs of those nodes that were looked at.
     schemas: Schemas<'a>,
+    /// What they call.
+    calls: HashMap<&'a str, Vec<DryCall>>,
     problems: Vec<String>,
 }
 
@@ -155,6 +164,7 @@ impl<'a> Loading<'a> {
         }
         let (kind, body, callees) = self.body(node);
         self.derive(node, &callees);
+        self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
         let direct = matches!(node.does, Some(GraphBody::Call(_)));
         match callees.as_slice() {
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),

@@ -13,6 +13,7 @@ use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::agent::ErasedAgent;
 use crate::context::Context;
+use crate::dry_run::DryCall;
 use crate::error::FailureKind;
 use crate::message::ToolCall;
 use crate::schema::{Assignable, is_assignable_as_stated};
@@ -83,6 +84,17 @@ impl Callee {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
             Self::Agent(agent) => agent.answer_schema(),
             Self::Workflow(spec) => spec.output_schema(),
+        }
+    }
+
+    /// The call, as a dry run shows it.
+    pub(super) fn dry_call(&self) -> DryCall {
+        match self {
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                DryCall::tool(tool.catalogue_name(), &tool.definition().policy)
+            }
+            Self::Agent(agent) => DryCall::new("agent", Arc::clone(agent.name())),
+            Self::Workflow(spec) => DryCall::new("workflow", Arc::clone(&spec.name)),
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
+#[cfg(feature = "dynamic")]
+use crate::dry_run::DryCall;
 use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
@@ -63,9 +65,17 @@ pub(crate) struct Spec {
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
     needs: OnceLock<Vec<(ResourceKey, String)>>,
-    /// The schemas of the outputs of nodes that are data, as far as what they call says them; empty for others.
+    /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]
-    pub(super) derived: Vec<Value>,
+    pub(super) derived: Vec<Derived>,
+}
+
+/// What is known of a node from what it calls.
+#[cfg(feature = "dynamic")]
+pub(super) struct Derived {
+    /// The schema of its output.
+    pub(super) schema: Value,
+    pub(super) calls: Vec<DryCall>,
 }
 
 pub(crate) struct NodeSpec {
@@ -282,8 +292,8 @@ impl Spec {
     /// The JSON Schema of the output of a node.
     pub(crate) fn schema_of(&self, node: NodeIndex) -> Value {
         #[cfg(feature = "dynamic")]
-        if let Some(schema) = self.derived.get(node as usize) {
-            return schema.clone();
+        if let Some(derived) = self.derived.get(node as usize) {
+            return derived.schema.clone();
         }
         self.node(node).schema.to_value()
     }

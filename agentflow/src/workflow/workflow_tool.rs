@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::spec::Spec;
 use super::{Graph, Inputs, Workflow, run_by_names};
+use crate::agent::WorkflowName;
 use crate::context::Context;
 use crate::error::Error;
 use crate::tool::{
@@ -104,6 +105,10 @@ impl Tool for WorkflowTool {
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
         ToolFuture::pending(self.answer(cx, arguments))
+    }
+
+    fn inside(&self) -> Option<Box<dyn std::any::Any>> {
+        Some(Box::new(WorkflowName(Arc::clone(&self.spec.name))))
     }
 
     fn output_schema(&self) -> Option<serde_json::Value> {

@@ -29,7 +29,7 @@ async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
     assert_eq!(tool.input.as_ref().unwrap()["required"], json!(["a", "b"]));
     let agent = of(EntryKind::Agent, "judge");
     assert!(agent.description.starts_with("Judge the risk of a change in {language}."), "{agent:?}");
-    assert_eq!(agent.output.as_ref().unwrap()["properties"]["value"]["type"], "integer");
+    assert_eq!(agent.output.as_ref().unwrap()["type"], "integer");
     let workflow = of(EntryKind::Workflow, "double");
     assert_eq!(&*workflow.description, "Doubles a number.");
     assert_eq!(workflow.input.as_ref().unwrap()["required"], json!(["n"]));

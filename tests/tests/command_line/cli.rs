@@ -187,6 +187,11 @@ fn one_tool_or_agent_is_shown_with_its_schema() {
     let agent = ended(&["agents", "show", "rate"]);
     assert!(agent.stdout.starts_with("rate\n    Rate {text} from 1 to 5.\n    linked from "), "{agent:#?}");
     assert!(agent.stdout.contains("\n    answers\n    {\n"), "{agent:#?}");
+    let drawn = ended(&["agents", "show", "rate", "--format", "mermaid"]);
+    assert!(drawn.stdout.starts_with("flowchart TD\n    a0([\"rate (agent)\"])\n"), "{drawn:#?}");
+    let dry = ended(&["agents", "show", "rate", "--format", "dry-run"]);
+    assert!(dry.stdout.starts_with("agent rate(string) -> integer"), "{dry:#?}");
+    assert!(dry.stdout.contains("    calls the model "), "{dry:#?}");
     let unknown = ended(&["tools", "show", "ad"]);
     assert_eq!((unknown.code, unknown.stderr.contains("knows no tool `ad`; did you mean `add`?")), (Some(1), true));
 }

@@ -176,6 +176,9 @@ fn a_workflow_is_shown_in_every_format() {
     assert!(mermaid.starts_with("flowchart TD\n") && mermaid.contains("-->|\"Denied\"|"), "{mermaid}");
     let dot = done(&["workflow", "show", "publish", "--format", "dot"]).stdout;
     assert!(dot.starts_with("digraph \"publish\" {\n") && dot.ends_with("}\n"), "{dot}");
+    let dry = done(&["workflow", "show", "publish", "--format", "dry-run"]).stdout;
+    assert!(dry.starts_with("workflow publish(text: string) -> string\n  stage 1\n"), "{dry}");
+    assert!(dry.contains("    asks a person: ") && dry.contains("    runs when `said` takes `Granted`\n"), "{dry}");
     let graph = done(&["workflow", "show", "publish", "--format", "json"]).line();
     assert_eq!(graph["nodes"][0]["name"], "text");
     assert_eq!(

@@ -211,9 +211,13 @@ async fn the_answer_of_an_agent_is_the_value_of_its_type() {
     let model = ScriptedModel::new([Turn::text(r#"{"value": 4}"#)]);
     let judge = Agent::new(model).name("judge").output::<u32>();
     let call = json!({"call": {"kind": "agent", "name": "judge", "with": {"value": "how many?"}}});
-    let graph = whole("out", json!([{"name": "out", "does": call}]));
+    let graph = whole("out", json!([{"name": "out", "does": call.clone()}]));
     let runtime = test_runtime().agent(&judge).graph(graph).build();
     assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(4));
+    // So a tool can be given it.
+    let twice = tool("twice", json!({"object": {"n": {"from": "out"}}}));
+    let graph = whole("twice", json!([{"name": "out", "does": call}, {"name": "twice", "does": twice}]));
+    test_runtime().agent(&judge).graph(graph).build().workflow_graph("whole").unwrap();
 }
 
 #[tokio::test(start_paused = true)]

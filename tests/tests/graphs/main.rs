@@ -5,6 +5,7 @@
 mod arguments;
 mod assignable;
 mod by_name;
+mod dry_run;
 mod problems;
 mod reference;
 #[path = "../generated/kit/store.rs"]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 31] = [
+const ROOMS: [&str; 32] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -24,6 +24,7 @@ const ROOMS: [&str; 31] = [
     "future",
     "message",
     "tool_definition",
+    "dry_run",
     "linked",
     // What a model says, what happened, where it is kept.
     "model",

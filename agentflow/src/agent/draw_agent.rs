@@ -1,0 +1,150 @@
+//! Draws an agent as Mermaid and Graphviz text: its model, its tools and toolsets, and the agents among its tools with
+//! theirs. Each agent is drawn once, however many have it as a tool.
+
+use std::fmt::Write;
+
+use super::outline::{AgentOutline, ToolOutline};
+
+/// What a picture consists of: boxes by their ids, and arrows between them.
+#[derive(Default)]
+struct Picture {
+    boxes: Vec<Drawn>,
+    arrows: Vec<(usize, usize, &'static str)>,
+}
+
+struct Drawn {
+    kind: Kind,
+    name: String,
+    label: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Agent,
+    Model,
+    Tool,
+    Toolset,
+    Workflow,
+}
+
+impl Picture {
+    fn of(outline: &AgentOutline) -> Self {
+        let mut picture = Self::default();
+        picture.agent(outline, &[]);
+        picture
+    }
+
+    /// The box of a name, and whether it is new.
+    fn add(&mut self, kind: Kind, name: &str, label: String) -> (usize, bool) {
+        match self.boxes.iter().position(|other| other.kind == kind && other.name == name && other.label == label) {
+            Some(at) => (at, false),
+            None => {
+                self.boxes.push(Drawn { kind, name: name.to_owned(), label });
+                (self.boxes.len() - 1, true)
+            }
+        }
+    }
+
+    fn agent(&mut self, outline: &AgentOutline, marks: &[String]) -> usize {
+        let granted: Vec<String> = outline.scopes.iter().map(|scope| format!("granted {scope}")).collect();
+        let (at, is_new) =
+            self.add(Kind::Agent, &outline.name, label(&outline.name, "agent", &[marks, &granted].concat()));
+        if !is_new {
+            return at;
+        }
+        if !outline.model.is_empty() {
+            let (model, _) = self.add(Kind::Model, &outline.model, outline.model.clone());
+            self.arrows.push((at, model, "asks"));
+        }
+        for tool in &outline.tools {
+            let to = self.tool(tool);
+            self.arrows.push((at, to, "may call"));
+        }
+        for toolset in &outline.toolsets {
+            let (to, _) = self.add(Kind::Toolset, toolset, label(toolset, "toolset", &[]));
+            self.arrows.push((at, to, "may call"));
+        }
+        at
+    }
+
+    fn tool(&mut self, tool: &ToolOutline) -> usize {
+        let marks = tool.marks();
+        match (&tool.agent, &tool.workflow) {
+            (Some(agent), _) => self.agent(agent, &marks),
+            (None, Some(workflow)) => self.add(Kind::Workflow, workflow, label(workflow, "workflow", &marks)).0,
+            (None, None) => self.add(Kind::Tool, &tool.name, label(&tool.name, "tool", &marks)).0,
+        }
+    }
+}
+
+fn label(name: &str, what: &str, marks: &[String]) -> String {
+    let mut label = format!("{name} ({what})");
+    for mark in marks {
+        let _ = write!(label, "\n{mark}");
+    }
+    label
+}
+
+impl AgentOutline {
+    /// The agent as a Mermaid flowchart, as GitHub and many editors show it.
+    ///
+    /// ```
+    /// use agentflow::agent::AgentOutline;
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::ScriptedModel;
+    ///
+    /// /// Pays somebody.
+    /// #[tool(approve, scopes(money))]
+    /// async fn draw_pay(cents: u32) -> u32 {
+    ///     cents
+    /// }
+    ///
+    /// let cashier = Agent::new(ScriptedModel::new([])).name("cashier").tools(tools![draw_pay]);
+    /// let boss = Agent::new(ScriptedModel::new([])).name("boss").tools(cashier);
+    /// let picture = AgentOutline::of(&boss).to_mermaid();
+    /// assert!(picture.contains(r#"["draw_pay (tool)<br/>has effects<br/>needs approval<br/>needs the scope money"]"#));
+    /// assert!(picture.contains(r#"(["cashier (agent)<br/>has effects"])"#), "{picture}");
+    /// ```
+    pub fn to_mermaid(&self) -> String {
+        let picture = Picture::of(self);
+        let mut text = String::from("flowchart TD\n");
+        for (at, drawn) in picture.boxes.iter().enumerate() {
+            let (open, close) = match drawn.kind {
+                Kind::Agent => ("([", "])"),
+                Kind::Model => ("[(", ")]"),
+                Kind::Tool => ("[", "]"),
+                Kind::Toolset | Kind::Workflow => ("[[", "]]"),
+            };
+            let _ = writeln!(text, "    a{at}{open}\"{}\"{close}", escaped(&drawn.label));
+        }
+        for (from, to, word) in &picture.arrows {
+            let _ = writeln!(text, "    a{from} -->|\"{word}\"| a{to}");
+        }
+        text
+    }
+
+    /// The agent in Graphviz's language.
+    pub fn to_dot(&self) -> String {
+        let picture = Picture::of(self);
+        let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", &*self.name);
+        for (at, drawn) in picture.boxes.iter().enumerate() {
+            let shape = match drawn.kind {
+                Kind::Agent => "oval",
+                Kind::Model => "cylinder",
+                Kind::Tool => "box",
+                Kind::Toolset => "box3d",
+                Kind::Workflow => "component",
+            };
+            let _ = writeln!(text, "    a{at} [label={:?}, shape={shape}];", drawn.label);
+        }
+        for (from, to, word) in &picture.arrows {
+            let _ = writeln!(text, "    a{from} -> a{to} [label={word:?}];");
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br/>")
+}

@@ -1,0 +1,288 @@
+//! `DryRun`: what running a workflow or an agent would do, found without doing any of it. It is data; workflows and agents
+//! describe themselves.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::schema::words;
+use crate::tool_definition::{Effects, ToolPolicy};
+
+/// What running a workflow or an agent would do: its steps in a possible order, what each reads, gives and calls, and what
+/// it needs for that. Nothing is called for it, no model is opened and no store is asked.
+///
+/// [`Workflow::dry_run`](crate::Workflow::dry_run) and [`AgentOutline::dry_run`](crate::agent::AgentOutline::dry_run) make
+/// one, and [`Runtime::dry_run`](crate::Runtime::dry_run) of what is known by its name. It is printed as text and serialises.
+///
+/// ```
+/// use agentflow::prelude::*;
+///
+/// /// The weather of a city.
+/// #[tool(effects = "read", scopes(weather))]
+/// async fn dry_weather(city: String) -> String {
+///     format!("{city}: rain")
+/// }
+///
+/// /// Sends a text.
+/// #[tool(approve)]
+/// async fn dry_send(text: String) -> u32 {
+///     text.len() as u32
+/// }
+///
+/// #[workflow]
+/// async fn dry_report(home: String, away: String) -> Result<u32> {
+///     let here = dry_weather(home).await;
+///     let there = dry_weather(away).await;
+///     let sent = dry_send(format!("{here}, {there}")).await;
+///     Ok(sent)
+/// }
+///
+/// # fn main() {
+/// let dry = dry_report::workflow().dry_run();
+/// assert_eq!(dry.stages()[0], ["here", "there"]);
+/// assert_eq!(dry.scopes().into_iter().collect::<Vec<_>>(), ["weather"]);
+/// let send = dry.step("sent").unwrap();
+/// assert_eq!(send.asks.as_deref(), Some("call `dry_send(format!(\"{here}, {there}\"))`?"));
+/// println!("{dry}");
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DryRun {
+    /// `workflow` or `agent`.
+    pub what: &'static str,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The JSON Schema of what it takes: the inputs of a workflow by their names, the message to an agent.
+    pub input: Value,
+    /// The JSON Schema of what it gives.
+    pub output: Value,
+    /// The steps, each after all that it waits for. Of an agent, its model calls and the tools that these may ask for.
+    pub steps: Vec<DryStep>,
+    /// What bounds it, by name: the most steps at once of a workflow, the limits of an agent.
+    pub limits: Value,
+}
+
+/// A step of a [`DryRun`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DryStep {
+    /// The node's name; of an agent `model`, or the name of the tool.
+    pub name: String,
+    /// What it is, such as `step`, `router`, `gate`, `model` or `tool`.
+    pub kind: String,
+    /// From 1: steps of one stage wait for none of each other and may run at the same time.
+    pub stage: u32,
+    /// The inputs and nodes that it reads.
+    pub reads: Vec<DryRead>,
+    /// The other nodes that it waits for.
+    pub after: Vec<String>,
+    /// Under which conditions it runs, in words; all of them must hold unless `enough` says how many.
+    pub when: Vec<String>,
+    /// How many of the conditions are enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enough: Option<usize>,
+    /// The JSON Schema of its output.
+    pub gives: Value,
+    /// What it calls, as far as that is written in it.
+    pub calls: Vec<DryCall>,
+    /// The question that a person is asked first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
+    /// The longest that it may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How often it is tried at most.
+    pub attempts: u32,
+    /// Whether it is called again when a crash interrupted it.
+    pub repeatable: bool,
+    /// Whether it changes something outside of the run, as far as that is declared.
+    pub writes: bool,
+    /// Whether the run ends with its output.
+    pub ends: bool,
+    /// What its items, rounds or branches consist of, where that is more than one step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bodies: Vec<DryBody>,
+}
+
+/// What an item, a round or a branch of a step consists of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DryBody {
+    /// The branch; empty for items and rounds.
+    pub branch: String,
+    /// Its steps.
+    pub steps: Vec<DryStep>,
+}
+
+/// A value that a step reads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DryRead {
+    /// The input or the node.
+    pub node: String,
+    /// The JSON Schema of the value.
+    pub schema: Value,
+    /// Whether the step also runs without it.
+    pub optional: bool,
+}
+
+/// A call that a step makes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DryCall {
+    /// `tool`, `agent`, `workflow` or `model`.
+    pub what: &'static str,
+    /// Its name.
+    pub name: Arc<str>,
+    /// How it is treated, of a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<ToolPolicy>,
+}
+
+impl DryCall {
+    pub(crate) fn new(what: &'static str, name: impl Into<Arc<str>>) -> Self {
+        Self { what, name: name.into(), policy: None }
+    }
+
+    pub(crate) fn tool(name: &Arc<str>, policy: &ToolPolicy) -> Self {
+        Self { what: "tool", name: Arc::clone(name), policy: Some(policy.clone()) }
+    }
+}
+
+impl DryRun {
+    /// The step of a name.
+    pub fn step(&self, name: &str) -> Option<&DryStep> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// The names of the steps by stages: those of one stage may run at the same time.
+    pub fn stages(&self) -> Vec<Vec<&str>> {
+        let mut stages: Vec<Vec<&str>> = Vec::new();
+        for step in &self.steps {
+            let at = step.stage.max(1) as usize;
+            if stages.len() < at {
+                stages.resize(at, Vec::new());
+            }
+            stages[at - 1].push(&step.name);
+        }
+        stages.retain(|stage| !stage.is_empty());
+        stages
+    }
+
+    /// All calls, also those of items, rounds and branches.
+    pub fn calls(&self) -> Vec<&DryCall> {
+        fn collect<'d>(steps: &'d [DryStep], into: &mut Vec<&'d DryCall>) {
+            for step in steps {
+                into.extend(&step.calls);
+                step.bodies.iter().for_each(|body| collect(&body.steps, into));
+            }
+        }
+        let mut calls = Vec::new();
+        collect(&self.steps, &mut calls);
+        calls
+    }
+
+    /// The scopes that the tools among its calls ask for: a run that was granted fewer fails at the tool that needs one.
+    pub fn scopes(&self) -> BTreeSet<&str> {
+        let policies = self.calls().into_iter().filter_map(|call| call.policy.as_ref());
+        policies.flat_map(|policy| &policy.scopes).map(|scope| &**scope).collect()
+    }
+}
+
+impl fmt::Display for DryRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.input["properties"].as_object();
+        let input = match fields.filter(|_| self.what == "workflow") {
+            Some(fields) => {
+                let shown = fields.iter().map(|(name, schema)| format!("{name}: {}", words(schema, &self.input)));
+                shown.collect::<Vec<_>>().join(", ")
+            }
+            None => words(&self.input, &self.input),
+        };
+        writeln!(f, "{} {}({input}) -> {}", self.what, self.name, words(&self.output, &self.output))?;
+        show(f, &self.steps, 1)?;
+        let scopes: Vec<&str> = self.scopes().into_iter().collect();
+        if !scopes.is_empty() {
+            writeln!(f, "  needs the scopes {}", scopes.join(", "))?;
+        }
+        writeln!(f, "  limits {}", self.limits)
+    }
+}
+
+fn show(f: &mut fmt::Formatter<'_>, steps: &[DryStep], depth: usize) -> fmt::Result {
+    let indent = "  ".repeat(depth);
+    let mut order: Vec<&DryStep> = steps.iter().collect();
+    order.sort_by_key(|step| step.stage);
+    let mut stage = 0;
+    for step in order {
+        if step.stage != stage {
+            stage = step.stage;
+            writeln!(f, "{indent}stage {stage}")?;
+        }
+        writeln!(f, "{indent}  {} ({}) -> {}", step.name, step.kind, words(&step.gives, &step.gives))?;
+        let mut line = |text: String| writeln!(f, "{indent}    {text}");
+        for read in &step.reads {
+            let optional = if read.optional { ", if there is one" } else { "" };
+            line(format!("reads {}: {}{optional}", read.node, words(&read.schema, &read.schema)))?;
+        }
+        if !step.after.is_empty() {
+            line(format!("waits for {}", step.after.join(", ")))?;
+        }
+        if !step.when.is_empty() {
+            let enough = step.enough.map(|enough| format!("{enough} of: ")).unwrap_or_default();
+            line(format!("runs when {enough}{}", step.when.join("; ")))?;
+        }
+        for call in &step.calls {
+            line(format!(
+                "calls the {} {}{}",
+                call.what,
+                call.name,
+                call.policy.as_ref().map(marks).unwrap_or_default()
+            ))?;
+        }
+        if let Some(question) = &step.asks {
+            line(format!("asks a person: {question}"))?;
+        }
+        if let Some(timeout) = step.timeout_ms {
+            line(format!("takes {timeout} ms at most"))?;
+        }
+        if step.attempts > 1 {
+            line(format!("is tried {} times at most", step.attempts))?;
+        }
+        if !step.repeatable {
+            line("is not called again after a crash".to_owned())?;
+        }
+        if step.ends {
+            line("ends the run with its output".to_owned())?;
+        }
+        for body in &step.bodies {
+            if !body.branch.is_empty() {
+                writeln!(f, "{indent}    {}:", body.branch)?;
+            }
+            show(f, &body.steps, depth + 2)?;
+        }
+    }
+    Ok(())
+}
+
+fn marks(policy: &ToolPolicy) -> String {
+    let mut marks = match policy.effects {
+        Effects::None => ", no effects".to_owned(),
+        Effects::Read => ", reads".to_owned(),
+        Effects::Write => ", has effects".to_owned(),
+    };
+    if policy.idempotent {
+        marks.push_str(", idempotent");
+    }
+    if policy.approve {
+        marks.push_str(", needs approval");
+    }
+    if !policy.scopes.is_empty() {
+        marks.push_str(&format!(", needs the scopes {}", policy.scopes.join(", ")));
+    }
+    marks
+}
