@@ -3,6 +3,7 @@
 
 pub mod agent;
 mod context;
+pub mod definition;
 pub mod dry_run;
 pub mod error;
 pub mod event;

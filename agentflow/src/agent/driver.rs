@@ -227,7 +227,10 @@ impl Run {
     /// Records that the agent begins, unless that is recorded already.
     pub(super) fn record_start(&mut self) {
         let Some(started) = self.pending.take() else { return };
-        let kind = self.segment.begins(*started);
+        let mut kind = self.segment.begins(*started);
+        if self.segment.is_run() && self.segment.shared.log.is_durable() {
+            kind = kind.with_parts(&self.plan.parts().id);
+        }
         self.record_own(kind);
     }
 
@@ -327,6 +330,11 @@ impl Run {
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
+        if self.segment.is_run() && self.segment.shared.log.is_durable() {
+            let parts = Arc::clone(self.plan.parts());
+            let shared = Arc::clone(&self.segment.shared);
+            Box::pin(async move { shared.host.put_parts(&parts).await }).await?;
+        }
         let mut model_error = None;
         let mut has_tools = false;
         if !self.hooks.is_empty()

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::run_request::RunRequest;
 use super::{Agent, AgentDefinition, AgentOutline, Description};
 use crate::context::Context;
+use crate::definition::Known;
 use crate::error::Result;
 use crate::future::BoxFuture;
 use crate::run::{Host, RunHandle, RunShared};
@@ -23,6 +24,7 @@ trait Erased: Send + Sync {
     fn answer_schema(&self) -> Value;
     fn outline(&self) -> AgentOutline;
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
+    fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>>;
     fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
@@ -51,6 +53,10 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent {
         ErasedAgent::new(self.clone().instructed(instructions))
+    }
+
+    fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>> {
+        self.clone().host(host).parts()
     }
 
     fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
@@ -119,6 +125,11 @@ impl ErasedAgent {
     /// Whether one of its tools changes something outside of the run.
     pub(crate) fn writes(&self) -> bool {
         self.0.writes()
+    }
+
+    /// The definition by parts, as it is in a runtime.
+    pub(crate) fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>> {
+        self.0.parts(host)
     }
 
     /// Checks that a run which is about to be resumed has what its tools take.

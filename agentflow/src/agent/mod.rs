@@ -3,6 +3,7 @@
 //! [`Agent`] describes; `definition` and `call` are what an `#[agent]` is and does; `plan` is the description checked
 //! and put together; `machine` decides what comes next; `driver` does it.
 
+mod agent_parts;
 mod agent_tool;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
@@ -44,6 +45,7 @@ use self::prompt::Prompt;
 pub use self::run_request::RunRequest;
 use self::typed_output::Output;
 use crate::context::Context;
+use crate::definition::Known;
 use crate::error::{Error, Failure, Result};
 
 use crate::middleware::Middleware;
@@ -379,6 +381,11 @@ impl<O: 'static> Agent<O> {
     /// The agent's name, once it is found to be as described, and the host that it uses.
     pub(crate) fn planned(&self) -> Result<(&Arc<str>, &Arc<Host>)> {
         self.plan().map(|plan| (&plan.name, &plan.host))
+    }
+
+    /// The definition by parts.
+    pub(crate) fn parts(&self) -> Result<Arc<Known>> {
+        Ok(Arc::clone(self.plan()?.parts()))
     }
 
     /// Checks that a run which is about to be resumed has what its tools take.

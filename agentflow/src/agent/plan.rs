@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
 
 use super::limits::Limits;
 use super::replaced_model::ReplacedModel;
 use super::run_request::RunRequest;
 use super::typed_output::{AnswerTool, Output, OutputRule};
 use super::{Description, prompt};
+use crate::definition::Known;
 use crate::error::{Error, Result};
 use crate::event::ANSWER_TOOL;
 use crate::message::{Conversation, Message};
@@ -41,6 +44,10 @@ pub(super) struct Plan {
     pub(super) scopes: Arc<[Arc<str>]>,
     pub(super) middleware: Arc<[Arc<dyn Middleware>]>,
     pub(super) host: Arc<Host>,
+    /// What it was made of.
+    description: Arc<Description>,
+    schema: Option<Value>,
+    parts: OnceLock<Arc<Known>>,
 }
 
 /// The tools of a turn.
@@ -71,7 +78,8 @@ pub(super) struct PlannedOutput {
 }
 
 impl Plan {
-    pub(super) fn new<O>(description: &Description, output: &Output<O>) -> Result<Self> {
+    pub(super) fn new<O>(described: &Arc<Description>, output: &Output<O>) -> Result<Self> {
+        let description = &**described;
         let Description {
             name,
             instructions,
@@ -118,6 +126,7 @@ impl Plan {
         };
         let instructions = instructions.clone().or(prompted);
         let mut settings = settings.clone();
+        let schema_of_answer = output.schema().map(|schema| schema.schema);
         let output = match output.schema() {
             None => None,
             Some(schema) => {
@@ -155,7 +164,15 @@ impl Plan {
             scopes: scopes.as_slice().into(),
             middleware: middleware.as_slice().into(),
             host: Arc::clone(host),
+            description: Arc::clone(described),
+            schema: schema_of_answer,
+            parts: OnceLock::new(),
         })
+    }
+
+    /// The definition by parts; computed when it is first asked for.
+    pub(super) fn parts(&self) -> &Arc<Known> {
+        self.parts.get_or_init(|| self.description.parts(self.schema.as_ref()))
     }
 
     /// What a run is asked: the agent's own question, when its caller asks none.

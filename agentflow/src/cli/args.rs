@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 
+use crate::runtime::Changes;
 use crate::store::RunStatus;
 
 /// Call models and run agents over the tools linked into this program.
@@ -188,6 +189,9 @@ pub(super) enum RunsCommand {
     Resume {
         /// The run's id
         run: String,
+        /// What to do when its workflow or agent has changed since it began. Default: what the program's runtime says
+        #[arg(long, value_name = "RULE", value_enum)]
+        changes: Option<Changes>,
         /// Print all events to standard output instead of the output
         #[arg(long, value_name = "FORMAT")]
         events: Option<EventFormat>,

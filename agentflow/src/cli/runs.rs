@@ -28,7 +28,8 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
     let runtime = with_store(host, &args.store).await?;
     let store = Some(&*args.store);
     match args.command {
-        RunsCommand::Resume { run, events } => {
+        RunsCommand::Resume { run, changes, events } => {
+            let runtime = changes.map_or_else(|| runtime.clone(), |changes| runtime.with_changes(changes));
             let run = RunId::new(run);
             let before = runtime.inspect(&run).await?;
             let ctrl_c = ctrl_c::watch();
@@ -199,6 +200,10 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         if let Some(about) = node.about.as_ref().filter(|about| about.as_str() != "null") {
             line(format_args!("  {:<17} about: {}", "", OneLine(about)))?;
         }
+    }
+    for difference in &report.differences {
+        let means = if difference.compatible { "" } else { " (not compatible)" };
+        line(format_args!("  differs: {}{means}", OneLine(difference)))?;
     }
     if let Some(changed) = report.changed.filter(|changed| !changed.is_empty()) {
         line(format_args!(

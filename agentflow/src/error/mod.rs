@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use self::control_error::{ControlError, ControlErrorKind};
 pub use self::registry_error::RegistryError;
+use crate::definition::Difference;
 use crate::event::RunId;
 pub use crate::failure::{Failure, FailureClass, FailureKind};
 use crate::message::ToolStatus;
@@ -247,6 +248,22 @@ pub enum Error {
         /// The nodes that are not the same, or depend on one that is not.
         nodes: Vec<String>,
     },
+    /// A run began with another version of its agent, or of what its workflow calls, and the runtime does not accept that
+    /// ([`Changes`](crate::runtime::Changes)).
+    #[error(
+        "the {what} `{name}` has changed since the run began: {}; to continue all the same, let the runtime accept it with \
+         `Changes::AcceptAll`",
+        listed(differences)
+    )]
+    #[non_exhaustive]
+    PartsChanged {
+        /// `agent` or `workflow`.
+        what: &'static str,
+        /// Its name.
+        name: Arc<str>,
+        /// What is not accepted.
+        differences: Vec<Difference>,
+    },
     /// A run began with another definition of its workflow, in which a step that is now another one, or gone, may have
     /// changed something outside of the run.
     #[error(
@@ -326,9 +343,10 @@ impl Error {
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
             Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
-            Self::DefinitionChanged { .. } | Self::NestedChanged { .. } | Self::WriteForgotten { .. } => {
-                FailureKind::DefinitionChanged
-            }
+            Self::DefinitionChanged { .. }
+            | Self::PartsChanged { .. }
+            | Self::NestedChanged { .. }
+            | Self::WriteForgotten { .. } => FailureKind::DefinitionChanged,
             Self::NestedOther { .. } => FailureKind::Interrupted,
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
@@ -347,6 +365,15 @@ impl Error {
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.retryable,
             other => other.kind().is_retryable(),
         }
+    }
+}
+
+/// At most ten differences.
+fn listed(differences: &[Difference]) -> String {
+    let shown: Vec<String> = differences.iter().take(10).map(ToString::to_string).collect();
+    match differences.len() {
+        count @ 11.. => format!("{}; and {} more", shown.join("; "), count - 10),
+        _ => shown.join("; "),
     }
 }
 

@@ -311,6 +311,14 @@ impl EventKind {
         Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false }
     }
 
+    /// The beginning of a run, with the id of the definition that it goes by.
+    pub(crate) fn with_parts(mut self, parts: &Arc<str>) -> Self {
+        if let Self::RunStarted(started) = &mut self {
+            Arc::make_mut(started).parts = Some(Arc::clone(parts));
+        }
+        self
+    }
+
     /// A run is resumed from its journal.
     pub(crate) const fn recovered(redefined: Option<Arc<Redefined>>) -> Self {
         Self::RunResumed { recovered: true, redefined, waiting: None, queued: false }

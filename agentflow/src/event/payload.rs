@@ -30,6 +30,9 @@ pub struct RunStarted {
     /// The tags by which runs are found.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// The [id](crate::definition::Definition::id) of the definition by parts, which the store has; of a run with a store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Arc<str>>,
 }
 
 /// What a run runs.
@@ -48,7 +51,7 @@ impl RunStarted {
     pub const VERSION: u32 = 1;
 
     pub(crate) fn new(body: RunBody) -> Self {
-        Self { version: Self::VERSION, body, caller: None, trace_id: None, tags: BTreeMap::new() }
+        Self { version: Self::VERSION, body, caller: None, trace_id: None, tags: BTreeMap::new(), parts: None }
     }
 
     /// The name of the agent or the workflow.
@@ -314,11 +317,14 @@ pub struct Redefined {
     pub definition: Arc<str>,
     /// The nodes whose earlier records no longer count.
     pub forgotten: Vec<StepPath>,
+    /// The id of the new definition by parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Arc<str>>,
 }
 
 impl Redefined {
-    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<StepPath>) -> Self {
-        Self { definition, forgotten }
+    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<StepPath>, parts: Arc<str>) -> Self {
+        Self { definition, forgotten, parts: Some(parts) }
     }
 }
 

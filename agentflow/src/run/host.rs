@@ -16,6 +16,7 @@ use super::options::RunResource;
 use super::redaction::Redactor;
 use super::running::Running;
 use super::shared::RunShared;
+use crate::definition::Known;
 use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
 use crate::future::BoxFuture;
@@ -122,6 +123,17 @@ impl Host {
     pub(crate) fn set_store(&mut self, store: Arc<dyn Store>) {
         self.live = Some(LiveRuns::of(&store));
         self.store = Some(store);
+    }
+
+    /// Keeps a definition in the store, once for each store.
+    pub(crate) async fn put_parts(&self, known: &Known) -> Result<(), StoreError> {
+        let (Some(store), Some(live)) = (&self.store, &self.live) else { return Ok(()) };
+        if live.lacks_definition(&known.id) {
+            let json = serde_json::to_string(&known.definition).unwrap_or_default();
+            store.put_definition(&known.id, json).await?;
+            live.has_definition(&known.id);
+        }
+        Ok(())
     }
 
     /// The store by which runs are found by their id.

@@ -48,6 +48,11 @@ fn redefined(kind: &EventKind) -> Option<&Redefined> {
 }
 
 impl RunJournal {
+    /// Of all events of a run.
+    pub(crate) fn whole(events: Vec<Event>) -> Self {
+        Self { offset: 0, events, kept: Vec::new() }
+    }
+
     fn all(&self) -> impl Iterator<Item = &Event> {
         self.kept.iter().chain(&self.events)
     }
@@ -93,6 +98,15 @@ impl RunJournal {
                 ),
             }),
         }
+    }
+
+    /// The id of the definition by parts that the run goes by; `None` in a journal of a release that recorded none.
+    pub(crate) fn parts(&self) -> Option<Arc<str>> {
+        let of = |event: &Event| match &event.kind {
+            EventKind::RunStarted(started) => Some(started.parts.clone()),
+            kind => redefined(kind).map(|redefined| redefined.parts.clone()),
+        };
+        self.all().filter_map(of).last().flatten()
     }
 
     /// The definition that the run goes by, when it is not the one it began with.

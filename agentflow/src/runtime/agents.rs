@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Runtime;
 use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, linked_agents};
+use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, RunId};
 use crate::path::StepPath;
@@ -25,7 +26,8 @@ impl<O: 'static> Agent<O> {
     /// [attached](Self::attach) to.
     ///
     /// # Errors
-    /// When there is no such run, it has ended, another process executes it, or it is not one of an agent of this name.
+    /// When there is no such run, it has ended, another process executes it, it is not one of an agent of this name, or the
+    /// agent has changed and its runtime does not accept that ([`Changes`](super::Changes)).
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -35,8 +37,9 @@ impl<O: 'static> Agent<O> {
         let Some(reservation) = runtime.reserve_unless_executed(run).await? else {
             return self.attach(run).await;
         };
+        let parts = self.parts()?;
         let resumed = runtime.resume_agent(reservation, run, |started, shared| match *started.name == **name {
-            true => self.check_run(shared),
+            true => self.check_run(shared).map(|()| ((), parts)),
             false => {
                 let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
                 Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
@@ -71,12 +74,12 @@ impl Runtime {
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`
-    /// makes of what it began with.
+    /// makes of what it began with; `check` also gives the agent's definition.
     pub(super) async fn resume_agent<C>(
         &self,
         reservation: Reservation,
         run: &RunId,
-        check: impl FnOnce(&AgentStarted, &RunShared) -> Result<C>,
+        check: impl FnOnce(&AgentStarted, &RunShared) -> Result<(C, Arc<Known>)>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
         let opened = Opened::open(&store, run).await?;
@@ -91,7 +94,9 @@ impl Runtime {
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
             let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
-            let checked = check(agent, &shared)?;
+            let (checked, parts) = check(agent, &shared)?;
+            let differences = self.differences(journal.parts(), &parts).await?;
+            self.changes().accept("agent", &agent.name, differences)?;
             let messages = store.receive(run, epoch).await?;
             let RunJournal { offset, events, kept } = journal;
             let shared = Arc::new(shared);
@@ -122,7 +127,8 @@ impl Runtime {
         let known = |started: &AgentStarted, shared: &RunShared| {
             let agent = self.agent_of(run, started)?;
             agent.check_run(self.host(), shared)?;
-            Ok(agent)
+            let parts = agent.parts(self.host())?;
+            Ok((agent, parts))
         };
         let (shared, agent) = self.resume_agent(reservation, run, known).await?;
         agent.continued(self.host(), shared)

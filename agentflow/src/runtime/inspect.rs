@@ -1,13 +1,16 @@
 //! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes
 //! nothing.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::Runtime;
+use crate::definition::Difference;
 use crate::error::{FailureKind, Result};
-use crate::event::RunId;
+use crate::event::{EventKind, RunId};
 use crate::path::StepPath;
-use crate::run::{NodeInfo, NodeState, RunState, read_events};
+use crate::run::{NodeInfo, NodeState, RunJournal, RunState, read_events};
 use crate::store::{RunRecord, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
@@ -25,6 +28,9 @@ pub struct RunReport {
     /// The nodes that would run again because the program's workflow is another one than the run began with.
     /// `None` when the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
+    /// What differs between the workflow or the agent that the run began with and the program's, part by part. Empty when
+    /// nothing does, the program knows none of that name, or a release recorded the run that noted no parts.
+    pub differences: Vec<Difference>,
 }
 
 /// The state of a node, and what resuming the run would do with it.
@@ -101,7 +107,8 @@ impl Runtime {
     pub async fn inspect(&self, run: &RunId) -> Result<RunReport> {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
-        let state = RunState::of(&read_events(&store, run, 0).await?);
+        let events = read_events(&store, run, 0).await?;
+        let state = RunState::of(&events);
         let executed_by = match self.host().live.as_ref().and_then(|live| live.get(run)) {
             Some(_) => Some("this process".to_owned()),
             None => store.holder(run).await?,
@@ -152,7 +159,19 @@ impl Runtime {
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
         let nodes = nodes.into_iter().map(|(_, node)| node).collect();
-        Ok(RunReport { run: record, executed_by, nodes, changed })
+        let known = match (&spec, events.first().map(|event| &event.kind)) {
+            (Some(spec), _) if record.definition.is_some() => Some(Arc::clone(spec.parts())),
+            (_, Some(EventKind::RunStarted(started))) => started.agent().and_then(|agent| {
+                // An agent that the program does not know, or cannot build, says so when it is resumed.
+                self.agent_of(run, agent).and_then(|agent| agent.parts(self.host())).ok()
+            }),
+            _ => None,
+        };
+        let differences = match known {
+            Some(known) => self.differences(RunJournal::whole(events).parts(), &known).await?,
+            None => Vec::new(),
+        };
+        Ok(RunReport { run: record, executed_by, nodes, changed, differences })
     }
 }
 

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+pub use self::changes::Changes;
 pub use self::drain::Drained;
 pub use self::inspect::{NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Runtime;
 use super::catalogue::{self, Given};
 use super::catalogue_entry::Origin;
+use super::changes::Changes;
 use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::event::{EventSink, RunId};
 use crate::middleware::{self, Middleware};
@@ -116,6 +117,13 @@ impl RuntimeBuilder {
     /// Shows all events of all runs to a sink.
     pub fn sink(mut self, sink: impl EventSink + 'static) -> Self {
         self.sinks.push(Arc::new(sink));
+        self
+    }
+
+    /// What is done with a run whose workflow or agent has changed since it began. Default:
+    /// [`Changes::AcceptCompatible`].
+    pub fn changes(mut self, changes: Changes) -> Self {
+        self.host.set_part(changes);
         self
     }
 

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Runtime;
-use super::changes::{all_names, changed_nodes, written};
+use super::changes::{Changes, all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
 use super::start_run::{Decode, Described, StartRun};
 use crate::error::{ControlError, Error, Result};
@@ -129,6 +129,7 @@ impl Runtime {
 
     /// Keeps the description of a workflow, once for each store.
     async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
+        self.host().put_parts(spec.parts()).await?;
         let Some(live) = self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash())) else {
             return Ok(());
         };
@@ -146,9 +147,8 @@ impl Runtime {
     ///
     /// # Errors
     /// When there is no such run, workflow or agent, the run has ended, another process executes it, a resource that it
-    /// takes is missing ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the workflow's
-    /// definition is another one than the run began with ([`resume_changed`](Self::resume_changed) continues all the
-    /// same).
+    /// takes is missing ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the definition is
+    /// another one than the run began with and the runtime does not accept that ([`Changes`]).
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<Encoded>> {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
@@ -172,11 +172,11 @@ impl Runtime {
         if live.and_then(|live| live.log.definition()).is_some_and(|hash| hash == *workflow.spec().hash()) {
             return Ok(RunHandle::of(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
         }
-        self.resume_spec(run, workflow.spec(), false, decoder::<In, Out>(workflow)).await
+        self.resume_spec(run, workflow.spec(), self.changes(), decoder::<In, Out>(workflow)).await
     }
 
-    /// Like [`resume_as`](Self::resume_as), also when the workflow has changed since the run began: what was done by
-    /// nodes that are the same, and depend only on such, is kept; all else runs again.
+    /// Like [`resume_as`](Self::resume_as) of a runtime with [`Changes::AcceptAll`]: also when the workflow has changed
+    /// since the run began.
     ///
     /// # Errors
     /// As [`resume`](Self::resume); also when the inputs are others, or when a node that may have changed something
@@ -186,7 +186,7 @@ impl Runtime {
         run: &RunId,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
-        self.resume_spec(run, workflow.spec(), true, decoder::<In, Out>(workflow)).await
+        self.resume_spec(run, workflow.spec(), Changes::AcceptAll, decoder::<In, Out>(workflow)).await
     }
 
     /// Resumes every run of the store that has not ended and that nobody executes, of workflows and of agents; after a
@@ -242,7 +242,7 @@ impl Runtime {
             None => self.resume_known_agent(reservation, &record.run_id).await,
             Some(_) => {
                 let spec = self.fetched_workflow_spec(&record.name).await?;
-                self.resume_journal(reservation, store, &record.run_id, &spec, false, undecoded).await
+                self.resume_journal(reservation, store, &record.run_id, &spec, self.changes(), undecoded).await
             }
         }
     }
@@ -271,14 +271,14 @@ impl Runtime {
         &self,
         run: &RunId,
         spec: &Arc<Spec>,
-        changed: bool,
+        changes: Changes,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, spec, changed, decode).await {
+        match self.resume_journal(reservation, &store, run, spec, changes, decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -290,11 +290,11 @@ impl Runtime {
         store: &Arc<dyn Store>,
         run: &RunId,
         spec: &Arc<Spec>,
-        changed: bool,
+        changes: Changes,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let opened = Opened::open(store, run).await?;
-        match self.prepare(run, spec, changed, store, opened.epoch).await {
+        match self.prepare(run, spec, changes, store, opened.epoch).await {
             Ok((shared, resumed)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
@@ -311,7 +311,7 @@ impl Runtime {
         &self,
         run: &RunId,
         spec: &Arc<Spec>,
-        changed: bool,
+        changes: Changes,
         store: &Arc<dyn Store>,
         epoch: Epoch,
     ) -> Result<(Arc<RunShared>, WorkflowRun)> {
@@ -320,10 +320,14 @@ impl Runtime {
         let started = journal_read.workflow(run)?.clone();
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
+        let differences = self.differences(journal_read.parts(), spec.parts()).await?;
         let forgotten = match definition == *spec.hash() {
-            true => Vec::new(),
+            true => {
+                changes.accept("workflow", &spec.name, differences)?;
+                Vec::new()
+            }
             false => {
-                let names = self.forgotten(store, run, &started, &definition, spec, changed).await?;
+                let names = self.forgotten(store, run, &started, &definition, spec, changes).await?;
                 names.iter().map(|name| StepPath::root().child(name)).collect()
             }
         };
@@ -339,7 +343,8 @@ impl Runtime {
             false => {
                 self.put_definition(store, spec).await?;
                 shared.close_forgotten(&forgotten);
-                Some(Arc::new(Redefined::new(Arc::clone(spec.hash()), forgotten)))
+                let parts = Arc::clone(&spec.parts().id);
+                Some(Arc::new(Redefined::new(Arc::clone(spec.hash()), forgotten, parts)))
             }
         };
         shared.record(StepPath::root(), EventKind::recovered(redefined));
@@ -360,13 +365,13 @@ impl Runtime {
         started: &WorkflowStarted,
         definition: &str,
         spec: &Arc<Spec>,
-        changed: bool,
+        changes: Changes,
     ) -> Result<Vec<String>> {
         let new = Graph::of(spec);
         let old: Option<Graph> =
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
         let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
-        if !changed {
+        if changes != Changes::AcceptAll {
             return Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing });
         }
         let gone = old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());

@@ -118,6 +118,22 @@ pub(super) fn workflow(function: TypeId) -> Option<Arc<Spec>> {
     }
 }
 
+/// What a function is beside a function.
+pub(super) enum Callee {
+    Tool(ToolRef),
+    Agent(&'static AgentDefinition),
+    Workflow(Arc<Spec>),
+}
+
+/// What a function is, when it has one of our attributes. A workflow that cannot be built says so when it is called.
+pub(super) fn callee(function: TypeId) -> Option<Callee> {
+    Some(match kind(function)? {
+        CalleeKind::Tool(tool) => Callee::Tool(tool.clone()),
+        CalleeKind::Agent(agent) => Callee::Agent(agent),
+        CalleeKind::Workflow(workflow) => Callee::Workflow(workflow.spec().ok()?),
+    })
+}
+
 /// The resources that the tools of a workflow take, each with who takes it: those that its steps call, or that the models
 /// of `#[agent]`s in them may call, as far as they are written in it and in the workflows that it calls.
 pub(super) fn needs(spec: &Spec) -> Vec<(ResourceKey, String)> {

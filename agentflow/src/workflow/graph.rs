@@ -14,6 +14,7 @@ use super::input_schema::input_object_schema;
 use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
+use crate::definition::without_notes;
 
 /// A workflow described: what it consists of, without what its steps do.
 ///
@@ -381,7 +382,7 @@ impl Spec {
     }
 
     /// The hash without those of the workflows that it calls. Nothing of them is looked at: they may call this one.
-    fn own_hash(&self) -> &Arc<str> {
+    pub(super) fn own_hash(&self) -> &Arc<str> {
         self.own_hash
             .get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
     }
@@ -442,40 +443,6 @@ fn closure_hash(of: &Arc<Spec>) -> String {
         hash.text(own);
     }
     format!("{:016x}", hash.0)
-}
-
-/// Takes titles and descriptions out of a schema, where they are keywords: a property may be called so.
-fn without_notes(schema: &mut Value) {
-    let Value::Object(keywords) = schema else { return };
-    keywords.remove("title");
-    keywords.remove("description");
-    for (keyword, value) in keywords.iter_mut() {
-        match (keyword.as_str(), value) {
-            (
-                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
-                Value::Object(schemas),
-            ) => schemas.values_mut().for_each(without_notes),
-            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(without_notes);
-            }
-            (
-                "items"
-                | "additionalItems"
-                | "unevaluatedItems"
-                | "contains"
-                | "additionalProperties"
-                | "unevaluatedProperties"
-                | "propertyNames"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contentSchema",
-                schema,
-            ) => without_notes(schema),
-            _ => {}
-        }
-    }
 }
 
 /// FNV-1a with 64 bits: stable for ever and between machines, which is all that is asked of it. Offset and prime are

@@ -50,6 +50,7 @@ pub(crate) mod same_type;
 pub(crate) mod spec;
 pub(crate) mod step_error;
 mod steps;
+mod workflow_parts;
 mod workflow_tool;
 
 use std::any::Any;

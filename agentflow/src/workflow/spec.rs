@@ -18,6 +18,7 @@ pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
 use crate::context::Context;
+use crate::definition::Known;
 #[cfg(feature = "dynamic")]
 use crate::dry_run::DryCall;
 use crate::event::ApprovalRequest;
@@ -64,6 +65,7 @@ pub(crate) struct Spec {
     chances: Vec<(NodeIndex, NodeIndex)>,
     pub(super) hash: OnceLock<Arc<str>>,
     pub(super) own_hash: OnceLock<Arc<str>>,
+    pub(super) parts: OnceLock<Arc<Known>>,
     needs: OnceLock<Vec<(ResourceKey, String)>>,
     /// What follows for each node from what it calls, of nodes that are data; empty for others.
     #[cfg(feature = "dynamic")]
@@ -283,6 +285,7 @@ impl Spec {
             chances,
             hash: OnceLock::new(),
             own_hash: OnceLock::new(),
+            parts: OnceLock::new(),
             needs: OnceLock::new(),
             #[cfg(feature = "dynamic")]
             derived: Vec::new(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 32] = [
+const ROOMS: [&str; 33] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -25,6 +25,7 @@ const ROOMS: [&str; 32] = [
     "message",
     "tool_definition",
     "dry_run",
+    "definition",
     "linked",
     // What a model says, what happened, where it is kept.
     "model",

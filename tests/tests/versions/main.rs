@@ -2,5 +2,6 @@
 //! the second does. They have one name, so they are in a program of their own.
 
 mod definitions;
+mod parts;
 mod resumed;
 mod second;

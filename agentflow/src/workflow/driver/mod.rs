@@ -244,7 +244,10 @@ impl WorkflowRun {
         };
         let mut started = WorkflowStarted::new(Arc::clone(&spec.name), definition, inputs);
         started.terms = terms;
-        let kind = self.segment.begins(started);
+        let mut kind = self.segment.begins(started);
+        if self.segment.is_run() && self.segment.shared.log.is_durable() {
+            kind = kind.with_parts(&spec.parts().id);
+        }
         self.record_own(kind);
     }
 

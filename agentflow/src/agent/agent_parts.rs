@@ -1,0 +1,42 @@
+//! The definition of an agent by parts: itself and its tools. Tools of toolsets are fetched while it runs and do not
+//! count. It compares nothing.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{AgentDefinition, Description};
+use crate::definition::{Aspect, Definition, Known, PartOf};
+
+impl Description {
+    /// The definition by parts, with the schema of its answer, unless that is text.
+    pub(super) fn parts(&self, output: Option<&Value>) -> Arc<Known> {
+        let mut definition = Definition::default();
+        self.add_parts(output, &mut definition);
+        Known::new(definition)
+    }
+
+    fn add_parts(&self, output: Option<&Value>, definition: &mut Definition) {
+        let mut add = |aspect, what: &Value| definition.add(PartOf::Agent, &self.name, aspect, what);
+        let template = self.definition.map(AgentDefinition::instruction);
+        let instructions = template.or(self.instructions.as_deref());
+        add(Aspect::Instructions, &instructions.into());
+        let model = self.model.info().map(|model| format!("{}/{}", model.provider, model.model));
+        add(Aspect::Model, &model.unwrap_or_default().into());
+        add(Aspect::Limits, &serde_json::to_value(&self.limits).unwrap_or_default());
+        add(Aspect::Settings, &serde_json::to_value(&self.settings).unwrap_or_default());
+        if let Some(schema) = output {
+            add(Aspect::Output, schema);
+        }
+        for tool in &self.tools {
+            definition.add_tool(tool.definition());
+        }
+    }
+}
+
+impl AgentDefinition {
+    /// Adds the agent and its tools to the definition of what calls it. The schema of its answer is that of the node.
+    pub(crate) fn add_parts(&'static self, definition: &mut Definition) {
+        self.agent().description.add_parts(None, definition);
+    }
+}
