@@ -110,7 +110,8 @@ impl Reads {
         let runtime = self.runtime.get().unwrap();
         let report = runtime.inspect(run).await.unwrap();
         let journal = runtime.journal(run).await.unwrap();
-        assert_eq!(report.run.events, journal.len() as u64);
+        // On a thread of its own, it reads while the run continues.
+        assert!(report.run.events <= journal.len() as u64);
         let handle = runtime.attach(run).await.unwrap();
         assert_eq!(handle.run_id(), run);
         self.read.fetch_add(1, Ordering::SeqCst);
