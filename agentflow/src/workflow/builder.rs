@@ -39,6 +39,12 @@ pub struct Router {
     builder: u32,
 }
 
+impl Router {
+    pub(super) const fn raw(self) -> RawHandle {
+        RawHandle { node: self.node, builder: self.builder, optional: false }
+    }
+}
+
 /// Adds nodes to a workflow; [`Workflow::build`](super::Workflow::build) gives one.
 #[derive(Debug)]
 pub struct Builder {
@@ -155,12 +161,21 @@ impl Builder {
             }
             Encoded::new(&Chosen { arm }).map_err(|error| StepError::value("the chosen arm", &error))
         });
-        let node = node.into();
+        self.router(node.into(), arms, reads.handles(), pick)
+    }
+
+    pub(super) fn router(
+        &mut self,
+        node: Node,
+        arms: Vec<Arc<str>>,
+        reads: Vec<RawHandle>,
+        pick: super::spec::Pure,
+    ) -> Router {
         let mut seen = HashSet::new();
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
             self.problems.push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
         }
-        let handle = self.push::<Value>(node, NodeKind::Router, reads.handles(), Body::Router { pick, arms });
+        let handle = self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms });
         Router { node: handle.node, builder: handle.builder }
     }
 
@@ -442,6 +457,15 @@ impl Builder {
         if reads.iter().chain(&node.after).any(|handle| handle.builder != self.id) {
             self.problems.push(format!("the node `{name}` reads a handle of another workflow"));
         }
+        let mut bound = self.bind(&name, kind, &node, &reads);
+        if let Some((router, arm)) = self.guard {
+            if !bound.entries.is_empty() || node.begins != Begins::All {
+                let problem =
+                    format!("the node `{name}` is in an arm of a router and has edges of its own; put it outside");
+                self.problems.push(problem);
+            }
+            bound.entries = vec![Entry::of_arm(router, arm)];
+        }
         let (asked, mut policy) = (node.policy.repeatable, node.policy);
         let tool_of = |callee: &TypeId| Some((*callee, super::callee::tool_policy(*callee)?));
         let (callee, tools): (_, Vec<_>) = match (node.direct, node.under_its_tools) {
@@ -468,11 +492,11 @@ impl Builder {
             kind,
             call: node.call.into(),
             line: node.line,
-            reads: reads.iter().map(|handle| handle.node).collect(),
-            after: node.after.iter().map(|after| After { node: after.node, why: OrderReason::Asked }).collect(),
-            entries: self.guard.map(|(router, arm)| Entry::of_arm(router, arm)).into_iter().collect(),
-            begins: Begins::All,
-            ends: false,
+            reads: bound.reads,
+            after: asked_after(&node.after).chain(bound.after).collect(),
+            entries: bound.entries,
+            begins: node.begins,
+            ends: node.ends,
             has_rescue: false,
             unless: self.unless.filter(|_| kind != NodeKind::Join),
             policy,
@@ -510,7 +534,7 @@ impl Builder {
         }
         let at = NodeIndex::try_from(self.nodes.len()).unwrap_or(NodeIndex::MAX);
         self.nodes.push(made);
-        RawHandle { node: at, builder: self.id }
+        RawHandle { node: at, builder: self.id, optional: false }
     }
 
     /// From now on written order is kept where it can be noticed.
@@ -522,6 +546,18 @@ impl Builder {
         if output.builder != self.id {
             self.problems.push("the output is a handle of another workflow".to_owned());
         }
+        if output.optional {
+            self.problems.push("the output is an optional one, which only bodies read; give the node's own".to_owned());
+        }
+        let type_of = |node: &NodeSpec| node.type_name.clone();
+        if let Some(of_output) = self.nodes.get(output.node as usize).map(type_of) {
+            let others = self.nodes.iter().filter(|node| node.ends && node.type_name != of_output);
+            let problem = |node: &NodeSpec| {
+                let (path, of) = (&node.path, &node.type_name);
+                format!("the node `{path}` ends the workflow with a `{of}`, and the workflow gives a `{of_output}`")
+            };
+            self.problems.extend(others.map(problem));
+        }
         self.problems.extend(names::problems_of_places(&self.nodes));
         match self.problems.is_empty() {
             true => {
@@ -531,6 +567,10 @@ impl Builder {
             false => Err(self.problems.join("; ")),
         }
     }
+}
+
+fn asked_after(handles: &[RawHandle]) -> impl Iterator<Item = After> + '_ {
+    handles.iter().map(|after| After { node: after.node, why: OrderReason::Asked })
 }
 
 /// What a tool says of itself counts where the node says nothing.

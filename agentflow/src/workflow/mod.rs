@@ -4,6 +4,7 @@
 //! that is executed and [`Graph`] the form that is shown; `machine` decides the next command; `driver` executes it.
 
 mod bodies;
+mod bound_edges;
 mod builder;
 pub(crate) mod callee;
 mod compact;
@@ -34,6 +35,7 @@ mod mapping;
 mod mapping_schema;
 mod names;
 mod node;
+mod node_edge;
 pub(crate) mod node_handle;
 pub(crate) mod node_schema;
 #[cfg(feature = "dynamic")]
@@ -73,6 +75,7 @@ use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
 pub use self::mapping::Mapping;
 pub use self::node::{Branch, Node};
+pub use self::node_edge::NodeEdge;
 pub use self::node_handle::{Handle, Reads};
 pub use self::node_schema::NodeSchema;
 pub use self::policy::{NodePolicy, OnError, RetryPolicy, StopPolicy};

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bodies::step_of;
+use super::entry::Begins;
+use super::node_edge::NodeEdge;
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::policy::{NodePolicy, OnError};
 use super::spec::{Spec, Step};
@@ -23,6 +25,9 @@ pub struct Node {
     pub(super) line: u32,
     pub(super) policy: NodePolicy,
     pub(super) after: Vec<RawHandle>,
+    pub(super) edges: Vec<NodeEdge>,
+    pub(super) begins: Begins,
+    pub(super) ends: bool,
     /// The types of the functions that its step calls.
     pub(super) callees: Vec<TypeId>,
     /// Its step is nothing but the call of the first of them.
@@ -145,7 +150,26 @@ impl Node {
 
     /// Begins only when this node has ended, without reading its output. It may have failed or been skipped.
     pub fn after<T>(mut self, handle: Handle<T>) -> Self {
-        self.after.push(RawHandle { node: handle.node, builder: handle.builder });
+        self.after.push(handle.raw());
+        self
+    }
+
+    /// Adds an edge that leads to it: it begins when enough of its edges are taken, and is skipped when they can no longer
+    /// be. A node in an arm of a router has the edge of the arm, and no others.
+    pub fn edge(mut self, edge: NodeEdge) -> Self {
+        self.edges.push(edge);
+        self
+    }
+
+    /// Says how many of its edges must be taken. Default: all of them.
+    pub fn begins(mut self, begins: Begins) -> Self {
+        self.begins = begins;
+        self
+    }
+
+    /// Ends the workflow with its output, which must be of the type of the workflow's, and stops all else.
+    pub fn ends(mut self) -> Self {
+        self.ends = true;
         self
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::spec::{NodeIndex, Outputs};
 use super::step_error::StepError;
+use crate::error::Failure;
 use crate::tuples::all_the_tuples;
 use crate::value::{Encoded, NodeValue};
 
@@ -11,22 +12,76 @@ use crate::value::{Encoded, NodeValue};
 pub struct Handle<T> {
     pub(super) node: NodeIndex,
     pub(super) builder: u32,
-    decode: fn(&Encoded) -> Result<T, serde_json::Error>,
+    load: fn(NodeIndex, &dyn Outputs) -> Result<T, StepError>,
+    /// Whether the value is there, too, when the node has no output.
+    optional: bool,
 }
 
 impl<T: NodeValue> Handle<T> {
     pub(super) fn new(node: NodeIndex, builder: u32) -> Self {
-        Self { node, builder, decode: T::decode }
+        Self { node, builder, load: output::<T>, optional: false }
     }
 
-    pub(super) fn of(RawHandle { node, builder }: RawHandle) -> Self {
-        Self::new(node, builder)
+    pub(super) fn of(raw: RawHandle) -> Self {
+        Self::new(raw.node, raw.builder)
     }
+
+    /// The output, or `None` when the node has none: it was skipped, it has failed and an edge is taken for that, or it has
+    /// not ended when its reader begins ([`Node::begins`](super::Node::begins)). The reader of an optional output runs
+    /// without it. It can be read by bodies, and nothing else.
+    ///
+    /// ```
+    /// use agentflow::workflow::{Begins, Node, NodeEdge};
+    /// use agentflow::{Error, Runtime, Workflow};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> agentflow::Result<()> {
+    /// let page = Workflow::<(String,), String>::build("page", ["url"], |b, (url,)| {
+    ///     let fetched = b.node("fetched", (url,), |_cx, (url,)| async move {
+    ///         Err::<String, _>(format!("there is nothing at {url}"))
+    ///     });
+    ///     let failed = Node::new("kept").edge(NodeEdge::failed(fetched));
+    ///     let kept = b.value(failed, (fetched.failure(),), |(failure,)| {
+    ///         Ok::<_, Error>(format!("an older page, since {}", failure.unwrap().message))
+    ///     });
+    ///     let either = Node::new("either").edge(NodeEdge::from(fetched)).edge(NodeEdge::from(kept)).begins(Begins::Any);
+    ///     b.value(either, (fetched.optional(), kept.optional()), |(new, old)| Ok::<_, Error>(new.or(old).unwrap()))
+    /// })?;
+    /// let output = page.run(&Runtime::default(), "x".to_owned()).await?;
+    /// assert_eq!(output, "an older page, since there is nothing at x");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn optional(self) -> Handle<Option<T>> {
+        Handle { node: self.node, builder: self.builder, load: optional_output::<T>, optional: true }
+    }
+
+    /// Why the node has failed, when an [edge](super::NodeEdge::failed) is taken for that; else `None`. It can be read by
+    /// bodies, and nothing else.
+    pub fn failure(self) -> Handle<Option<Failure>> {
+        let load = |node, outputs: &dyn Outputs| Ok(outputs.failure(node).cloned());
+        Handle { node: self.node, builder: self.builder, load, optional: true }
+    }
+}
+
+fn output<T: NodeValue>(node: NodeIndex, outputs: &dyn Outputs) -> Result<T, StepError> {
+    decoded(outputs.output(node).ok_or_else(StepError::read_too_early)?)
+}
+
+fn optional_output<T: NodeValue>(node: NodeIndex, outputs: &dyn Outputs) -> Result<Option<T>, StepError> {
+    outputs.output(node).map(decoded).transpose()
+}
+
+fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
+    T::decode(encoded).map_err(|error| {
+        let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
+        StepError::value(&what, &error)
+    })
 }
 
 impl<T> Handle<T> {
     pub(super) fn raw(&self) -> RawHandle {
-        RawHandle { node: self.node, builder: self.builder }
+        RawHandle { node: self.node, builder: self.builder, optional: self.optional }
     }
 
     /// The handle of the same type at another place.
@@ -35,11 +90,7 @@ impl<T> Handle<T> {
     }
 
     fn load(&self, outputs: &dyn Outputs) -> Result<T, StepError> {
-        let encoded = outputs.output(self.node).ok_or_else(StepError::read_too_early)?;
-        (self.decode)(encoded).map_err(|error| {
-            let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
-            StepError::value(&what, &error)
-        })
+        (self.load)(self.node, outputs)
     }
 }
 
@@ -103,12 +154,13 @@ impl<A: Reads, B: Reads> Reads for And<A, B> {
 pub struct RawHandle {
     pub(super) node: NodeIndex,
     pub(super) builder: u32,
+    pub(super) optional: bool,
 }
 
 impl RawHandle {
     /// A handle that no builder has; reading it is reported.
     pub(super) const fn nowhere() -> Self {
-        Self { node: NodeIndex::MAX, builder: u32::MAX }
+        Self { node: NodeIndex::MAX, builder: u32::MAX, optional: false }
     }
 }
 

@@ -28,6 +28,7 @@ mod retried_calls;
 mod run_control;
 mod run_options;
 mod sync_calls;
+mod typed_edges;
 mod workflow;
 mod workflow_macro;
 mod workflow_properties;

@@ -1,0 +1,174 @@
+//! Routers that take a set of arms, and the edges of a node of a typed workflow: bound to the nodes of its builder, with what
+//! must be known before it is decided whether they are taken. It runs nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::bodies::load;
+use super::builder::{Builder, Router};
+use super::condition::BoundCondition;
+use super::entry::{Begins, Entry, When};
+use super::node::Node;
+use super::node_edge::{EdgeWhen, NodeEdge};
+use super::node_handle::{RawHandle, Reads};
+use super::spec::{After, Body, NodeIndex, NodeKind, NodeSpec, OrderReason};
+use super::step_error::{StepError, StepFailure};
+use crate::error::FailureKind;
+use crate::text::{did_you_mean, nearest};
+use crate::value::Encoded;
+
+/// What of a node follows from its edges and from what it reads.
+#[derive(Default)]
+pub(super) struct Bound {
+    pub(super) entries: Vec<Entry>,
+    pub(super) reads: Vec<NodeIndex>,
+    pub(super) after: Vec<After>,
+}
+
+impl Builder {
+    /// Adds a router that takes a set of arms: `pick` gives the places of those that are taken, one at least. What an arm
+    /// leads to is a node with the [edge](super::NodeEdge::arm) of the arm, or is added with [`arm`](Self::arm).
+    pub fn route_all<R, E, B, A>(&mut self, node: impl Into<Node>, arms: A, reads: R, pick: B) -> Router
+    where
+        R: Reads,
+        E: StepFailure,
+        B: Fn(R::Values) -> Result<Vec<usize>, E> + Send + Sync + 'static,
+        A: IntoIterator,
+        A::Item: Into<Arc<str>>,
+    {
+        let arms: Vec<Arc<str>> = arms.into_iter().map(Into::into).collect();
+        let names = arms.clone();
+        let pick: super::spec::Pure = Arc::new(move |outputs, _| {
+            let places = pick(load(&reads, outputs)?).map_err(StepError::of)?;
+            if places.is_empty() {
+                return Err(StepError::new(
+                    FailureKind::RouteUnmatched,
+                    "the router chose no arm, and takes one at least",
+                ));
+            }
+            let taken: Option<Vec<&str>> = places.iter().map(|at| names.get(*at).map(|arm| &**arm)).collect();
+            let Some(taken) = taken else {
+                let problem = format!("the router has {} arms and chose {places:?}", names.len());
+                return Err(StepError::new(FailureKind::Value, problem));
+            };
+            #[derive(serde::Serialize)]
+            struct Chosen<'a> {
+                arms: Vec<&'a str>,
+            }
+            Encoded::new(&Chosen { arms: taken }).map_err(|error| StepError::value("the chosen arms", &error))
+        });
+        self.router(node.into(), arms, reads.handles(), pick)
+    }
+
+    /// Binds the edges and the reads of a node; what is wrong with them is noted.
+    pub(super) fn bind(&mut self, name: &str, kind: NodeKind, node: &Node, reads: &[RawHandle]) -> Bound {
+        let mut bound = Bound {
+            reads: reads.iter().filter(|read| !read.optional).map(|read| read.node).collect(),
+            ..Bound::default()
+        };
+        let is_plain = node.edges.is_empty() && !node.ends && reads.iter().all(|read| !read.optional);
+        if is_plain && node.begins == Begins::All {
+            return bound;
+        }
+        let id = self.id;
+        for edge in node.edges.iter().filter(|edge| edge.from.builder == id) {
+            bound.entries.extend(self.entry(name, edge));
+        }
+        if node.edges.iter().any(|edge| edge.from.builder != self.id) {
+            self.problems.push(format!("an edge to the node `{name}` comes from a handle of another workflow"));
+        }
+        let edges = bound.entries.len();
+        let needed = node.begins.needed(edges);
+        if node.begins != Begins::All && (needed == 0 || needed > edges) {
+            self.problems
+                .push(format!("the node `{name}` begins when {needed} of its edges are taken, and {edges} lead to it"));
+        }
+        let takes_part = |read: &RawHandle| match kind {
+            // Their first is the list or the value that they begin with.
+            NodeKind::Map | NodeKind::Each | NodeKind::Repeat => {
+                reads.first().is_some_and(|first| first.node == read.node)
+            }
+            NodeKind::Join => true,
+            _ => false,
+        };
+        let late =
+            |read: NodeIndex| !node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == read);
+        for read in reads {
+            let of = |at: NodeIndex| self.nodes.get(at as usize).map(|node| node.path.to_string()).unwrap_or_default();
+            if read.optional && takes_part(read) {
+                let problem =
+                    format!("the node `{name}` cannot do without `{}`; read it without `optional`", of(read.node));
+                self.problems.push(problem);
+            }
+            if !read.optional && late(read.node) {
+                let of = of(read.node);
+                self.problems
+                    .push(format!("the node `{name}` may begin before `{of}` has an output; read `{of}.optional()`"));
+            }
+        }
+        let conditions = node.edges.iter().filter_map(|edge| match &edge.when {
+            EdgeWhen::Holds(condition) => Some(condition),
+            _ => None,
+        });
+        let looked_at = conditions.flat_map(|condition| condition.reads()).filter_map(|(node, _)| self.place_of(node));
+        let optional = reads.iter().filter(|read| read.optional).map(|read| read.node);
+        let mut after: Vec<After> = Vec::new();
+        for node_before in optional.chain(looked_at.collect::<Vec<_>>()) {
+            let waited = node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == node_before);
+            let before = After { node: node_before, why: OrderReason::Optional };
+            if !waited && !late(node_before) && !bound.reads.contains(&node_before) && !after.contains(&before) {
+                after.push(before);
+            }
+        }
+        bound.after = after;
+        bound
+    }
+
+    /// The place of a node of this builder, by its name.
+    fn place_of(&self, name: &str) -> Option<NodeIndex> {
+        let at = self.nodes.iter().position(|node| node.path.names() == name)?;
+        NodeIndex::try_from(at).ok()
+    }
+
+    fn entry(&mut self, name: &str, edge: &NodeEdge) -> Option<Entry> {
+        let from = edge.from.node;
+        let when = match &edge.when {
+            EdgeWhen::Done => When::Done,
+            EdgeWhen::Failed => {
+                self.nodes[from as usize].has_rescue = true;
+                When::Failed
+            }
+            EdgeWhen::Arm(arm) => {
+                let of: &NodeSpec = &self.nodes[from as usize];
+                match &of.body {
+                    Body::Router { arms, .. } if *arm < arms.len() => {
+                        When::Arm(u32::try_from(*arm).unwrap_or(u32::MAX))
+                    }
+                    _ => {
+                        self.problems
+                            .push(format!("the router `{}` has no arm {arm}, which leads to `{name}`", of.path));
+                        return None;
+                    }
+                }
+            }
+            EdgeWhen::Holds(condition) => {
+                let mut names = HashMap::new();
+                for (read, _) in condition.reads() {
+                    match self.place_of(read) {
+                        Some(at) => drop(names.insert(read.to_owned(), at)),
+                        None => {
+                            let near = nearest(read, self.nodes.iter().map(|node| node.path.names()));
+                            self.problems.push(format!(
+                                "the condition of an edge to `{name}` looks at `{read}`, and no such node stands above \
+                                 it{}",
+                                did_you_mean(near)
+                            ));
+                        }
+                    }
+                }
+                When::Holds(BoundCondition { condition: Arc::new(condition.clone()), names: Arc::new(names) })
+            }
+        };
+        Some(Entry { from, when })
+    }
+}
