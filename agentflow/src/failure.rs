@@ -268,8 +268,12 @@ kinds! {
     Value "value" Validation Never,
     /// The input does not fit the workflow.
     Input "input" Validation Never,
-    /// The run's task ended without a result.
+    /// The run's task, or what executed a step elsewhere, ended without a result.
     Lost "lost" ToolError Passes,
+    /// What executed a step elsewhere gave back what cannot be read.
+    UnreadableOutcome "unreadable_outcome" ToolError May,
+    /// What executed a step elsewhere gave back the outcome of another step, attempt or run.
+    ForeignOutcome "foreign_outcome" ToolError May,
     // Of a program.
     /// An agent or a workflow cannot be built.
     Build "build" Validation Never,

@@ -7,6 +7,7 @@ pub mod definition;
 pub mod dry_run;
 pub mod error;
 pub mod event;
+pub mod executor;
 mod failure;
 mod future;
 mod linked;

@@ -146,6 +146,13 @@ impl Resources {
         }
     }
 
+    /// The names of the types, ordered.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.0.values().map(|entry| entry.name).collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -178,9 +185,7 @@ fn bare(name: &str) -> &str {
 
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: Vec<_> = self.0.values().map(|entry| entry.name).collect();
-        names.sort_unstable();
-        f.debug_tuple("Resources").field(&names).finish()
+        f.debug_tuple("Resources").field(&self.names()).finish()
     }
 }
 

@@ -5,6 +5,7 @@
 //! With `AGENTFLOW_NO_SKIP=1` it fails instead.
 
 mod agentwf;
+mod elsewhere;
 mod http;
 mod install;
 pub mod journal;
@@ -18,6 +19,7 @@ mod wire_cases;
 use std::io::Write;
 
 pub use self::agentwf::{Agentwf, Ended};
+pub use self::elsewhere::Elsewhere;
 pub use self::http::{Answer, get, post};
 pub use self::install::{Python, aimock, llmock, sdk_types};
 pub use self::llama_cpp::LlamaServer;

@@ -15,6 +15,8 @@ pub(crate) struct Journal {
     pub(super) epoch: Arc<OnceLock<Epoch>>,
     /// The write in progress, with the end of the records it covers: one at a time, so that they stay in order.
     pub(super) pending: tokio::sync::Mutex<Option<Pending>>,
+    /// Whether a process that comes later reads it.
+    pub(super) durable: bool,
 }
 
 /// A write in progress.
@@ -33,7 +35,13 @@ impl Journal {
             // The cell was made here and is empty.
             let _ = cell.set(epoch);
         }
-        Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default() }
+        Self { store, epoch: Arc::new(cell), pending: tokio::sync::Mutex::default(), durable: true }
+    }
+
+    /// The journal of a run that another process has, and keeps when it has a store.
+    pub(crate) fn forwarding(store: Arc<dyn Store>, durable: bool) -> Self {
+        // Which writer has the run is that process's to know.
+        Self { durable, ..Self::new(store, Some(Epoch(0))) }
     }
 
     /// The write of an append, which owns what it needs: it may outlive whoever commits. It begins when it is polled.

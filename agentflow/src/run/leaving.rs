@@ -2,6 +2,7 @@
 //! stops at its journal, as if the process had ended. It decides no deadline.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -80,6 +81,17 @@ impl RunShared {
             }
         }
         std::future::pending::<()>().await;
+    }
+
+    /// What is left of a step that was executed elsewhere waits for the run to stop. It never continues here.
+    pub(crate) async fn park_left(&self, bases: Vec<StepPath>) -> Infallible {
+        locked(&self.operations().parked).extend(bases);
+        std::future::pending().await
+    }
+
+    /// The agents and workflows in steps that wait for the run to stop.
+    pub(crate) fn parked(&self) -> Vec<StepPath> {
+        locked(&self.operations().parked).clone()
     }
 
     /// Whether all that is running below a path waits for something in it that does not continue here: what is parked, or

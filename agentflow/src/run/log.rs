@@ -32,7 +32,7 @@ const SNAPSHOT_EVERY: usize = 1000;
 
 /// Every run has one, so what few runs need is in a box that is made when it is needed.
 pub(crate) struct EventLog {
-    run_id: RunId,
+    pub(super) run_id: RunId,
     /// There is one when there are sinks.
     emitter: Option<Box<Emitter>>,
     delta_listeners: AtomicUsize,
@@ -64,13 +64,13 @@ impl EventLog {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
-        self.record_and_reply(time, [(path, kind)], None);
+        self.record_and_answer(time, [(path, kind)], None);
     }
 
     /// Records events together, and with them the outcome of the request that they follow from.
@@ -79,6 +79,16 @@ impl EventLog {
         time: Timestamp,
         events: impl IntoIterator<Item = (StepPath, EventKind)>,
         reply: Option<Reply>,
+    ) {
+        self.record_and_answer(time, events, reply.map(|reply| (reply, Ok(()))));
+    }
+
+    /// The same with the outcomes of any number of requests.
+    pub(crate) fn record_and_answer(
+        &self,
+        time: Timestamp,
+        events: impl IntoIterator<Item = (StepPath, EventKind)>,
+        outcomes: impl IntoIterator<Item = (Reply, Result<(), ControlError>)>,
     ) {
         let mut state = self.state();
         for (path, kind) in events {
@@ -90,8 +100,15 @@ impl EventLog {
         }
         self.note_asks(&state);
         let end = state.records.len();
-        if let Some(reply) = reply {
-            state.replies().add(end, reply, Ok(()));
+        let mut any = false;
+        for (reply, outcome) in outcomes {
+            state.replies().add(end, reply, outcome);
+            any = true;
+        }
+        if any {
+            // Those from which no record follows.
+            let visible = state.visible;
+            state.replies().kept(visible, &[]);
         }
         if self.journal.is_none() {
             self.show(&mut state, end, &[]);
@@ -349,7 +366,7 @@ impl EventLog {
 
     /// Whether the run has a store.
     pub(crate) fn is_durable(&self) -> bool {
-        self.journal.is_some()
+        self.journal.as_ref().is_some_and(|journal| journal.durable)
     }
 
     /// Ends all subscriptions: nothing more will be seen of this run here.

@@ -33,12 +33,13 @@ mod shared;
 mod sinks;
 mod spending;
 mod state;
+mod step_records;
 mod waits;
 
 pub use self::approval::Approval;
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
-pub(crate) use self::control_request::{Asked, ControlRequest};
+pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
 pub use self::events::Events;
 pub(crate) use self::forgotten::Void;
@@ -54,6 +55,7 @@ pub(crate) use self::options::{RunOptions, RunOwn, RunResource, check_resources}
 pub(crate) use self::outcomes::{has_failed_since, has_written, is_own_failure};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
 pub use self::redaction::{Redact, Redactor};
+pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
 pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled};

@@ -72,6 +72,11 @@ impl Around {
         Self { place: Some(place), ..Self::current() }
     }
 
+    /// What stands around a step of another process.
+    pub(crate) fn of_depth(depth: u32) -> Self {
+        Self { depth, ..Self::default() }
+    }
+
     /// Another agent or workflow begins inside of this; `known` is how many the caller's context says stand around it.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use super::nested::{Claims, NestedCall};
 use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
 use crate::error::{ControlError, Error, Result};
-use crate::event::{Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
+use crate::event::{Event, EventKind, EventSink, PauseReason, RunBody, RunId, RunStarted};
 use crate::failure::Failure;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -106,6 +106,12 @@ impl RunShared {
     /// The run of another process, as it is recorded there.
     pub(super) fn mirror(id: RunId, host: &Arc<Host>) -> Self {
         let log = EventLog::new(id.clone(), Arc::new([]), None, None);
+        Self::with_log(id, host, log)
+    }
+
+    /// The run of another process, of which a step is executed here: what it records goes there.
+    pub(crate) fn of_step(id: RunId, host: &Arc<Host>, journal: Journal, sinks: Arc<[Arc<dyn EventSink>]>) -> Self {
+        let log = EventLog::new(id.clone(), sinks, Some(journal), host.redactor.clone());
         Self::with_log(id, host, log)
     }
 

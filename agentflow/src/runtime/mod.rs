@@ -10,6 +10,7 @@ mod catalogue_entry;
 mod changes;
 mod control;
 mod drain;
+mod execute_step;
 #[cfg(feature = "dynamic")]
 mod graphs;
 mod inspect;
@@ -54,6 +55,7 @@ use crate::store::{Store, StoreError};
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |

@@ -12,6 +12,7 @@ use super::catalogue_entry::Origin;
 use super::changes::Changes;
 use crate::agent::{Agent, AgentModels, ErasedAgent};
 use crate::event::{EventSink, RunId};
+use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::{self, Middleware};
 use crate::model::{Model, ModelRef, ModelSource, SecretProvider};
 use crate::resource::{ResourceKey, Resources};
@@ -268,6 +269,13 @@ impl RuntimeBuilder {
     /// continues.
     pub fn store(mut self, store: impl Store) -> Self {
         self.host.set_store(Arc::new(store));
+        self
+    }
+
+    /// Executes the steps of workflows elsewhere: see [`executor`](crate::executor). Default: a step is called as the
+    /// function that it is, in the task of its run.
+    pub fn executor(mut self, executor: impl StepExecutor + 'static) -> Self {
+        self.host.set_part(StepsElsewhere(Arc::new(executor)));
         self
     }
 

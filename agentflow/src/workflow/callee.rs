@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
 use super::linked_workflow::LinkedWorkflow;
-use super::spec::Spec;
+use super::spec::{NodeSpec, Spec};
 use crate::agent::AgentDefinition;
 use crate::context::Context;
 use crate::dry_run::DryCall;
@@ -137,17 +137,22 @@ pub(super) fn callee(function: TypeId) -> Option<Callee> {
 /// The resources that the tools of a workflow take, each with who takes it: those that its steps call, or that the models
 /// of `#[agent]`s in them may call, as far as they are written in it and in the workflows that it calls.
 pub(super) fn needs(spec: &Spec) -> Vec<(ResourceKey, String)> {
+    needs_of(&spec.nodes)
+}
+
+/// The same of some of its nodes.
+pub(super) fn needs_of(nodes: &[NodeSpec]) -> Vec<(ResourceKey, String)> {
     let (mut needs, mut seen) = (Vec::new(), HashSet::new());
-    collect_needs(spec, &mut seen, &mut needs);
+    collect_needs(nodes, &mut seen, &mut needs);
     needs
 }
 
-fn collect_needs(spec: &Spec, seen: &mut HashSet<TypeId>, needs: &mut Vec<(ResourceKey, String)>) {
+fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec<(ResourceKey, String)>) {
     let of_tool = |tool: &ToolRef, by: &str| -> Vec<(ResourceKey, String)> {
         let name = &tool.definition().name;
         tool.resources().into_iter().map(|key| (key, format!("the tool `{name}`{by}"))).collect()
     };
-    for node in &spec.nodes {
+    for node in nodes {
         for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
         {
             match kind(*callee) {
@@ -159,14 +164,14 @@ fn collect_needs(spec: &Spec, seen: &mut HashSet<TypeId>, needs: &mut Vec<(Resou
                 // One that cannot be built says so when it is called.
                 Some(CalleeKind::Workflow(workflow)) => {
                     if let Ok(spec) = workflow.spec() {
-                        collect_needs(&spec, seen, needs);
+                        collect_needs(&spec.nodes, seen, needs);
                     }
                 }
                 None => {}
             }
         }
         for (_, body) in node.bodies() {
-            collect_needs(body, seen, needs);
+            collect_needs(&body.nodes, seen, needs);
         }
     }
 }

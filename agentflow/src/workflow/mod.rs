@@ -64,6 +64,7 @@ pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
 #[cfg(feature = "cli")]
 pub(crate) use self::draw::ListedNode;
+pub(crate) use self::driver::execute;
 use self::driver::{Failed, WorkflowRun};
 pub use self::entry::Begins;
 pub(crate) use self::gate::{approval_of, check_answer};
@@ -86,6 +87,7 @@ pub use self::workflow_tool::WorkflowTool;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::RunTerms;
+use crate::executor::StepsElsewhere;
 use crate::future::BoxFuture;
 use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
 use crate::tool::{ReplacedKind, StandIn};
@@ -219,6 +221,7 @@ pub(crate) fn begun(
     journal: Option<Journal>,
 ) -> Result<(RunShared, RunTerms)> {
     let id = options.run_id.take().unwrap_or_else(|| host.new_run_id());
+    check_resources_stay(host, spec, &options)?;
     let own = options.begin(&host.run_resources, &id, &spec.name)?;
     let mut terms = options.terms();
     let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
@@ -228,13 +231,33 @@ pub(crate) fn begun(
     Ok((shared, terms))
 }
 
-/// Checks that a run of a workflow has the resources that its tools take.
+/// Checks that a run whose steps are executed elsewhere is given no resource as a value, which could not go there.
+///
+/// # Errors
+/// [`Error::RunResource`].
+fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Result<()> {
+    if options.resources.is_empty() || StepsElsewhere::of(host).is_none() {
+        return Ok(());
+    }
+    let given: Vec<String> = options.resources.names().iter().map(|name| format!("`{name}`")).collect();
+    Err(Error::RunResource {
+        name: Arc::clone(&spec.name),
+        problem: format!(
+            "it was given {} as a value, and this runtime's executor executes its steps where a value of this process \
+             cannot go; give the runtime that executes them the resource, with `run_resource` where each run has its own",
+            given.join(", ")
+        ),
+    })
+}
+
+/// Checks that a run of a workflow has the resources that its tools take. When its steps are executed elsewhere, they
+/// are needed there, and each step is checked where it begins.
 ///
 /// # Errors
 /// [`Error::RunResource`].
 pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
     let needs = spec.needs();
-    match needs.is_empty() {
+    match needs.is_empty() || StepsElsewhere::of(&shared.host).is_some() {
         true => Ok(()),
         false => check_resources(&spec.name, &shared.resources(), needs.iter().map(|(key, of)| (*key, of.as_str()))),
     }

@@ -6,6 +6,7 @@ mod arguments;
 mod assignable;
 mod by_name;
 mod dry_run;
+mod elsewhere;
 mod problems;
 mod reference;
 #[path = "../generated/kit/store.rs"]

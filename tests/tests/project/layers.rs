@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 33] = [
+const ROOMS: [&str; 34] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -34,6 +34,7 @@ const ROOMS: [&str; 33] = [
     "error",
     // What a run is, whatever is run in it.
     "run",
+    "executor",
     "context",
     "middleware",
     "tool",

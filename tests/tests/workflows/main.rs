@@ -13,6 +13,8 @@ mod crash;
 mod definition_changes;
 mod drain;
 mod durable;
+mod elsewhere;
+mod elsewhere_hostile;
 mod failures;
 mod grants;
 mod interrupted_calls;

@@ -6,10 +6,13 @@
 
 mod closing;
 mod continued;
+mod elsewhere;
+mod handed_out;
 mod keeping;
 mod leaving_workflow;
 mod replay;
 mod requested;
+mod starting;
 mod task;
 mod values;
 
@@ -26,15 +29,17 @@ use tracing::Instrument;
 
 pub(crate) use self::closing::Failed;
 use self::continued::{Continued, called, continued};
+pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
 use self::replay::{failed_before, is_changed, is_decided};
-use self::task::{Ended, Step, Task};
+use self::task::{Ended, Task};
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
-use super::step_error::{StepError, caught};
+use super::step_error::caught;
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind, Result};
 use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
+use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
@@ -42,7 +47,7 @@ use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cance
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Covered, StepPlace, ValuePlace, answered_instead};
+use crate::tool::{StepPlace, ValuePlace, answered_instead};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -68,6 +73,8 @@ pub(crate) struct WorkflowRun {
     is_body: bool,
     /// The run is drained and something was not begun: the machine is not asked any more.
     leaves: bool,
+    /// Who executes its steps, when that is not this process. What begins in a step stays where the step is.
+    executor: Option<Arc<dyn StepExecutor>>,
 }
 
 /// The records in which a workflow begins and ends.
@@ -206,6 +213,7 @@ impl WorkflowRun {
             false => spec.nodes.iter().map(|node| segment.base.child(node.path.names())).collect(),
         };
         let (sender, control) = mpsc::unbounded_channel();
+        let executor = if segment.is_run() { StepsElsewhere::of(&segment.shared.host) } else { None };
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: segment.shared.resources(),
@@ -221,6 +229,7 @@ impl WorkflowRun {
             refused: None,
             is_body: false,
             leaves: false,
+            executor,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
@@ -490,35 +499,6 @@ impl WorkflowRun {
             Command::Finish(outcome) => return Some(outcome),
         }
         None
-    }
-
-    fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
-        let node = self.machine.spec().node(unit.node);
-        let repeatable = node.policy.repeatable.unwrap_or(true);
-        let (path, began) = (self.path(unit), self.segment.shared.now());
-        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
-        let node = self.machine.spec().node(unit.node);
-        let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
-            .granted(&self.grants)
-            .with_attempt(attempt, scope);
-        cx.forget_claims();
-        // An attempt before this one may have recorded calls.
-        let covered = Covered { approved: node.policy.approve.is_some(), once: !repeatable };
-        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1, covered);
-        let step = Step::new(place, || match (&node.body, unit.child) {
-            (Body::Step(step), None) => step(cx, &self.machine),
-            (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
-                (branches[child as usize].step)(cx, &self.machine)
-            }
-            (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match self.machine.item(unit) {
-                Some(item) => step(cx, item, &self.machine),
-                None => Err(StepError::new(FailureKind::Value, "there is no item of this number")),
-            },
-            _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
-        });
-        let step = step.with_limit(node.policy.timeout_of());
-        let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
-        self.tasks.push(Task::step(unit, began, step, durable));
     }
 
     fn ask(&mut self, node: NodeIndex) {

@@ -95,7 +95,7 @@ pub(super) fn failed_before(base: &StepPath, recorded: &[(Timestamp, StepPath, E
     last.as_ref().is_some_and(failed) && failures <= attempts
 }
 
-fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
+pub(super) fn unit_of(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
     if let Some(node) = nodes.get(path) {
         return Some(Unit::node(*node));
     }

@@ -1,0 +1,158 @@
+//! `FarRun`: the run of another process, as far as one step of it needs it here. What is recorded here goes to that
+//! process, which keeps it; nothing of the run is kept here.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepRecorder};
+use crate::error::{ControlError, Result};
+use crate::event::{Event, EventKind, EventSink, RunBody, RunId, RunStarted, WorkflowStarted};
+use crate::path::StepPath;
+use crate::run::{Host, Journal, RunOwn, RunShared, read_outcome};
+use crate::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
+use crate::time::Timestamp;
+use crate::value::Encoded;
+
+/// The run of another process, of which one step is executed here until this is dropped.
+pub(crate) struct FarRun(Arc<RunShared>);
+
+impl FarRun {
+    /// The run that a call says.
+    ///
+    /// # Errors
+    /// When a resource of its own cannot be made, or this runtime is drained.
+    pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, recorder: &Arc<dyn StepRecorder>) -> Result<Self> {
+        let started = RunBody::Workflow(WorkflowStarted::new(
+            Arc::clone(&call.workflow),
+            Arc::clone(&call.definition),
+            Encoded::null(),
+        ));
+        let mut started = RunStarted::new(started);
+        started.caller.clone_from(&call.caller);
+        started.trace_id.clone_from(&call.trace_id);
+        started.tags.clone_from(&call.tags);
+        let own = RunOwn::resumed(&host.run_resources, &call.run, &started)?;
+        let store = Forwarded { recorder: Arc::clone(recorder), max_event_bytes: call.max_event_bytes };
+        let journal = Journal::forwarding(Arc::new(store), call.durable);
+        let sinks: Arc<[Arc<dyn EventSink>]> = match call.deltas {
+            true => Arc::new([Arc::new(Deltas(Arc::clone(recorder))) as _]),
+            false => Arc::new([]),
+        };
+        let shared = RunShared::of_step(call.run.clone(), host, journal, sinks);
+        let shared = Arc::new(shared.with_own(Some(own), Some(call.max_llm_calls)));
+        host.running.begin(&shared)?;
+        let run = Self(shared);
+        let now = run.0.now();
+        let event = |kind| Event { run_id: call.run.clone(), seq: 0, part: 0, time: now, path: StepPath::root(), kind };
+        let mut events = vec![event(EventKind::RunStarted(Arc::new(started)))];
+        // Two clocks differ: what counts is how long ago something was.
+        let ago = |time: Timestamp| call.at.since(time);
+        let earlier = |time: Timestamp| Timestamp::from_millis(now.as_millis().saturating_sub(millis(ago(time))));
+        events.extend(call.records.iter().cloned().map(|event| Event { time: earlier(event.time), ..event }));
+        if !call.spent.is_empty() {
+            events.push(event(EventKind::RunSpent(Arc::new(call.spent.clone()))));
+        }
+        run.0.restore(0, Vec::new(), events);
+        Ok(run)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<RunShared> {
+        &self.0
+    }
+}
+
+impl Drop for FarRun {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Hands on the deltas of model calls; everything else goes another way.
+struct Deltas(Arc<dyn StepRecorder>);
+
+impl EventSink for Deltas {
+    fn emit(&self, event: &Event) {
+        if let EventKind::ModelDelta(delta) = &event.kind {
+            self.0.delta(&event.path, delta.clone());
+        }
+    }
+
+    fn wants_deltas(&self) -> bool {
+        true
+    }
+}
+
+/// The journal of a run that another process keeps: whatever is appended goes there.
+struct Forwarded {
+    recorder: Arc<dyn StepRecorder>,
+    max_event_bytes: Option<u64>,
+}
+
+/// It is there for one step, and nobody opens or reads it.
+fn only_appended<T>() -> Result<T, StoreError> {
+    Err(StoreError::new(StoreErrorKind::Unsupported, "the run is kept by the process that handed out its step"))
+}
+
+#[async_trait]
+impl Store for Forwarded {
+    async fn create(&self, _: &RunId, _: Vec<Event>) -> Result<Epoch, StoreError> {
+        only_appended()
+    }
+
+    async fn open(&self, _: &RunId) -> Result<Epoch, StoreError> {
+        only_appended()
+    }
+
+    async fn append(&self, _: &RunId, _: Epoch, append: Append) -> Result<(), StoreError> {
+        let Append { mut events, answered, .. } = append;
+        // Of the run itself the other process knows more.
+        events.retain(|event| !event.path.is_root());
+        let answers: Vec<StepAnswer> = answered
+            .into_iter()
+            .map(|answered| {
+                let outcome = read_outcome(&answered.outcome).unwrap_or_else(|| Err(ControlError::not_understood()));
+                StepAnswer::new(answered.message.0, outcome)
+            })
+            .collect();
+        if events.is_empty() && answers.is_empty() {
+            return Ok(());
+        }
+        let kept = self.recorder.record(StepBatch { events, answers }).await;
+        kept.map_err(|error| {
+            let kind = match error.kind() {
+                ExecutorErrorKind::Ended => StoreErrorKind::Fenced,
+                _ => StoreErrorKind::Io,
+            };
+            StoreError::new(kind, format!("the run did not keep what its step recorded: {error}"))
+        })
+    }
+
+    async fn amend(&self, _: &RunId, _: u64, _: Vec<Event>) -> Result<(), StoreError> {
+        only_appended()
+    }
+
+    async fn read(&self, _: &RunId, _: u64, _: usize) -> Result<Vec<Event>, StoreError> {
+        only_appended()
+    }
+
+    async fn list(&self, _: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        only_appended()
+    }
+
+    fn max_event_bytes(&self) -> Option<u64> {
+        self.max_event_bytes
+    }
+}
+
+impl fmt::Debug for Forwarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Forwarded").finish_non_exhaustive()
+    }
+}

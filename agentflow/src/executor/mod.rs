@@ -1,0 +1,122 @@
+//! Executing the steps of a workflow elsewhere: in another thread, another process, on another machine.
+//!
+//! The process that has a run keeps its journal, decides what runs next, retries, asks people and recovers. What it hands
+//! out is one step at a time: a [`StepCall`] says everything that a process with the same workflows needs to execute it, and
+//! [`Runtime::execute_step`](crate::Runtime::execute_step) does. What is recorded below the step meanwhile, such as the
+//! model calls of an agent in it, goes back over a [`StepRecorder`] and is kept before the step continues.
+//!
+//! A program says with [`RuntimeBuilder::executor`](crate::runtime::RuntimeBuilder::executor) who executes its steps.
+//! Without that a step is called as the function that it is, in the run's own task.
+//!
+//! ```
+//! use agentflow::executor::{ExecutorError, StepCall, StepExecutor, StepHost, StepOutcome};
+//! use agentflow::prelude::*;
+//! use agentflow::{async_trait, serde_json};
+//!
+//! /// Executes steps in another runtime: here of the same process, and all that it learns are bytes.
+//! struct Elsewhere(Runtime);
+//!
+//! #[async_trait]
+//! impl StepExecutor for Elsewhere {
+//!     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError> {
+//!         let bytes = serde_json::to_vec(&call)?;
+//!         // There, after a queue or a connection:
+//!         let call: StepCall = serde_json::from_slice(&bytes)?;
+//!         Ok(self.0.execute_step(call, host).await)
+//!     }
+//! }
+//!
+//! /// A word in capitals.
+//! #[tool(effects = "none")]
+//! async fn shouted(word: String) -> String {
+//!     word.to_uppercase()
+//! }
+//!
+//! #[workflow]
+//! async fn greet(name: String) -> Result<String> {
+//!     let loud = shouted(name).await;
+//!     Ok(format!("HELLO {loud}"))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! let worker = Runtime::builder().build();
+//! let runtime = Runtime::builder().executor(Elsewhere(worker)).build();
+//! let run = runtime.start(greet::workflow(), "Ada".to_owned()).await?;
+//! assert_eq!(run.result().await?, "HELLO ADA");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is handed out
+//!
+//! Each attempt at a step of the run's own workflow: of a node, of an item of `map!` and `for`, of a round of `repeat!`, of
+//! a branch of `race!` and `fallback!`. Whatever begins in a step, such as an agent, a nested workflow or a block of several
+//! steps, is executed where the step is. Values, choices of arms and questions to people are computed in the process of the
+//! run, and so are the turns of an agent that is a run of its own.
+//!
+//! # What both sides have in common
+//!
+//! The workflow, by its name and its [definition hash](crate::workflow::Graph): another definition is refused before the
+//! step begins. Resources, models, middleware and secrets are those of the runtime that executes the step; a resource that a
+//! run is given as a value cannot go there, so a run that is given one is not started. Each run's own resources come from
+//! [`run_resource`](crate::runtime::RuntimeBuilder::run_resource) on the runtime that executes its steps.
+//!
+//! Limits of model calls and budgets know what the run had spent when the step was handed out, and what the step spends
+//! itself; steps that are executed at the same time do not see each other's spending before they end.
+//!
+//! # When something goes wrong
+//!
+//! An executor that fails gives an [`ExecutorError`]: the attempt fails with a failure of its kind, which the node's retry
+//! policy may repeat. A step that may not simply be repeated ends as `interrupted` in its place, since nobody knows whether
+//! it had its effect: the run waits for an operator's decision, as after a crash. A time limit and a cancellation end the
+//! wait for an executor; what it still records of that attempt is refused, and what it left open has its end recorded.
+
+mod executor_error;
+mod far_run;
+mod step_call;
+mod step_exchange;
+mod step_host;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use self::executor_error::{ExecutorError, ExecutorErrorKind};
+pub(crate) use self::far_run::FarRun;
+pub use self::step_call::{StepCall, StepEnd, StepOutcome};
+pub use self::step_exchange::{StepAnswer, StepBatch, StepRecorder, StepSignal};
+pub(crate) use self::step_host::HandedOut;
+pub use self::step_host::StepHost;
+use crate::run::Host;
+
+/// Executes steps for the process that has their run: it takes a call to where
+/// [`Runtime::execute_step`](crate::Runtime::execute_step) is called, and brings back what is recorded, and the outcome.
+///
+/// It decides nothing about the step: whether it is retried, what follows it and what a person is asked is decided where
+/// the run is. The [module](self) has an example.
+#[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` executes no steps",
+    label = "implement `agentflow::executor::StepExecutor` for this"
+)]
+pub trait StepExecutor: Send + Sync {
+    /// Executes one attempt at a step and gives its outcome. The start of the attempt is kept by then.
+    ///
+    /// The future is dropped when the run is cancelled or the step's time is over; then
+    /// [`signal`](StepRecorder::signal) of the host, which may be cloned into a task that outlives this, gives
+    /// [`StepSignal::Stop`].
+    ///
+    /// # Errors
+    /// When the outcome is not known: the process that executed the step is gone, say.
+    async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError>;
+}
+
+/// Who executes the steps of a host's runs, as a part of the host.
+pub(crate) struct StepsElsewhere(pub(crate) Arc<dyn StepExecutor>);
+
+impl StepsElsewhere {
+    pub(crate) fn of(host: &Host) -> Option<Arc<dyn StepExecutor>> {
+        host.part::<Self>().map(|Self(executor)| Arc::clone(executor))
+    }
+}

@@ -1,0 +1,110 @@
+//! What passes between a run and a step that is executed elsewhere while it is executed: records in one direction, control
+//! requests in the other. It keeps and decides nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::ExecutorError;
+use crate::error::ControlError;
+use crate::event::{Event, ModelDelta};
+use crate::path::StepPath;
+use crate::value::Encoded;
+
+/// What was recorded below a step, to be kept together. It survives JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepBatch {
+    /// The events, in their order. Their numbers and times are given anew where the run is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// The outcomes of control requests, which are kept with the events that follow from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<StepAnswer>,
+}
+
+/// The outcome of a control request to a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepAnswer {
+    /// The number of the request.
+    pub request: u64,
+    /// Whether it was done, or why not.
+    pub outcome: Result<(), ControlError>,
+}
+
+impl StepAnswer {
+    /// The outcome of a request.
+    pub(crate) fn new(request: u64, outcome: Result<(), ControlError>) -> Self {
+        Self { request, outcome }
+    }
+}
+
+/// What a run says to a step that is executed elsewhere. It survives JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StepSignal {
+    /// The run no longer waits for the step: it was cancelled, its time is over, or the step has its outcome. Nothing more
+    /// follows.
+    Stop {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// An operator paused the run: no model call, tool call or step begins until it is unpaused.
+    Pause,
+    /// An operator unpaused the run.
+    Unpause,
+    /// The run is drained: nothing new begins, and the step is [left](super::StepEnd::Left) when nothing in it is running.
+    Drain,
+    /// A person answered a question below the step.
+    Answer {
+        /// The number of the request, for its outcome.
+        request: u64,
+        /// Where the question is.
+        node: String,
+        /// The answer.
+        answer: Encoded,
+        /// Who answered.
+        by: String,
+    },
+    /// An operator retries a node of a workflow below the step.
+    Retry {
+        /// The number of the request, for its outcome.
+        request: u64,
+        /// The node.
+        node: String,
+        /// Who asked for it.
+        by: String,
+    },
+}
+
+/// The way from a step that is executed elsewhere to its run: given to
+/// [`Runtime::execute_step`](crate::Runtime::execute_step). [`StepHost`](super::StepHost) is one, for a runtime of the same
+/// process; one that sends what it is given is written by whoever has the connection.
+#[async_trait]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` records nothing for a step",
+    label = "give a `StepHost`, or implement `agentflow::executor::StepRecorder`"
+)]
+pub trait StepRecorder: Send + Sync {
+    /// Keeps what was recorded below the step, and returns when it is kept: a write that must not be lost begins after
+    /// that. There is one call at a time. Dropped, it leaves open whether the batch was kept.
+    ///
+    /// # Errors
+    /// When it cannot be kept. The step ends then, and its outcome no longer matters.
+    async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError>;
+
+    /// Shows a piece of a model's answer to whoever listens. It may be lost. Default: it is.
+    fn delta(&self, path: &StepPath, delta: ModelDelta) {
+        let _ = (path, delta);
+    }
+
+    /// Waits for the next thing that the run says to the step. Dropping the future loses none. After
+    /// [`StepSignal::Stop`] it is not asked again. Default: none ever comes, so that control requests below the step and
+    /// cancellation reach the step only by dropping its execution.
+    async fn signal(&self) -> StepSignal {
+        std::future::pending().await
+    }
+}

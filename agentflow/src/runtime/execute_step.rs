@@ -1,0 +1,57 @@
+//! `Runtime::execute_step`: executes one step of a run that another process has. It keeps nothing of the run.
+
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::error::{Failure, FailureKind};
+use crate::executor::{StepCall, StepEnd, StepOutcome, StepRecorder};
+use crate::workflow::execute;
+use crate::workflow::spec::Spec;
+
+impl Runtime {
+    /// Executes one attempt at a step that was handed out by a [`StepExecutor`](crate::executor::StepExecutor) of another
+    /// runtime, which may be in another process: it finds the workflow by its name, compares the definition hash, and calls
+    /// the step with the resources, models and middleware of this runtime. What is recorded below the step goes to
+    /// `recorder` and is kept by the run before the step continues.
+    ///
+    /// Whatever goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition of
+    /// it (`definition_changed`), a missing resource (`missing_resource`), a runtime that is being drained (`draining`). The
+    /// outcome of a step whose run does not keep what it records no longer matters to that run.
+    ///
+    /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
+    /// step and leaves it at the deadline.
+    pub async fn execute_step(&self, call: StepCall, recorder: impl StepRecorder + 'static) -> StepOutcome {
+        let end = match self.spec_of(&call).await {
+            Ok(spec) => execute(&spec, self.host(), &call, &(Arc::new(recorder) as Arc<dyn StepRecorder>)).await,
+            Err(failure) => StepEnd::Failed { failure },
+        };
+        call.ended(end)
+    }
+
+    /// The workflow that a call is of, when it is the same here.
+    async fn spec_of(&self, call: &StepCall) -> Result<Arc<Spec>, Failure> {
+        if call.version != StepCall::VERSION {
+            let message = format!(
+                "the step `{}` was handed out in the form {}, and this release reads the form {}; use the same release on both \
+                 sides",
+                call.path,
+                call.version,
+                StepCall::VERSION
+            );
+            return Err(Failure::new(FailureKind::NewerVersion, message));
+        }
+        let spec = self.fetched_workflow_spec(&call.workflow).await.map_err(|error| Failure::from(&error))?;
+        if *spec.hash() != call.definition {
+            let message = format!(
+                "the step `{}` is of the workflow `{}` with the definition {}, and here the workflow has the definition {}; \
+                 execute it with the program that the run goes by",
+                call.path,
+                call.workflow,
+                call.definition,
+                spec.hash()
+            );
+            return Err(Failure::new(FailureKind::DefinitionChanged, message));
+        }
+        Ok(spec)
+    }
+}

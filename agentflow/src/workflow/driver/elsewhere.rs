@@ -1,0 +1,210 @@
+//! Executes one step of a run that another process has: makes the step of what the call says, polls it, hands on what it
+//! records, and does what the run says meanwhile.
+//!
+//! It decides on no retry and on nothing that follows: the process that has the run does.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use super::handed_out::GivenOutputs;
+use super::replay::unit_of;
+use super::starting::{body_of, covered};
+use super::task::{Ended, Step, Task};
+use crate::context::Context;
+use crate::error::{Error, Failure, FailureKind};
+use crate::event::{EventKind, PauseReason};
+use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
+use crate::future::BoxFuture;
+use crate::path::StepPath;
+use crate::run::{Around, Asked, ControlRequest, Host, Reply, RunShared, check_resources};
+use crate::store::{MessageId, StoreError};
+use crate::telemetry;
+use crate::tool::StepPlace;
+use crate::workflow::callee::needs_of;
+use crate::workflow::spec::{NodeIndex, Spec};
+
+/// What became of a step that was executed here. Whatever it recorded is kept by its run then.
+pub(crate) async fn execute(
+    spec: &Arc<Spec>,
+    host: &Arc<Host>,
+    call: &StepCall,
+    recorder: &Arc<dyn StepRecorder>,
+) -> StepEnd {
+    match begun(spec, host, call, recorder) {
+        Ok(step) => {
+            let span = telemetry::workflow_span(&spec.name, &call.run);
+            step.run(recorder).instrument(span).await
+        }
+        Err(error) => failed(Failure::from(&error)),
+    }
+}
+
+fn failed(failure: Failure) -> StepEnd {
+    StepEnd::Failed { failure }
+}
+
+/// A step of another process's run, with what it needs to be executed here.
+struct FarStep {
+    // Dropped before its run: what it has open records its end.
+    task: Task,
+    commit: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    control: mpsc::UnboundedReceiver<Asked>,
+    path: StepPath,
+    run: FarRun,
+}
+
+/// Why the step is polled no more.
+enum Over {
+    Ended(Ended),
+    /// Its run no longer waits for it, for this reason.
+    Stopped(Arc<str>),
+    /// Its run does not keep what it records.
+    Unkept(StoreError),
+    /// Nothing in it is running any more, and it begins nothing new; or this runtime's time is over.
+    Left,
+}
+
+/// Makes the step. None of its code has run.
+fn begun(
+    spec: &Arc<Spec>,
+    host: &Arc<Host>,
+    call: &StepCall,
+    recorder: &Arc<dyn StepRecorder>,
+) -> Result<FarStep, Error> {
+    let by_path: HashMap<StepPath, NodeIndex> =
+        (0..).zip(&spec.nodes).map(|(at, node)| (node.path.clone(), at)).collect();
+    let at = |name: &String| by_path.get(&StepPath::of_names(name.as_str().into())).copied();
+    let unknown = |name: &dyn std::fmt::Display| Error::Input {
+        workflow: Arc::clone(&spec.name),
+        problem: format!("a step was handed out that names `{name}`, and the workflow has no such node"),
+    };
+    let unit = unit_of(spec, &by_path, &call.path).ok_or_else(|| unknown(&call.path))?;
+    let mut given = GivenOutputs::default();
+    for (name, output) in &call.inputs {
+        given.outputs.insert(at(name).ok_or_else(|| unknown(name))?, output.clone());
+    }
+    for (name, failure) in &call.failures {
+        given.failures.insert(at(name).ok_or_else(|| unknown(name))?, failure.clone());
+    }
+    let run = FarRun::begin(host, call, recorder)?;
+    let shared = run.shared();
+    let (node, resources) = (spec.node(unit.node), shared.resources());
+    let needs = needs_of(std::slice::from_ref(node));
+    check_resources(&spec.name, &resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
+    let (sender, control) = mpsc::unbounded_channel();
+    // Requests that no workflow below the step takes.
+    shared.listen(&StepPath::root(), sender);
+    let step = Around::of_depth(call.depth).sync_scope(|| {
+        let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
+            .granted(&call.grants.as_slice().into())
+            .with_attempt(call.attempt, call.failed.saturating_add(1));
+        let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node));
+        Step::new(place, || body_of(node, unit, cx, call.item.as_ref(), &given))
+    });
+    let task = Task::step(unit, shared.now(), step.with_limit(node.policy.timeout_of()), None);
+    Ok(FarStep { task, commit: None, control, path: call.path.clone(), run })
+}
+
+impl FarStep {
+    async fn run(mut self, recorder: &Arc<dyn StepRecorder>) -> StepEnd {
+        let shared = Arc::clone(self.run.shared());
+        let over = {
+            let mut stopped = pin!(shared.cancellation.cancelled());
+            let mut signal = recorder.signal();
+            poll_fn(|cx| {
+                // What the run said before counts first.
+                while let Poll::Ready(said) = signal.as_mut().poll(cx) {
+                    if let StepSignal::Stop { reason } = said {
+                        return Poll::Ready(Over::Stopped(reason));
+                    }
+                    told(&shared, said);
+                    signal = recorder.signal();
+                }
+                // This runtime was drained, and its deadline is over.
+                if stopped.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Over::Left);
+                }
+                self.poll(&shared, cx)
+            })
+            .await
+        };
+        let end = match over {
+            Over::Ended(Ended::Step { result: Ok(output), .. }) => StepEnd::Completed { output },
+            Over::Ended(Ended::Step { result: Err(error), .. }) => failed(Failure { value: None, ..error.failure }),
+            Over::Ended(Ended::Uncommitted(error)) | Over::Unkept(error) => {
+                return failed(Failure::from(&Error::Store(error)));
+            }
+            Over::Ended(Ended::Timer { .. }) => failed(Failure::new(FailureKind::Value, "this node has no step")),
+            Over::Stopped(reason) => {
+                shared.cancel(Arc::clone(&reason));
+                return failed(Failure::from(&Error::Cancelled { reason }));
+            }
+            Over::Left => StepEnd::Left { parked: shared.parked() },
+        };
+        // A write that has begun is finished by this one.
+        self.commit = None;
+        match shared.log.commit().await {
+            Ok(()) => end,
+            // It was stopped here: what its run does not know yet never happened.
+            Err(_) if shared.is_stopping() => StepEnd::Left { parked: Vec::new() },
+            Err(error) => failed(Failure::from(&Error::Store(error))),
+        }
+    }
+
+    fn poll(&mut self, shared: &Arc<RunShared>, cx: &mut TaskContext<'_>) -> Poll<Over> {
+        if let Poll::Ready(ended) = Pin::new(&mut self.task).poll(cx) {
+            return Poll::Ready(Over::Ended(ended));
+        }
+        while let Poll::Ready(Some(Asked { request, reply })) = self.control.poll_recv(cx) {
+            shared.log.replying(reply, || match request {
+                ControlRequest::Answer { .. } | ControlRequest::Retry { .. } => shared.do_by_journal(&request),
+                _ => Ok(()),
+            });
+        }
+        // What the step has recorded by itself, such as the outcome of a call, is kept while it continues.
+        loop {
+            if self.commit.is_none() && shared.log.has_uncommitted() {
+                let shared = Arc::clone(shared);
+                self.commit = Some(Box::pin(async move { shared.log.commit().await }));
+            }
+            let Some(commit) = &mut self.commit else { break };
+            match commit.as_mut().poll(cx) {
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => return Poll::Ready(Over::Unkept(error)),
+                Poll::Ready(Ok(())) => self.commit = None,
+            }
+        }
+        match shared.is_draining() && shared.is_quiet_below(&self.path) {
+            true => Poll::Ready(Over::Left),
+            false => Poll::Pending,
+        }
+    }
+}
+
+/// Does what the run says to its step.
+fn told(shared: &RunShared, said: StepSignal) {
+    let asks = |request: u64, asked| {
+        shared.request(Asked { request: asked, reply: Some(Reply::Message(MessageId(request))) });
+    };
+    match said {
+        StepSignal::Pause => {
+            shared.record(StepPath::root(), EventKind::RunPaused { reason: PauseReason::Operator });
+            shared.hold(true);
+        }
+        StepSignal::Unpause => {
+            shared.record(StepPath::root(), EventKind::resumed());
+            shared.hold(false);
+        }
+        StepSignal::Drain => shared.drain(),
+        StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::Answer { node, answer, by }),
+        StepSignal::Retry { request, node, by } => asks(request, ControlRequest::Retry { node, by }),
+        // It ends the step before.
+        StepSignal::Stop { .. } => {}
+    }
+}

@@ -1,0 +1,161 @@
+//! Hands a step to the runtime's executor: says what it needs of the run, and makes the executor's answer the step's outcome.
+//!
+//! It executes no step; `elsewhere.rs` does, in the process that the step is handed to.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
+
+use super::WorkflowRun;
+use crate::context::Context;
+use crate::error::{Failure, FailureKind};
+use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
+use crate::run::RunShared;
+use crate::text::panic_text;
+use crate::value::Encoded;
+use crate::workflow::machine::Unit;
+use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
+use crate::workflow::step_error::StepError;
+
+impl WorkflowRun {
+    /// The step at a context, executed elsewhere; this attempt at it begins after so many records. Requests for what is
+    /// below it are its own from now on.
+    pub(super) fn hand_out(
+        &self,
+        executor: &Arc<dyn StepExecutor>,
+        unit: Unit,
+        cx: &Context,
+        since: usize,
+    ) -> StepFuture {
+        let handed = HandedOut::new(&self.segment.shared, cx.path(), since);
+        let repeatable = self.machine.spec().node(unit.node).policy.repeatable.unwrap_or(true);
+        let call = self.call_of(unit, cx, since);
+        let (executor, shared) = (Arc::clone(executor), Arc::clone(&self.segment.shared));
+        Box::pin(async move {
+            let outcome = executed(&*executor, &call, &handed).await;
+            let unknown = |error: &ExecutorError| failure_of(&shared, &call, error, repeatable);
+            let ended = match outcome.and_then(|outcome| checked(&call, outcome)) {
+                Ok(StepEnd::Completed { output }) => Ok(output),
+                Ok(StepEnd::Failed { failure }) => Err(failure),
+                Ok(StepEnd::Left { parked }) if shared.is_draining() => match shared.park_left(parked).await {},
+                Ok(StepEnd::Left { .. }) => Err(unknown(&ExecutorError::lost(
+                    "what executed the step was drained before the step had ended; retry the step, or give its node a \
+                     retry policy",
+                ))),
+                Err(error) => Err(unknown(&error)),
+            };
+            handed.end("the step has ended");
+            ended.map_err(StepError::recorded)
+        })
+    }
+
+    /// Everything that another process needs to execute the step at a context.
+    fn call_of(&self, unit: Unit, cx: &Context, since: usize) -> StepCall {
+        let spec = self.machine.spec();
+        let node = spec.node(unit.node);
+        let name = |node: NodeIndex| spec.node(node).path.names().to_owned();
+        let optional = node.after.iter().filter(|after| after.why == OrderReason::Optional).map(|after| after.node);
+        let read = node.reads.iter().copied().chain(optional);
+        let inputs = read.filter_map(|node| Some((name(node), self.machine.output(node)?.clone())));
+        let failed = node.predecessors().filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
+        let shared = &self.segment.shared;
+        // Before the first attempt there is nothing of the step, so a long journal need not be read.
+        let is_first = cx.attempt() == 1 && cx.failed_attempts() == 0 && !shared.log.is_restored();
+        StepCall {
+            version: StepCall::VERSION,
+            run: shared.id.clone(),
+            workflow: Arc::clone(&spec.name),
+            definition: Arc::clone(spec.hash()),
+            path: cx.path().clone(),
+            attempt: cx.attempt(),
+            failed: cx.failed_attempts(),
+            inputs: inputs.collect(),
+            failures: failed.collect::<BTreeMap<_, _>>(),
+            item: self.machine.item(unit).cloned(),
+            grants: cx.grants().to_vec(),
+            caller: cx.caller().map(Into::into),
+            trace_id: cx.trace_id().map(Into::into),
+            tags: cx.tags().clone(),
+            durable: shared.log.is_durable(),
+            deltas: shared.host.redactor.is_none(),
+            at: shared.now(),
+            depth: cx.depth(),
+            max_llm_calls: shared.max_llm_calls.load(Ordering::Relaxed),
+            max_event_bytes: shared.log.store().and_then(|(store, _)| store.max_event_bytes()),
+            spent: shared.log.spent(|ledger| ledger.rows().to_vec()),
+            records: shared.log.records_for(cx.path(), if is_first { since } else { 0 }),
+        }
+    }
+}
+
+/// The executor's answer. What is recorded meanwhile by other tasks polls the step again, since it may stop its clock.
+async fn executed(
+    executor: &dyn StepExecutor,
+    call: &StepCall,
+    handed: &HandedOut,
+) -> Result<StepOutcome, ExecutorError> {
+    let mut executed = AssertUnwindSafe(executor.execute(call.clone(), handed.host().clone())).catch_unwind();
+    let mut executed = std::pin::pin!(&mut executed);
+    let ended = std::future::poll_fn(|cx| {
+        handed.host().watch(cx);
+        executed.as_mut().poll(cx)
+    });
+    ended.await.unwrap_or_else(|panic| {
+        Err(ExecutorError::lost(format!("the executor of the step panicked: {}", panic_text(&*panic))))
+    })
+}
+
+/// The end of the very attempt that was handed out.
+fn checked(call: &StepCall, outcome: StepOutcome) -> Result<StepEnd, ExecutorError> {
+    let StepOutcome { run, path, attempt, end } = outcome;
+    if run == call.run && path == call.path && attempt == call.attempt {
+        return match end {
+            StepEnd::Left { parked } if !parked.iter().all(|base| base.is_within(&call.path)) => {
+                Err(foreign(call, "paths outside of the step"))
+            }
+            end => Ok(end),
+        };
+    }
+    Err(foreign(call, &format!("the outcome of attempt {attempt} at `{path}` of the run `{run}`")))
+}
+
+fn foreign(call: &StepCall, what: &str) -> ExecutorError {
+    let StepCall { run, path, attempt, .. } = call;
+    let message = format!("attempt {attempt} at `{path}` of the run `{run}` was handed out, and {what} came back");
+    ExecutorError::new(ExecutorErrorKind::Foreign, message)
+}
+
+/// How an attempt fails whose outcome is not known: one that may not simply be repeated waits for an operator.
+fn failure_of(shared: &RunShared, call: &StepCall, error: &ExecutorError, repeatable: bool) -> Failure {
+    let path = &call.path;
+    tracing::warn!(run = %shared.id, %path, %error, "a step that was handed out has no outcome");
+    match repeatable {
+        true => Failure::new(error.failure_kind(), error.to_string()),
+        false => Failure::new(
+            FailureKind::Interrupted,
+            format!(
+                "{error}; whether the step had its effect is unknown: find out, then retry the node or cancel the run"
+            ),
+        ),
+    }
+}
+
+/// The outputs and failures that a call says, by the places of their nodes.
+#[derive(Default)]
+pub(super) struct GivenOutputs {
+    pub(super) outputs: BTreeMap<NodeIndex, Encoded>,
+    pub(super) failures: BTreeMap<NodeIndex, Failure>,
+}
+
+impl Outputs for GivenOutputs {
+    fn output(&self, node: NodeIndex) -> Option<&Encoded> {
+        self.outputs.get(&node)
+    }
+
+    fn failure(&self, node: NodeIndex) -> Option<&Failure> {
+        self.failures.get(&node)
+    }
+}

@@ -1,0 +1,64 @@
+//! Starts attempts at steps: here, as the functions that they are, or elsewhere, when the runtime has an executor.
+//!
+//! What is started is polled as a task of the run; `task.rs` polls it.
+
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use super::task::{Step, Task};
+use crate::context::Context;
+use crate::error::FailureKind;
+use crate::event::EventKind;
+use crate::tool::{Covered, StepPlace};
+use crate::value::Encoded;
+use crate::workflow::machine::Unit;
+use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
+use crate::workflow::step_error::StepError;
+
+impl WorkflowRun {
+    pub(super) fn start(&mut self, unit: Unit, attempt: u32, scope: u32) {
+        let node = self.machine.spec().node(unit.node);
+        let repeatable = node.policy.repeatable.unwrap_or(true);
+        let (path, began) = (self.path(unit), self.segment.shared.now());
+        let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
+        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
+        let node = self.machine.spec().node(unit.node);
+        let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
+            .granted(&self.grants)
+            .with_attempt(attempt, scope);
+        cx.forget_claims();
+        // An attempt before this one may have recorded calls.
+        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1, covered(node));
+        let step = match &self.executor {
+            None => Step::new(place, || body_of(node, unit, cx, self.machine.item(unit), &self.machine)),
+            Some(executor) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
+        };
+        let step = step.with_limit(node.policy.timeout_of());
+        let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
+        self.tasks.push(Task::step(unit, began, step, durable));
+    }
+}
+
+/// What a node has seen to for the calls in its step.
+pub(super) fn covered(node: &NodeSpec) -> Covered {
+    Covered { approved: node.policy.approve.is_some(), once: !node.policy.repeatable.unwrap_or(true) }
+}
+
+/// The step of a node, or of one of its items, rounds or branches. None of its code has run.
+pub(super) fn body_of(
+    node: &NodeSpec,
+    unit: Unit,
+    cx: Context,
+    item: Option<&Encoded>,
+    outputs: &dyn Outputs,
+) -> Result<StepFuture, StepError> {
+    match (&node.body, unit.child) {
+        (Body::Step(step), None) => step(cx, outputs),
+        (Body::Race(branches) | Body::Fallback(branches), Some(child)) => (branches[child as usize].step)(cx, outputs),
+        (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match item {
+            Some(item) => step(cx, item, outputs),
+            None => Err(StepError::new(FailureKind::Value, "there is no item of this number")),
+        },
+        _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
+    }
+}
