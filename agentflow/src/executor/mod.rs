@@ -8,7 +8,7 @@
 //! A program says with [`RuntimeBuilder::executor`](crate::runtime::RuntimeBuilder::executor) who executes its steps.
 //! Without that a step is called as the function that it is, in the run's own task.
 //!
-//! ```
+//! ```standalone_crate
 //! use agentflow::executor::{ExecutorError, StepCall, StepExecutor, StepHost, StepOutcome};
 //! use agentflow::prelude::*;
 //! use agentflow::{async_trait, serde_json};
