@@ -95,7 +95,7 @@ const FUNCTION: &[OptionSpec] = &[
         form: Form::Number,
         example: "retry = 3",
         default: "0",
-        meaning: "how often a workflow retries a failed call; in an agent the model decides",
+        meaning: "how often a failed call is retried, whoever makes it",
     },
     OptionSpec {
         name: "idempotent",
@@ -138,6 +138,13 @@ const FUNCTION: &[OptionSpec] = &[
         example: "max_output = 1024",
         default: "65536",
         meaning: "the largest output in bytes; a larger one becomes an error for the model",
+    },
+    OptionSpec {
+        name: "concurrency",
+        form: Form::Number,
+        example: "concurrency = 4",
+        default: "any number",
+        meaning: "the most calls at once, over all runs of a runtime; a further one waits",
     },
     CRATE,
 ];

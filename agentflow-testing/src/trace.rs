@@ -89,6 +89,7 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::NodeFailed { error, .. }
         | EventKind::NodeRetrying { error, .. }
         | EventKind::ModelRetrying { error, .. }
+        | EventKind::ToolRetrying { error, .. }
         | EventKind::ModelFailed { error } => format!("{name} {} {:?}", error.kind, error.message),
         EventKind::NodeStarted { attempt, .. } if *attempt > 1 => format!("{name} attempt {attempt}"),
         EventKind::NodeCompleted { output, .. } => format!("{name} {output}"),

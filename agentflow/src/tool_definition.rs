@@ -122,7 +122,8 @@ pub struct ToolPolicy {
     /// The longest a call may take; `None` leaves it to the run's own time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How often a failed call may be retried by a workflow; an agent leaves that to its model.
+    /// How often a failed call is retried, whoever makes it, with growing pauses: what its arguments, its grants or a
+    /// cancellation decided is not.
     pub retry: u32,
     /// Whether calling it twice with the same idempotency key is the same as calling it once.
     pub idempotent: bool,
@@ -139,6 +140,10 @@ pub struct ToolPolicy {
     pub blocking: bool,
     /// The most bytes of output; a larger answer becomes an error that the model sees.
     pub max_output: usize,
+    /// The most calls of the tool at once, over all runs of a runtime, at least 1; a further one waits for its turn, and
+    /// its time-out begins after that. `None`: any number. A tool that calls itself needs more than 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 impl ToolPolicy {
@@ -149,6 +154,20 @@ impl ToolPolicy {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how often a failed call is retried.
+    #[must_use]
+    pub fn retry(mut self, times: u32) -> Self {
+        self.retry = times;
+        self
+    }
+
+    /// Sets the most calls of the tool at once, over all runs of a runtime.
+    #[must_use]
+    pub fn concurrency(mut self, calls: u32) -> Self {
+        self.concurrency = Some(calls);
         self
     }
 
@@ -204,6 +223,7 @@ impl Default for ToolPolicy {
             scopes: Vec::new(),
             blocking: false,
             max_output: Self::MAX_OUTPUT,
+            concurrency: None,
         }
     }
 }

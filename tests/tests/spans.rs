@@ -8,9 +8,10 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentflow::message::ToolCall;
 use agentflow::model::{ModelError, ModelErrorKind, ModelSettings, Usage};
+use agentflow::prelude::*;
 use agentflow::tool::{FnTool, ToolDefinition};
-use agentflow::{Agent, Context};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -108,6 +109,53 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
     }
     let everything = format!("{:?}", collected.0.lock().unwrap().values().map(|span| &span.fields).collect::<Vec<_>>());
     assert!(!everything.contains("xyzzy"), "{everything}");
+}
+
+/// Its sum.
+#[tool(effects = "read")]
+async fn calls_spanned(n: u32) -> Result<u32, String> {
+    if n == 0 { Err("nothing".to_owned()) } else { Ok(n) }
+}
+
+async fn calls_spanned_within(n: u32) -> u32 {
+    calls_spanned(n).await.unwrap_or_default()
+}
+
+#[workflow]
+async fn spanned(n: u32) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    let within = calls_spanned_within(n).await;
+    let node = calls_spanned(within).await?;
+    Ok(node)
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn each_tool_call_has_one_span_whoever_makes_it() {
+    let collected = Collected::default();
+    let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
+    let runtime = test_runtime().build();
+    runtime.start(spanned::workflow(), (2,)).await.unwrap().result().await.unwrap();
+    let ids = |spans: &[(u64, Span)]| -> Vec<String> {
+        spans.iter().map(|(_, span)| span.fields["gen_ai.tool.call.id"].clone()).collect()
+    };
+    let spans = collected.named("execute_tool calls_spanned");
+    assert_eq!(ids(&spans), ["within/tool#1.calls_spanned", "node"]);
+    assert!(spans.iter().all(|(_, span)| !span.fields.contains_key("error.type")));
+    runtime.start(spanned::workflow(), (0,)).await.unwrap().result().await.unwrap_err();
+    let call = ToolCall::new("mine", "calls_spanned", r#"{"n": 1}"#);
+    assert!(runtime.invoke(&call, &[]).await.unwrap().status.is_success());
+    let model = ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 0})), Turn::text("Done.")]);
+    Agent::new(model).tools(tools![calls_spanned]).runtime(&runtime).run("Go.").await.unwrap();
+    let spans = collected.named("execute_tool calls_spanned");
+    let mut ended: Vec<(String, bool)> = ids(&spans)
+        .into_iter()
+        .zip(&spans)
+        .map(|(id, (_, span))| (id, span.fields.get("error.type").is_some_and(|kind| kind == "error")))
+        .collect();
+    ended.sort();
+    let within = "within/tool#1.calls_spanned";
+    let expected =
+        [("call_1", true), ("mine", false), ("node", false), ("node", true), (within, false), (within, true)];
+    assert_eq!(ended, expected.map(|(id, failed)| (id.to_owned(), failed)));
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

@@ -325,6 +325,9 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
     if let Some(max_output) = &options.max_output {
         fields.push(quote!(max_output: #max_output));
     }
+    if let Some(concurrency) = &options.concurrency {
+        fields.push(quote!(concurrency: #private::Some(#concurrency)));
+    }
     if fields.is_empty() {
         return quote!(#private::Options::DEFAULT);
     }

@@ -22,6 +22,7 @@ pub(super) struct ToolOptions {
     pub(super) scopes: Vec<LitStr>,
     pub(super) blocking: Option<Span>,
     pub(super) max_output: Option<LitInt>,
+    pub(super) concurrency: Option<LitInt>,
     krate: Option<Path>,
 }
 
@@ -47,6 +48,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
             ("effects", Value::Text(text)) => options.effects = effects(&text, errors),
             ("retry", Value::Number(number)) => options.retry = small(number, errors),
             ("max_output", Value::Number(number)) => options.max_output = small(number, errors),
+            ("concurrency", Value::Number(number)) => options.concurrency = at_least_one(number, errors),
             ("idempotent", _) => options.idempotent = true,
             ("approve", _) => options.approve = true,
             ("blocking", _) => options.blocking = Some(given.name.span()),
@@ -57,6 +59,15 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
         }
     }
     options
+}
+
+fn at_least_one(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
+    let number = small(number, errors)?;
+    if matches!(number.base10_parse(), Ok(0_u32)) {
+        errors.at(&number, "a tool that may be called 0 times at once can never be called; give at least 1");
+        return None;
+    }
+    Some(number)
 }
 
 fn effects(text: &LitStr, errors: &mut Errors) -> Option<Ident> {

@@ -47,6 +47,7 @@ pub struct Options {
     pub blocking: bool,
     pub sync: bool,
     pub max_output: usize,
+    pub concurrency: Option<u32>,
 }
 
 impl Options {
@@ -60,6 +61,7 @@ impl Options {
         blocking: false,
         sync: false,
         max_output: ToolPolicy::MAX_OUTPUT,
+        concurrency: None,
     };
 }
 
@@ -95,6 +97,7 @@ impl LinkedTool {
             scopes: self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect(),
             blocking: self.options.blocking,
             max_output: self.options.max_output,
+            concurrency: self.options.concurrency,
         };
         let parameters = parameters_schema(self.parameters);
         let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);

@@ -1,7 +1,8 @@
 //! The tool calls of a turn: started within the limit of concurrent calls, each recorded before it begins and when it
 //! ends, with the hooks of middleware around it.
 //!
-//! `tool/invoke.rs` enforces a tool's policy, and `middleware/tool_hooks.rs` calls the hooks.
+//! `tool/invoke.rs` enforces a tool's policy, `tool/call_record.rs` makes the records, and `middleware/tool_hooks.rs` calls
+//! the hooks.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::machine::{PendingTool, Refused, closed};
 use super::plan::{Offered, Plan};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::event::{ANSWER_TOOL, EventKind};
+use crate::event::ANSWER_TOOL;
 use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
@@ -23,7 +24,7 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
-use crate::tool::{Effects, invoke, not_found, refusal};
+use crate::tool::{Effects, RecordedOutcome, WITHOUT_EFFECT, began, ended, invoke, millis_since, not_found, refusal};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
@@ -77,8 +78,7 @@ impl Run {
         let (call, given) = (hooked.call(), hooked.given());
         let called = match hooked.answer.take() {
             Some(HookedAnswer { result, answered_by }) => {
-                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given };
-                self.record(path.clone(), started);
+                self.record(path.clone(), began(call, WITHOUT_EFFECT, given));
                 // The tool has nothing to do with it.
                 Called::Answered(ToolEnded { path, result, duration_ms: 0, answered_by, too_deep: false })
             }
@@ -91,27 +91,17 @@ impl Run {
     fn start_tool(&mut self, tool: PendingTool, given: Option<Arc<str>>) -> Option<ToolRun> {
         if let Some(result) = tool.refusal() {
             if tool.refused != Some(Refused::Interrupted) {
-                let call = Arc::clone(&tool.call);
-                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given: None };
-                self.record(tool.path.clone(), started);
+                self.record(tool.path.clone(), began(Arc::clone(&tool.call), WITHOUT_EFFECT, None));
             }
             let result = Arc::new(result);
             self.segment.shared.close_below(&tool.path, "the tool was interrupted");
-            self.record(
-                tool.path,
-                EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
-            );
+            self.record(tool.path, ended(RecordedOutcome::new(result), 0));
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
         let policy = self.offered.tools.get(&*call.name).map(|tool| &tool.definition().policy);
-        let started = EventKind::ToolStarted {
-            call: Arc::clone(&call),
-            effects: policy.map_or(Effects::None, |policy| policy.effects),
-            idempotent: policy.is_some_and(|policy| policy.idempotent),
-            given,
-        };
-        self.record(path.clone(), started);
+        let declared = policy.map_or((Effects::None, false), |policy| (policy.effects, policy.idempotent));
+        self.record(path.clone(), began(Arc::clone(&call), declared, given));
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
@@ -125,15 +115,12 @@ impl Run {
     ///
     /// # Errors
     /// [`Error::NestingLimit`] when it failed for that: a model that sees it would call the tool again, at every level.
-    fn end_tool(&mut self, ended: ToolEnded) -> Result<()> {
-        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = ended;
+    fn end_tool(&mut self, call: ToolEnded) -> Result<()> {
+        let ToolEnded { path, result, duration_ms, answered_by, too_deep } = call;
         self.segment.shared.close_below(&path, "the tool has ended");
         let too_deep = too_deep && !result.status.is_success();
-        let kind = match result.status {
-            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
-            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error: None, cause: None },
-        };
-        self.record(path, kind);
+        let outcome = RecordedOutcome { answered_by, ..RecordedOutcome::new(result) };
+        self.record(path, ended(outcome, duration_ms));
         if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }
     }
 }
@@ -232,14 +219,14 @@ impl ToolRun {
     async fn run(self) -> Result<ToolEnded> {
         let Self { plan, offered, scopes, cx, call } = self;
         cx.run().log.commit().await?;
-        let began = cx.now();
+        let since = cx.now();
         let tool = offered.tools.get(&*call.name);
         let content = plan.host.trace_content && cx.host().redactor.is_none();
         let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), content);
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // One that took too long can panic as it is dropped.
-                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes)).catch_unwind();
+                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes, true)).catch_unwind();
                 let called = || {
                     let called = invoked.map(|invoked| {
                         invoked.unwrap_or_else(|panic| {
@@ -254,7 +241,7 @@ impl ToolRun {
             None => (not_found(&call, offered.names()), false),
         };
         telemetry::record_tool(&span, &result, content);
-        let duration_ms = u64::try_from(cx.now().since(began).as_millis()).unwrap_or(u64::MAX);
+        let duration_ms = millis_since(since, cx.now());
         Ok(ToolEnded { path: cx.path().clone(), result: Arc::new(result), duration_ms, answered_by: None, too_deep })
     }
 }

@@ -25,9 +25,9 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// See the tools of this program
+    /// See and call the tools of this program
     #[command(subcommand, arg_required_else_help = true)]
-    Tools(EntriesCommand),
+    Tools(ToolsCommand),
     /// See the agents of this program
     #[command(subcommand, arg_required_else_help = true)]
     Agents(AgentsCommand),
@@ -270,6 +270,24 @@ pub(super) enum RunsCommand {
         /// One JSON object a line
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// What is done with the tools of a program.
+#[derive(Debug, Subcommand)]
+pub(super) enum ToolsCommand {
+    #[command(flatten)]
+    Entries(EntriesCommand),
+    /// Call one, without an agent; its answer goes to standard output
+    Call {
+        /// The name
+        name: String,
+        /// The arguments as one JSON object, such as '{"a": 1}'
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        input: String,
+        /// The scopes it is granted, and approve:NAME for a tool that a person must agree to
+        #[arg(long, value_name = "A,B", value_delimiter = ',')]
+        grant: Vec<String>,
     },
 }
 

@@ -20,6 +20,8 @@
 //! - `tools list [--json]`, `tools show NAME [--json]`: the tools, linked, given to the runtime or of its toolsets,
 //!   ordered by name, each with where it comes from; in JSON an object is `{"kind", "name", "wire_name", "description",
 //!   "origin", "parameters_schema", "policy"}`.
+//! - `tools call NAME [--input JSON] [--grant A,B]`: calls one, with its time-out, its checks and everything else that its
+//!   policy says, and prints its answer.
 //! - `agents list [--json]`, `agents show NAME [--json]`: the same of agents, with the schema of their answers,
 //!   `{"kind", "name", "description", "origin", "output"}`.
 //! - `models [list] [--json]`: the providers that models can be named by, where each is called and which variable its key
@@ -118,7 +120,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
     };
     let done = runtime.block_on(async {
         match cli.command {
-            Command::Tools(command) => tools::entries(host, EntryKind::Tool, command).await,
+            Command::Tools(command) => tools::tools(host, command).await,
             Command::Agents(command) => tools::agents(host, command).await,
             // Its only command does the same as none.
             Command::Models(ModelsArgs { command: _, json }) => models::list(host, json).await,

@@ -1,10 +1,14 @@
-//! `agentwf tools` and `agentwf agents`: list and show what the program knows by name. They call nothing.
+//! `agentwf tools` and `agentwf agents`: list and show what the program knows by name, and call a tool.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::args::{AgentFormat, AgentsCommand, EntriesCommand};
-use super::print::{BAD, BOLD, DIM, Stop, json_line, line, note};
+use super::args::{AgentFormat, AgentsCommand, EntriesCommand, ToolsCommand};
+use super::ctrl_c;
+use super::print::{Answer, BAD, BOLD, DIM, Stop, json_line, line, note};
 use crate::dry_run::DryRun;
+use crate::message::ToolCall;
 use crate::runtime::{Catalogue, CatalogueEntry, EntryKind, Runtime};
 use crate::text::OneLine;
 use crate::tool::{Effects, ToolPolicy};
@@ -13,6 +17,27 @@ use crate::tool::{Effects, ToolPolicy};
 const NO_TOOLS: &str = "no tools are linked into this program; make a binary of your own whose main calls \
     `agentflow::cli::run()`, and name the crates of your tools in it";
 const NO_AGENTS: &str = "this program has no agents; they are linked into a program that calls `agentflow::cli::run()`";
+
+pub(super) async fn tools(host: &Runtime, command: ToolsCommand) -> Result<(), Stop> {
+    match command {
+        ToolsCommand::Entries(command) => entries(host, EntryKind::Tool, command).await,
+        ToolsCommand::Call { name, input, grant } => call(host, &name, input, &grant).await,
+    }
+}
+
+async fn call(host: &Runtime, name: &str, input: String, grant: &[String]) -> Result<(), Stop> {
+    let scopes: Vec<Arc<str>> = grant.iter().map(|scope| scope.trim().into()).collect();
+    let call = ToolCall::new("call", name, input);
+    let result = ctrl_c::or_stop(async { Ok(host.invoke(&call, &scopes).await?) }).await?;
+    match result.status.is_success() {
+        true => {
+            let mut answer = Answer::new();
+            answer.push(&result.text())?;
+            answer.end_line()
+        }
+        false => Err(Stop::failed(result.status.as_str(), result.text().into_owned())),
+    }
+}
 
 pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCommand) -> Result<(), Stop> {
     let catalogue = host.catalogue().await;

@@ -204,6 +204,17 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<Arc<str>>,
     },
+    /// An attempt at a tool call failed, and the same call is tried again as the tool's policy says; it is one call, with
+    /// one end.
+    #[serde(rename = "tool.retrying")]
+    ToolRetrying {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// Why it failed.
+        error: Arc<Failure>,
+        /// How long until the next attempt, in milliseconds.
+        delay_ms: u64,
+    },
     /// A tool answered.
     #[serde(rename = "tool.completed")]
     ToolCompleted {
@@ -273,6 +284,7 @@ impl EventKind {
             | Self::NodeRetrying { error, .. }
             | Self::NodeFailed { error, .. }
             | Self::ModelRetrying { error, .. }
+            | Self::ToolRetrying { error, .. }
             | Self::ModelFailed { error } => Some(error),
             _ => None,
         }

@@ -52,7 +52,8 @@ impl fmt::Display for Written<'_> {
             EventKind::NodeCompleted { output, duration_ms } => {
                 write!(f, " {duration_ms} ms: {}", Short(output.as_str()))
             }
-            EventKind::NodeRetrying { attempt, error, delay_ms } => {
+            EventKind::NodeRetrying { attempt, error, delay_ms }
+            | EventKind::ToolRetrying { attempt, error, delay_ms } => {
                 write!(f, " attempt {attempt}, again in {delay_ms} ms: {}", Short(&error.message))
             }
             EventKind::NodeFailed { error, .. } => write!(f, " {}: {}", error.kind, Short(&error.message)),

@@ -138,6 +138,7 @@ shapes! {
     ModelFailed "model.failed" Model Closes,
     OutputRejected "output.rejected" Output Marks,
     ToolStarted "tool.started" Tool Opens,
+    ToolRetrying "tool.retrying" Tool Marks,
     ToolCompleted "tool.completed" Tool Closes,
     ToolFailed "tool.failed" Tool Closes,
 }

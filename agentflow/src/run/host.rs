@@ -16,6 +16,7 @@ use super::options::RunResource;
 use super::redaction::Redactor;
 use super::running::Running;
 use super::shared::RunShared;
+use super::slots::Slots;
 use crate::definition::Known;
 use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
@@ -57,6 +58,8 @@ pub(crate) struct Host {
     pub(crate) live: Option<Arc<LiveRuns>>,
     /// The runs that are executed here, shared by all that was made of this host.
     pub(crate) running: Arc<Running>,
+    /// How many calls of one tool run at once, shared by all that was made of this host.
+    pub(crate) slots: Arc<Slots>,
     pub(crate) trace_content: bool,
     pub(crate) redactor: Option<Redactor>,
     pub(crate) max_llm_calls: u32,
@@ -84,6 +87,7 @@ impl Default for Host {
             store: None,
             live: None,
             running: Arc::default(),
+            slots: Arc::default(),
             trace_content: false,
             redactor: None,
             max_llm_calls: Self::MAX_LLM_CALLS,

@@ -12,9 +12,10 @@ use crate::agent::{AgentOutline, ErasedAgent, linked_agents};
 use crate::dry_run::DryRun;
 use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
+use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 use crate::text::nearest;
-use crate::tool::{SourceLocation, ToolRef, ToolsetRef, linked_tools, wire_name};
+use crate::tool::{SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, not_found, wire_name};
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::linked;
 use crate::workflow::spec::Spec;
@@ -156,6 +157,30 @@ impl Runtime {
             registered.dedup();
             RegistryError::NotFound { name: name.to_owned(), registered }.into()
         })
+    }
+
+    /// Calls a tool by its name ([`tool`](Self::tool)) outside of any run, with everything that its policy says and with the
+    /// runtime's middleware around it, as an agent's call has it. It is granted the runtime's scopes and those in
+    /// `scopes`. Whatever becomes of the call is in the result, also an unknown name; nothing is recorded. Dropping the
+    /// future cancels the tool.
+    ///
+    /// # Errors
+    /// [`RegistryError::NameTaken`] when two tools have this name; [`Error::Toolset`] when the tools of its toolset cannot
+    /// be fetched; of an agent as a tool, what is wrong with the agent.
+    #[doc(alias = "execute_tool")]
+    pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
+        let tool = match self.tool(&call.name).await {
+            Ok(tool) => tool,
+            Err(Error::Registry(RegistryError::NotFound { registered, .. })) => {
+                return Ok(not_found(call, registered.iter().map(|name| &**name)));
+            }
+            Err(error) => return Err(error),
+        };
+        let cx = self.context();
+        let of = ToolHost { host: self.host(), resources: cx.resources() };
+        let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
+        let granted: Vec<Arc<str>> = cx.grants().iter().chain(scopes).cloned().collect();
+        Ok(invoke_hooked(&*tool, &cx, call, &granted).await)
     }
 
     /// The workflow of a name: one that the runtime was given, or one that is linked into the program.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::message::{Conversation, Media, Message, Part, Role};
 use crate::model::{ModelResponse, StopReason};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 pub(super) fn json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).unwrap_or_default()

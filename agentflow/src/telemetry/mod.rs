@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::event::{AgentCompleted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ModelResponse, Usage, telemetry_name};
-use crate::tool::ToolDefinition;
+use crate::tool_definition::ToolDefinition;
 
 /// The span of an agent, be it a run or a step of one.
 pub(crate) fn agent_span(agent: &str, run: &RunId, info: &ModelInfo) -> Span {
@@ -185,6 +185,14 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, co
     span
 }
 
+/// The span of a step that consists of a call of a tool's function, whose arguments only the function sees.
+pub(crate) fn tool_span_of_step(definition: &ToolDefinition, id: impl FnOnce() -> String) -> Span {
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return Span::none();
+    }
+    tool_span(&ToolCall::new(id(), &*definition.name, ""), Some(definition), false)
+}
+
 /// Adds the outcome of a tool call.
 pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     if span.is_disabled() {
@@ -196,6 +204,11 @@ pub(crate) fn record_tool(span: &Span, result: &ToolResult, content: bool) {
     if content {
         span.record("gen_ai.tool.call.result", result.output.as_str());
     }
+}
+
+/// Adds why a tool call failed.
+pub(crate) fn record_failed(span: &Span, kind: &str) {
+    record_error(span, kind);
 }
 
 fn record_error(span: &Span, kind: &str) {

@@ -2,43 +2,43 @@
 //! recorded below the step, the hooks of middleware stand around it, and what is recorded of it already is not done
 //! again.
 //!
-//! `invoke.rs` makes a model's calls with the same limits and the same hooks. A step that consists of one call needs
+//! `invoke.rs` makes a model's calls with the same limits, `call_record.rs` and `call_retry.rs` say of both what is
+//! recorded and when they are tried again. A step that consists of one call needs
 //! this only for hooks: the rest of the policy is its node's. The function itself begins with a look at its place: where there is
 //! none it is a plain call, and nothing here runs.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
+use tracing::{Instrument, Span};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
 use super::call_record::{
     Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, read_instead, unreadable_answer,
 };
+use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedOutcome, arguments_of};
-use super::invoke::{Overrun, within_limit, within_size};
+use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::EventKind;
-use crate::failure::{Failure, FailureClass, FailureKind};
+use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
 use crate::run::Around;
 use crate::store::StoreError;
-use crate::text::panic_text;
+use crate::telemetry;
 use crate::tool_definition::Effects;
 
 /// A function's value as a tool's answer.
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
-/// The pause before a failed call is retried: at first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// A call at its place.
 pub struct CallInStep {
     place: Arc<StepPlace>,
@@ -122,13 +122,7 @@ fn refuse_without_scopes(place: &StepPlace, definition: &ToolDefinition) {
 
 /// The failure of a step that is not granted what a tool needs.
 pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
-    let granted = cx.grants();
-    let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
-    let message = format!(
-        "`{}` needs the scope `{scope}`, which this run was not granted; grant it with \
-         `Runtime::builder().grant([\"{scope}\"])` before the run begins",
-        definition.name
-    );
+    let message = scope_refusal(definition, cx.grants())?;
     Some(Failure::new(FailureKind::Unauthorized, message))
 }
 
@@ -245,6 +239,14 @@ impl KnownCall {
             Some(Ok(value)) => value,
             Some(Err(Stop::Ends(failure))) => EndsStep::unwind(failure),
             Some(Err(Stop::Panics(panic))) => std::panic::resume_unwind(panic),
+            None if definition.policy.concurrency.is_some() => {
+                let message = format!(
+                    "`{0}` would have to wait for its turn, since only so many calls of it run at once, and it is not \
+                     `async`, so it cannot wait within an expression; make it `async`",
+                    definition.name
+                );
+                EndsStep::unwind(Failure::new(FailureKind::Build, message))
+            }
             None => {
                 let message = format!(
                     "{who} waits around the call of `{0}`, and `{0}` is not `async`, so it cannot wait within an \
@@ -311,8 +313,13 @@ impl KnownCall {
             (Some(answered), _) => Ended::Answered(answered),
             (None, Err(problem)) => Ended::Made(Made::nothing(problem)),
             (None, Ok(arguments)) => {
+                let span = self.span(&open);
                 let (call, way) = (open.call(), (arguments, ways.again));
-                Ended::Made(self.attempts(&cx, (&call, &forms), way, body, fresh).await)
+                let made = self.attempts(&cx, (&call, &forms), way, body, fresh).instrument(span.clone()).await;
+                if let Err(problem) = &made.answer {
+                    telemetry::record_failed(&span, problem.status().as_str());
+                }
+                Ended::Made(made)
             }
         };
         self.finish(open, hooked, made, &forms).await
@@ -333,6 +340,18 @@ impl KnownCall {
         let message =
             format!("{who}, and an argument of `{name}` has no JSON form; derive `serde::Serialize` for it{or}");
         Err(Failure::new(FailureKind::Build, message).into())
+    }
+
+    /// The span of the call; that of a node that consists of it has one already.
+    fn span(&self, open: &OpenCall) -> Span {
+        let host = self.place.cx.host();
+        match self.direct {
+            true => Span::none(),
+            false => {
+                let content = host.trace_content && host.redactor.is_none();
+                telemetry::tool_span(&open.call(), Some(&self.definition), content)
+            }
+        }
     }
 
     /// The hooks before the call.
@@ -380,6 +399,8 @@ impl KnownCall {
             cx.forget_claims();
             let once = !self.policy().is_repeatable();
             let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
+            // That of a node that consists of the call has its turn already.
+            let _slot = if self.direct { None } else { slot(&cx, &self.definition).await };
             // The body of a sync tool runs as it is called, so that must happen inside of the place.
             let called = Around::at(place).within(async {
                 match &self.stand_in {
@@ -395,17 +416,13 @@ impl KnownCall {
                     Err(error) if error.status() == ToolStatus::OutputTooLarge => return Made::nothing(error),
                     answer => Made { value, answer, panic: None },
                 },
-                Err(Overrun::Panic(panic)) => {
-                    let problem = format!("the tool panicked: {}", panic_text(&*panic));
-                    let answer = Err(ToolError::with_status(ToolStatus::Panicked, problem));
-                    Made { value: None, answer, panic: Some(panic) }
-                }
-                Err(Overrun::Time(limit)) => {
-                    let problem = format!(
-                        "`{}` did not answer within {limit:?}; whether it had its effect is unknown",
-                        self.definition.name
-                    );
-                    Made::nothing(ToolError::with_status(ToolStatus::Timeout, problem))
+                Err(overrun) => {
+                    let answer = Err(overrun.error(&self.definition.name));
+                    let panic = match overrun {
+                        Overrun::Panic(panic) => Some(panic),
+                        Overrun::Time(_) => None,
+                    };
+                    Made { value: None, answer, panic }
                 }
             };
             let (Err(error), Some(next)) = (&made.answer, next) else { return made };
@@ -416,13 +433,7 @@ impl KnownCall {
                 return made;
             }
             drop(made);
-            tracing::debug!(
-                tool = &*self.definition.name,
-                attempt,
-                problem = failure.message,
-                "a tool call is retried"
-            );
-            tokio::time::sleep(PAUSE.0.saturating_mul(1 << (attempt - 1).min(16)).min(PAUSE.1)).await;
+            pause_after(&cx, attempt, failure, true).await;
             arguments = next;
             attempt += 1;
         }
@@ -552,10 +563,4 @@ impl<O> Made<O> {
 /// What a future gives at once; `None` when it would have to wait.
 fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::task::coop::unconstrained(future).now_or_never()
-}
-
-/// Whether a failed call is retried, as a node is that consists of it.
-fn is_worth_another(failure: &Failure) -> bool {
-    let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
-    failure.may_pass() && !never.contains(&failure.kind.class())
 }

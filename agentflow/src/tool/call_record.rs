@@ -1,4 +1,5 @@
-//! The record of a call of a tool in a step: its beginning and its end, and what an outcome means for the step.
+//! The record of a call of a tool, of an agent or in a step: its beginning and its end. And of one in a step, what its
+//! outcome means for the step.
 
 use std::sync::Arc;
 
@@ -97,7 +98,30 @@ impl ReturnedError {
     }
 }
 
-/// A call that has begun. Dropped before its end, it is recorded as cancelled.
+/// What is recorded of a call that reaches no tool: it was refused, or middleware answers it.
+pub(crate) const WITHOUT_EFFECT: (Effects, bool) = (Effects::None, true);
+
+/// The record that a call begins, with the effects that its tool declares and whether it is idempotent. `given` is what the
+/// caller gave when middleware has changed that.
+pub(crate) fn began(call: Arc<ToolCall>, (effects, idempotent): (Effects, bool), given: Option<Arc<str>>) -> EventKind {
+    EventKind::ToolStarted { call, effects, idempotent, given }
+}
+
+/// The record that a call has ended.
+pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
+    let RecordedOutcome { result, error, cause, answered_by } = outcome;
+    match result.status {
+        ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
+        _ => EventKind::ToolFailed { result, duration_ms, answered_by, error, cause },
+    }
+}
+
+/// The time since a call began, in milliseconds.
+pub(crate) fn millis_since(began: Timestamp, now: Timestamp) -> u64 {
+    u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A call in a step that has begun. Dropped before its end, it is recorded as cancelled.
 pub(super) struct OpenCall {
     shared: Arc<RunShared>,
     path: StepPath,
@@ -115,13 +139,13 @@ impl OpenCall {
         given: Option<Arc<str>>,
         answered: bool,
     ) -> Self {
-        let ToolPolicy { effects, idempotent, .. } = definition.policy;
-        let (effects, idempotent) = if answered { (Effects::None, true) } else { (effects, idempotent) };
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
-        shared.record(path.clone(), EventKind::ToolStarted { call: Arc::clone(&call), effects, idempotent, given });
-        let began = shared.now();
-        Self { shared, path, call, began, open: true }
+        let ToolPolicy { effects, idempotent, .. } = definition.policy;
+        let declared = if answered { WITHOUT_EFFECT } else { (effects, idempotent) };
+        shared.record(path.clone(), began(Arc::clone(&call), declared, given));
+        let since = shared.now();
+        Self { shared, path, call, began: since, open: true }
     }
 
     /// What is called.
@@ -142,15 +166,11 @@ impl OpenCall {
         }
     }
 
-    pub(super) fn end(&mut self, RecordedOutcome { result, error, cause, answered_by }: RecordedOutcome) {
+    pub(super) fn end(&mut self, outcome: RecordedOutcome) {
         self.open = false;
         self.shared.close_below(&self.path, "the tool has ended");
-        let duration_ms = u64::try_from(self.shared.now().since(self.began).as_millis()).unwrap_or(u64::MAX);
-        let kind = match result.status {
-            ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
-            _ => EventKind::ToolFailed { result, duration_ms, answered_by, error, cause },
-        };
-        self.shared.record(self.path.clone(), kind);
+        let duration_ms = millis_since(self.began, self.shared.now());
+        self.shared.record(self.path.clone(), ended(outcome, duration_ms));
     }
 
     /// It ended as the tool says.

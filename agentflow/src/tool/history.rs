@@ -51,19 +51,19 @@ pub(super) struct RecordedCall {
 
 /// How a call ended.
 #[derive(Clone, Debug)]
-pub(super) struct RecordedOutcome {
-    pub(super) result: Arc<ToolResult>,
+pub(crate) struct RecordedOutcome {
+    pub(crate) result: Arc<ToolResult>,
     /// The error that the function returned.
-    pub(super) error: Option<Encoded>,
+    pub(crate) error: Option<Encoded>,
     /// What was behind that error.
-    pub(super) cause: Option<Arc<str>>,
+    pub(crate) cause: Option<Arc<str>>,
     /// The middleware that gave the result in the tool's place.
-    pub(super) answered_by: Option<Arc<str>>,
+    pub(crate) answered_by: Option<Arc<str>>,
 }
 
 impl RecordedOutcome {
     /// A result of which nothing else is known.
-    pub(super) fn new(result: Arc<ToolResult>) -> Self {
+    pub(crate) fn new(result: Arc<ToolResult>) -> Self {
         Self { result, error: None, cause: None, answered_by: None }
     }
 }

@@ -1,5 +1,6 @@
-//! One tool call with all its limits: checks scopes, enforces the time-out, catches panics and bounds the output's
-//! size. `call_in_step.rs` makes the calls of a workflow's step with the same parts.
+//! One tool call with all its limits: checks scopes and arguments, waits for its turn, enforces the time-out, catches
+//! panics, bounds the output's size, and tries again as the policy says. `call_in_step.rs` makes the calls of a
+//! workflow's step with the same parts.
 //!
 //! Every call gets a result; nothing here fails.
 
@@ -11,7 +12,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tracing::Instrument;
 
+use super::call_record::failure_of;
+use super::call_retry::{is_worth_another, pause_after};
 #[cfg(feature = "dynamic")]
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
@@ -20,38 +24,57 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
-use crate::run::Around;
+use crate::run::{Around, Slot};
+use crate::telemetry;
 use crate::text::{head, name_hint, panic_text};
 
 /// How much of an answer that is too large the model gets to see.
 const HEAD: usize = 1024;
 
-/// Calls a tool. Dropping the future cancels the tool.
-pub(crate) async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
-    let policy = &tool.definition().policy;
-    let outcome = match refusal(tool.definition(), granted) {
+/// Calls a tool. Dropping the future cancels the tool. `recorded`: the call has records at the context's path.
+pub(crate) async fn invoke(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    recorded: bool,
+) -> ToolResult {
+    let definition = tool.definition();
+    let policy = &definition.policy;
+    let outcome = match refusal(definition, granted) {
         Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
-        None => run(tool, cx, call, policy).await,
+        None => attempts(tool, cx, call, recorded).await,
     };
-    let (status, output) = match outcome.and_then(|output| within_size(output, policy)) {
+    let (status, output) = match outcome {
         Ok(output) => (ToolStatus::Success, output.into_json()),
+        // It is short, and says how the answer begins.
+        Err(error) if error.status() == ToolStatus::OutputTooLarge => (error.status(), error.message().to_owned()),
         Err(error) => (error.status(), bounded(error.message(), policy)),
     };
     ToolResult::new(call, status, output)
 }
 
-/// The same with the hooks of the runtime's middleware around it, for a caller that records nothing.
+/// The same for a caller that records nothing: with a span of its own, and with the hooks of the runtime's middleware
+/// around it.
 pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
-    // In a step, the function of a tool is a call of the step, which has its hooks.
-    let has_its_own = || tool.announces_itself() && Around::has_place();
+    let invoked = |call: Arc<ToolCall>| async move {
+        if is_call_of_step(tool) {
+            return invoke(tool, cx, &call, granted, false).await;
+        }
+        let content = cx.host().trace_content && cx.host().redactor.is_none();
+        let span = telemetry::tool_span(&call, Some(tool.definition()), content);
+        let result = invoke(tool, cx, &call, granted, false).instrument(span.clone()).await;
+        telemetry::record_tool(&span, &result, content);
+        result
+    };
     match ToolHooks::of_host(cx.host()) {
-        Some(hooks) if refusal(tool.definition(), granted).is_none() && !has_its_own() => {
+        Some(hooks) if refusal(tool.definition(), granted).is_none() && !is_call_of_step(tool) => {
             let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(tool.definition())), None, cx.clone());
             let called: Result<Arc<ToolResult>, Error> = async {
                 let mut hooked = hooks.before(step).await?;
                 let mut answer = match hooked.answer.take() {
                     Some(answer) => answer,
-                    None => HookedAnswer::of_tool(invoke(tool, cx, &hooked.call(), granted).await),
+                    None => HookedAnswer::of_tool(invoked(hooked.call()).await),
                 };
                 hooked.after(&mut answer).await?;
                 Ok(answer.result)
@@ -62,15 +85,21 @@ pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall
                 Err(error) => ToolResult::new(call, ToolStatus::Error, error.to_string()),
             }
         }
-        _ => invoke(tool, cx, call, granted).await,
+        _ => invoked(Arc::new(call.clone())).await,
     }
+}
+
+/// Whether the function of a tool is a call of the step that polls the caller: that has the span, the hooks, the attempts
+/// and the turn among concurrent calls.
+fn is_call_of_step(tool: &dyn Tool) -> bool {
+    tool.announces_itself() && Around::has_place()
 }
 
 /// Why the run may not call the tool, if it may not.
 pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
     let ToolDefinition { name, policy, .. } = definition;
-    if let Some(scope) = policy.scopes.iter().find(|scope| !granted.contains(scope)) {
-        return Some(format!("this run was not granted the scope `{scope}`; do without this tool"));
+    if let Some(refusal) = scope_refusal(definition, granted) {
+        return Some(refusal);
     }
     let agreed = |scope: &Arc<str>| {
         let approved = scope.strip_prefix("approve:");
@@ -84,16 +113,53 @@ pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Opti
     None
 }
 
-async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
+/// The scope that a run lacks for a tool, as a sentence for whoever calls it: a model or a program.
+pub(super) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
+    let ToolDefinition { name, policy, .. } = definition;
+    let scope = policy.scopes.iter().find(|scope| !granted.contains(scope))?;
+    Some(format!(
+        "`{name}` needs the scope `{scope}`, which this run was not granted; do without it, or begin the run with \
+         `grant([\"{scope}\"])`"
+    ))
+}
+
+/// Calls a tool as often as its policy says, until it has an answer.
+async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, recorded: bool) -> Result<ToolOutput, ToolError> {
+    let policy = &tool.definition().policy;
     #[cfg(feature = "dynamic")]
     if !tool.checks_arguments() {
         fitting(tool.definition(), &call.arguments)?;
     }
-    // In a step, the function of a tool is a call of the step, which is what is replaced there.
-    let stand_in = match tool.announces_itself() && Around::has_place() {
-        true => None,
-        false => StandIn::of(cx.host(), ReplacedKind::Tool, &tool.definition().name),
-    };
+    let of_step = is_call_of_step(tool);
+    // A step is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
+    let retries = if of_step { 0 } else { policy.retry };
+    if retries == 0 {
+        return run(tool, cx, call, of_step).await;
+    }
+    let mut attempt = 1;
+    loop {
+        let attempted = cx.clone().with_attempt(attempt, attempt);
+        attempted.forget_claims();
+        let outcome = run(tool, &attempted, call, of_step).await;
+        let Err(error) = &outcome else { return outcome };
+        let failure = failure_of(error);
+        let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
+        let is_final = error.status() == ToolStatus::OutputTooLarge || is_own && !is_worth_another(&failure);
+        if attempt > retries || is_final {
+            return outcome;
+        }
+        pause_after(cx, attempt, failure, recorded).await;
+        attempt += 1;
+    }
+}
+
+/// One attempt.
+async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, of_step: bool) -> Result<ToolOutput, ToolError> {
+    let definition = tool.definition();
+    let policy = &definition.policy;
+    let _slot = if of_step { None } else { slot(cx, definition).await };
+    // What is a call of the step is replaced there.
+    let stand_in = if of_step { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
     let body = async {
         match &stand_in {
@@ -102,16 +168,15 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, policy: &ToolPolicy
         }
     };
     match within_limit(cx, body, policy.timeout).await {
-        Ok(outcome) => outcome,
-        Err(Overrun::Time(limit)) => Err(ToolError::with_status(
-            ToolStatus::Timeout,
-            format!("the tool did not answer within {limit:?}; whether it had its effect is unknown"),
-        )),
-        Err(Overrun::Panic(panic)) => Err(ToolError::with_status(
-            ToolStatus::Panicked,
-            format!("the tool panicked: {}; other arguments may help", panic_text(&*panic)),
-        )),
+        Ok(outcome) => outcome.and_then(|output| within_size(output, policy)),
+        Err(overrun) => Err(overrun.error(&definition.name)),
     }
+}
+
+/// Waits for the call's turn, when only so many calls of its tool may run at once.
+pub(crate) async fn slot(cx: &Context, definition: &ToolDefinition) -> Option<Slot> {
+    let most = definition.policy.concurrency?;
+    cx.host().slots.take(&definition.name, most).await
 }
 
 /// Checks the arguments of a tool that does not do so itself.
@@ -129,6 +194,26 @@ pub(super) enum Overrun {
     /// It did not end within its time-out.
     Time(Duration),
     Panic(Box<dyn Any + Send>),
+}
+
+impl Overrun {
+    /// What whoever called the tool learns.
+    pub(super) fn error(&self, name: &str) -> ToolError {
+        match self {
+            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit)),
+            Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panicked_text(name, &**panic)),
+        }
+    }
+}
+
+/// What is said of a call that took too long.
+pub(crate) fn late_text(name: &str, limit: Duration) -> String {
+    format!("`{name}` did not answer within {limit:?}; whether it had its effect is unknown")
+}
+
+/// What is said of a call that panicked.
+pub(crate) fn panicked_text(name: &str, panic: &(dyn Any + Send)) -> String {
+    format!("`{name}` panicked: {}; other arguments may help", panic_text(panic))
 }
 
 /// Runs a body at a step, within its time-out when it has one, and catches its panic. The time in which the step waits for

@@ -12,6 +12,7 @@ pub(crate) mod call_forms;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_in_step;
 mod call_record;
+mod call_retry;
 mod dynamic;
 mod history;
 mod into_tools;
@@ -37,12 +38,13 @@ use std::task::{Poll, ready};
 pub(crate) use self::call_in_step::ToolAnswer;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
+pub(crate) use self::call_record::{WITHOUT_EFFECT, began, ended, millis_since};
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
+pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
-#[cfg(feature = "dynamic")]
 pub(crate) use self::invoke::invoke_hooked;
-pub(crate) use self::invoke::{invoke, not_found, over_size, refusal};
+pub(crate) use self::invoke::{invoke, late_text, not_found, over_size, panicked_text, refusal, slot};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;

@@ -503,7 +503,7 @@ impl Builder {
             type_name,
             schema,
             callee,
-            max_output: callee.and_then(|_| tools.first()).map(|(_, tool)| tool.max_output),
+            called: callee.and_then(super::callee::tool_definition),
             writes: node.writes || node.callees.iter().any(|callee| super::callee::writes(*callee)),
             barrier: match kind {
                 NodeKind::Gate => Some(OrderReason::Gate),

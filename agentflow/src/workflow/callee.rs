@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::dry_run::DryCall;
 use crate::linked;
 use crate::resource::ResourceKey;
-use crate::tool::{Effects, ToolPolicy, ToolRef};
+use crate::tool::{Effects, ToolDefinition, ToolPolicy, ToolRef};
 
 /// Which attribute a function has.
 #[derive(Clone)]
@@ -55,12 +55,17 @@ fn kind(function: TypeId) -> Option<&'static CalleeKind> {
     kinds.get(&function)
 }
 
-/// The policy of a tool, when the function is one.
-pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
+/// The definition of a tool, when the function is one.
+pub(super) fn tool_definition(function: TypeId) -> Option<Arc<ToolDefinition>> {
     match kind(function)? {
-        CalleeKind::Tool(tool) => Some(tool.definition().policy.clone()),
+        CalleeKind::Tool(tool) => Some(Arc::clone(tool.definition())),
         _ => None,
     }
+}
+
+/// The policy of a tool, when the function is one.
+pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
+    Some(tool_definition(function)?.policy.clone())
 }
 
 /// Whether a function is a tool that must not be called twice, and whose call within an expression cannot wait until its

@@ -195,7 +195,7 @@ impl<'a> Loading<'a> {
             type_name: node.type_name.clone().into(),
             schema: node.schema.clone(),
             callee: callees.first().filter(|_| direct).and_then(Callee::function),
-            max_output: callees.first().filter(|_| direct).and_then(Callee::max_output),
+            called: callees.first().filter(|_| direct).and_then(Callee::definition),
             callees: callees.iter().filter_map(Callee::function).collect(),
             writes: callees.iter().any(Callee::writes),
             barrier: None,

@@ -18,7 +18,7 @@ use crate::error::FailureKind;
 use crate::message::ToolCall;
 use crate::schema::{Assignable, is_assignable_as_stated};
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Effects, ToolRef, ToolsetRef, invoke_hooked, missing_scope};
+use crate::tool::{Effects, ToolDefinition, ToolRef, ToolsetRef, invoke_hooked, missing_scope};
 use crate::value::Encoded;
 
 /// What a reference was found to be.
@@ -41,9 +41,9 @@ impl Callee {
         }
     }
 
-    pub(super) fn max_output(&self) -> Option<usize> {
+    pub(super) fn definition(&self) -> Option<Arc<ToolDefinition>> {
         match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => Some(tool.definition().policy.max_output),
+            Self::Tool(tool) | Self::Fetched(_, tool) => Some(Arc::clone(tool.definition())),
             Self::Agent(_) | Self::Workflow(_) => None,
         }
     }

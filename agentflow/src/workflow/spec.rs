@@ -25,6 +25,7 @@ use crate::event::ApprovalRequest;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::ResourceKey;
+use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
 /// What becomes of a step: its encoded output.
@@ -106,8 +107,8 @@ pub(crate) struct NodeSpec {
     /// The function whose call is all that its step is, so that its policy is the node's. Its first call is not
     /// recorded a second time.
     pub(crate) callee: Option<TypeId>,
-    /// The most bytes of output, of one that is the call of a tool.
-    pub(crate) max_output: Option<usize>,
+    /// The tool that the step consists of a call of, whose policy holds for it.
+    pub(crate) called: Option<Arc<ToolDefinition>>,
     /// The functions that its step calls, as far as they are written in it.
     pub(crate) callees: Vec<TypeId>,
     /// Whether it changes something outside of the run, as far as that is declared.
@@ -360,6 +361,11 @@ impl Spec {
 }
 
 impl NodeSpec {
+    /// The tool whose function is all that its step calls.
+    pub(crate) fn calls_function(&self) -> Option<&Arc<ToolDefinition>> {
+        self.called.as_ref().filter(|_| self.callee.is_some())
+    }
+
     /// The arm of a router that the node is in.
     pub(crate) fn guard(&self) -> Option<(NodeIndex, u32)> {
         match (&*self.entries, self.begins) {

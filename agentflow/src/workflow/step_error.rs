@@ -9,7 +9,7 @@ use crate::failure::Cause;
 use crate::model::ModelError;
 use crate::text::panic_text;
 use crate::tool::call_forms::ErrorForm;
-use crate::tool::{EndsStep, StepPlace, ToolError};
+use crate::tool::{EndsStep, StepPlace, ToolError, panicked_text};
 use crate::value::Encoded;
 
 /// Why a step failed: the record of it, and the step's own error where it is still there.
@@ -83,6 +83,14 @@ impl StepError {
             return Self::recorded(failure.clone());
         }
         Self::new(FailureKind::Panicked, format!("the step panicked: {}", panic_text(panic)))
+    }
+
+    /// The same of a step that consists of a call of the tool of a name.
+    pub(crate) fn panicked_in(tool: Option<&str>, panic: &(dyn Any + Send)) -> Self {
+        match tool {
+            Some(name) if EndsStep::of(panic).is_none() => Self::new(FailureKind::Panicked, panicked_text(name, panic)),
+            _ => Self::panicked(panic),
+        }
     }
 
     /// A value that could not be encoded or decoded where it crosses a boundary.

@@ -95,7 +95,7 @@ async fn without_the_grant_the_tool_inside_is_refused_too() {
     let model = caller("expert", json!({"request": "Where is the tea?"}));
     let runtime = test_runtime().resource(Desk("top drawer")).build();
     let result = Agent::new(model).tools([expert()]).runtime(&runtime).run("Tea, please.").await.unwrap();
-    assert!(result.output().contains("was not granted the scope `desk`"), "{}", result.output());
+    assert!(result.output().contains("needs the scope `desk`, which this run was not granted"), "{}", result.output());
 }
 
 #[tokio::test]

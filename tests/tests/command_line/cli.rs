@@ -197,6 +197,26 @@ fn one_tool_or_agent_is_shown_with_its_schema() {
 }
 
 #[test]
+fn a_tool_is_called_as_an_agent_calls_it() {
+    let called = |args: &[&str]| {
+        let ended = ended(&[&["tools", "call"], args].concat());
+        (ended.code, ended.stdout, ended.stderr)
+    };
+    let done = |text: &str| (Some(0), format!("{text}\n"), String::new());
+    let failed = |text: &str| (Some(1), String::new(), format!("error: {text}\n"));
+    assert_eq!(called(&["add", "--input", r#"{"a": 1, "b": 2}"#]), done("3"));
+    assert_eq!(called(&["get_weather", "--input", r#"{"city": "Oslo"}"#]), done("12 degrees celsius in Oslo"));
+    assert_eq!(called(&["add", "--input", r#"{"a": 1}"#]), failed("`b`: this argument is missing; give it a value"));
+    assert_eq!(called(&["ad"]), failed("there is no tool `ad`; did you mean `add`?"));
+    let scope = "`forget` needs the scope `admin`, which this run was not granted; do without it, or begin the run with \
+                 `grant([\"admin\"])`";
+    assert_eq!(called(&["forget"]), failed(scope));
+    let nobody = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
+    assert_eq!(called(&["forget", "--grant", "admin"]), failed(nobody));
+    assert_eq!(called(&["forget", "--grant", "admin,approve:forget"]), done("forgotten"));
+}
+
+#[test]
 fn models_are_listed_with_the_origin_of_their_keys() {
     let list = agentwf(&["models"])
         .env("GEMINI_API_KEY", "a-key-of-gemini")

@@ -7,6 +7,7 @@ mod assignable;
 mod by_name;
 mod dry_run;
 mod elsewhere;
+mod every_caller;
 mod problems;
 mod reference;
 #[path = "../generated/kit/store.rs"]

@@ -36,9 +36,9 @@ const ROOMS: [&str; 34] = [
     "run",
     "executor",
     "context",
+    "telemetry",
     "middleware",
     "tool",
-    "telemetry",
     // What is run.
     "agent",
     "workflow",

@@ -227,7 +227,8 @@ async fn retried(cx: &Context, _cents: u64) -> Result<(u32, u32)> {
 async fn a_failed_call_is_retried_in_its_place() {
     let (lines, ended) = run_of(&retried::workflow(), |runtime| runtime.resource(AtomicU32::new(0))).await;
     assert_eq!(ended.unwrap(), (1, 3));
-    assert_eq!(lines[2..4], ["came/tool#1.flaky started {}", "came/tool#1.flaky completed 3"]);
+    let retrying = "came/tool#1.flaky retrying error \"not yet\"";
+    assert_eq!(lines[2..6], ["came/tool#1.flaky started {}", retrying, retrying, "came/tool#1.flaky completed 3"]);
 }
 
 #[tokio::test]

@@ -107,7 +107,9 @@ fn begun(
         let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node));
         Step::new(place, || body_of(node, unit, cx, call.item.as_ref(), &given))
     });
-    let task = Task::step(unit, shared.now(), step.with_limit(node.policy.timeout_of()), None);
+    let called = node.calls_function();
+    let step = step.with_limit(node.policy.timeout_of(), called).at_its_turn(called);
+    let task = Task::step(unit, shared.now(), step, None);
     Ok(FarStep { task, commit: None, control, path: call.path.clone(), run })
 }
 

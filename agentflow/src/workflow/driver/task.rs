@@ -9,14 +9,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::Sleep;
+use tracing::Span;
 
 use crate::error::FailureKind;
 use crate::path::StepPath;
 use crate::run::{Around, AroundSlot, RunShared};
 use crate::store::StoreError;
+use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::{StepPlace, TimeLimit};
+use crate::tool::{StepPlace, TimeLimit, ToolDefinition, late_text, slot};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::StepFuture;
@@ -40,6 +42,10 @@ pub(super) struct Step {
     future: StepFuture,
     place: Arc<StepPlace>,
     around: AroundSlot,
+    /// The tool whose function the step consists of, when it is one.
+    called: Option<Arc<ToolDefinition>>,
+    /// That of the tool call which the step consists of.
+    span: Span,
 }
 
 type Commit = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -66,24 +72,42 @@ impl Step {
         // None of its code runs before it is polled.
         let made = caught(make);
         let future = made.unwrap_or_else(|error| Box::pin(std::future::ready(Err(error))));
-        Self { future, place, around }
+        Self { future, place, around, called: None, span: Span::none() }
     }
 
-    pub(super) fn with_limit(mut self, limit: Option<Duration>) -> Self {
+    pub(super) fn with_limit(mut self, limit: Option<Duration>, called: Option<&Arc<ToolDefinition>>) -> Self {
         if let Some(limit) = limit {
-            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), self.future));
+            let name = called.map(|tool| Arc::clone(&tool.name));
+            self.future = Box::pin(WithLimit::new(limit, self.place.cx.clone(), name, self.future));
         }
         self
     }
 
+    /// A step that consists of a call of a tool's function has the call's span, and waits for its turn when only so many
+    /// calls run at once.
+    pub(super) fn at_its_turn(mut self, called: Option<&Arc<ToolDefinition>>) -> Self {
+        let Some(tool) = called else { return self };
+        if tool.policy.concurrency.is_some() {
+            let (cx, tool, future) = (self.place.cx.clone(), Arc::clone(tool), self.future);
+            self.future = Box::pin(async move {
+                let _slot = slot(&cx, &tool).await;
+                future.await
+            });
+        }
+        self.span = telemetry::tool_span_of_step(tool, || self.place.cx.call_key());
+        self.called = Some(Arc::clone(tool));
+        self
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Encoded, StepError>> {
-        let Self { future, around, .. } = self;
-        let poll = || around.run(|| future.as_mut().poll(cx));
+        let Self { future, around, span, .. } = self;
+        let poll = || span.in_scope(|| around.run(|| future.as_mut().poll(cx)));
         let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
         if let Some(failure) = self.place.ended() {
             return Poll::Ready(Err(StepError::recorded(failure)));
         }
-        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked(&*panic))));
+        let name = self.called.as_ref().map(|tool| &*tool.name);
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked_in(name, &*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
         {
@@ -144,6 +168,9 @@ impl Future for Task {
             match &mut this.work {
                 Work::Step { began, step } => {
                     let result = std::task::ready!(step.poll(cx));
+                    if let Err(error) = &result {
+                        telemetry::record_failed(&step.span, error.failure.kind.as_str());
+                    }
                     let (path, began) = (step.place.cx.path().clone(), *began);
                     this.drop_work();
                     return Poll::Ready(Ended::Step { unit, path, began, result });
@@ -178,12 +205,14 @@ struct WithLimit {
     limit: Duration,
     time: TimeLimit,
     cx: crate::context::Context,
+    /// Of the tool that the step consists of a call of.
+    name: Option<Arc<str>>,
     future: StepFuture,
 }
 
 impl WithLimit {
-    fn new(limit: Duration, cx: crate::context::Context, future: StepFuture) -> Self {
-        Self { limit, time: TimeLimit::new(limit), cx, future }
+    fn new(limit: Duration, cx: crate::context::Context, name: Option<Arc<str>>, future: StepFuture) -> Self {
+        Self { limit, time: TimeLimit::new(limit), cx, name, future }
     }
 }
 
@@ -198,9 +227,10 @@ impl Future for WithLimit {
         // The time begins when the step does, which may be after its start was committed.
         std::task::ready!(this.time.poll_over(cx, &this.cx));
         let limit = this.limit;
-        Poll::Ready(Err(StepError::new(
-            FailureKind::Timeout,
-            format!("the step took longer than its time limit of {limit:?}"),
-        )))
+        let problem = match &this.name {
+            Some(name) => late_text(name, limit),
+            None => format!("the step took longer than its time limit of {limit:?}"),
+        };
+        Poll::Ready(Err(StepError::new(FailureKind::Timeout, problem)))
     }
 }

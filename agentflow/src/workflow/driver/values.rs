@@ -49,7 +49,7 @@ impl WorkflowRun {
 
     /// The output of a step, within the limit of the tool that the step is the call of, and within that of all steps.
     pub(super) fn within_limits(&self, node: NodeIndex, output: Encoded) -> Result<Encoded, StepError> {
-        let of_tool = self.machine.spec().node(node).max_output;
+        let of_tool = self.machine.spec().node(node).called.as_ref().map(|tool| tool.policy.max_output);
         match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
             Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
             None => self.within_size(output),

@@ -1,0 +1,340 @@
+//! A tool's policy is the same whoever calls it: an agent, a step of a workflow, a node of a graph, a program by name. The
+//! command line calls by name, too; `command_line/cli.rs` has its sentences.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::event::{Event, EventKind};
+use agentflow::message::{ToolCall, ToolStatus};
+use agentflow::prelude::*;
+use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy, ToolRef};
+use agentflow::value::Encoded;
+use agentflow::workflow::Graph;
+use agentflow::{Error, Registry, Workflow};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use serde_json::{Value, json};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How often something was called, by whom.
+static CALLS: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
+
+fn called(who: &str) -> u32 {
+    let mut calls = CALLS.lock().unwrap();
+    let count = calls.get_or_insert_default().entry(who.to_owned()).or_default();
+    *count += 1;
+    *count
+}
+
+#[tool(effects = "read")]
+async fn calls_well(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_well"));
+    Ok("well".to_owned())
+}
+
+#[tool(effects = "read")]
+async fn calls_in_vain(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_in_vain"));
+    Err("there is nothing left".to_owned())
+}
+
+#[tool(timeout = "1s")]
+async fn calls_late(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_late"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    Ok("late".to_owned())
+}
+
+#[tool(effects = "read", max_output = 8)]
+async fn calls_big(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_big"));
+    Ok("much too much".to_owned())
+}
+
+#[tool(effects = "read", scopes("desk"))]
+async fn calls_scoped(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_scoped"));
+    Ok("mine".to_owned())
+}
+
+#[tool(effects = "read")]
+async fn calls_badly(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_badly"));
+    panic!("not today")
+}
+
+#[tool(effects = "read", retry = 2)]
+async fn calls_again(who: String) -> Result<String, String> {
+    match called(&format!("{who}/calls_again")) {
+        3 => Ok("at last".to_owned()),
+        times => Err(format!("not at {times}")),
+    }
+}
+
+#[tool(effects = "read", retry = 1)]
+async fn calls_twice(who: String) -> Result<String, String> {
+    called(&format!("{who}/calls_twice"));
+    Err("never".to_owned())
+}
+
+/// For each tool a workflow whose node is the call, and one in which a function of a step makes it.
+macro_rules! workflows {
+    ($($tool:ident $node:ident $within:ident $helper:ident)*) => {
+        $(
+            #[workflow]
+            async fn $node(who: String) -> Result<String, AnyError> {
+                let out = $tool(who).await?;
+                Ok(out)
+            }
+
+            async fn $helper(who: String) -> Result<String, String> {
+                let out = $tool(who).await?;
+                Ok(out)
+            }
+
+            #[workflow]
+            async fn $within(who: String) -> Result<String, AnyError> {
+                let out = $helper(who).await?;
+                Ok(out)
+            }
+        )*
+
+        fn cases() -> Vec<Case> {
+            vec![$(
+                Case {
+                    tool: tools![$tool].remove(0),
+                    node: $node::workflow(),
+                    within: $within::workflow(),
+                }
+            ),*]
+        }
+    };
+}
+
+struct Case {
+    tool: ToolRef,
+    node: Workflow<(String,), String>,
+    within: Workflow<(String,), String>,
+}
+
+workflows! {
+    calls_well node_well within_well helper_well
+    calls_in_vain node_in_vain within_in_vain helper_in_vain
+    calls_late node_late within_late helper_late
+    calls_big node_big within_big helper_big
+    calls_scoped node_scoped within_scoped helper_scoped
+    calls_badly node_badly within_badly helper_badly
+    calls_again node_again within_again helper_again
+    calls_twice node_twice within_twice helper_twice
+}
+
+/// How a call ended: a status as events have it, and what whoever called has read.
+type Outcome = (String, String);
+
+/// What all callers get, and how often the body is reached.
+fn expected(tool: &str) -> (Outcome, u32) {
+    let (status, sentence, calls) = match tool {
+        "calls_well" => ("success", "\"well\"", 1),
+        "calls_in_vain" => ("error", "there is nothing left", 1),
+        "calls_late" => ("timeout", "`calls_late` did not answer within 1s; whether it had its effect is unknown", 1),
+        "calls_big" => (
+            "output_too_large",
+            "the tool ran, but its answer of 15 bytes is over the limit of 8 bytes; ask for less. It begins: \"much to",
+            1,
+        ),
+        "calls_scoped" => (
+            "unauthorized",
+            "`calls_scoped` needs the scope `desk`, which this run was not granted; do without it, or begin the run with \
+             `grant([\"desk\"])`",
+            0,
+        ),
+        "calls_badly" => ("panicked", "`calls_badly` panicked: not today; other arguments may help", 1),
+        "calls_again" => ("success", "\"at last\"", 3),
+        "calls_twice" => ("error", "never", 2),
+        other => panic!("{other} is not expected"),
+    };
+    ((status.to_owned(), sentence.to_owned()), calls)
+}
+
+fn of_run<T: serde::Serialize>(name: &str, result: Result<T, Error>) -> Outcome {
+    match result {
+        Ok(output) => ("success".to_owned(), serde_json::to_string(&output).unwrap()),
+        Err(error) => {
+            let text = error.to_string();
+            let text = text.strip_prefix(&format!("the step `{name}` failed: ")).unwrap_or(&text);
+            (error.kind().as_str().to_owned(), text.to_owned())
+        }
+    }
+}
+
+/// What is recorded of a tool's call, apart from what names the call.
+fn records(events: &[Event]) -> Vec<Value> {
+    let of_tool = |event: &&Event| {
+        matches!(
+            event.kind,
+            EventKind::ToolStarted { .. }
+                | EventKind::ToolRetrying { .. }
+                | EventKind::ToolCompleted { .. }
+                | EventKind::ToolFailed { .. }
+        )
+    };
+    let bare = |event: &Event| {
+        let mut kind = serde_json::to_value(&event.kind).unwrap();
+        for part in ["call", "result"] {
+            if let Some(part) = kind["payload"][part].as_object_mut() {
+                part.remove("id");
+                part.remove("call_id");
+                part.remove("arguments");
+            }
+        }
+        // A step has the function's own error beside the sentence.
+        kind["payload"].as_object_mut().unwrap().remove("error");
+        kind
+    };
+    events.iter().filter(of_tool).map(bare).collect()
+}
+
+fn graph(name: &str, tool: &str) -> Graph {
+    let call = json!({"call": {"kind": "tool", "name": tool, "with": {"object": {"who": {"from": "who"}}}}});
+    serde_json::from_value(json!({
+        "version": 1, "name": name, "output": "out", "concurrency": 4,
+        "nodes": [{"name": "who", "kind": "input", "schema": {"type": "string"}}, {"name": "out", "does": call}],
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_and_its_sentences_are_the_same_for_every_caller() {
+    for Case { tool, node, within } in cases() {
+        let name = Arc::clone(&tool.definition().name);
+        let (outcome, calls) = expected(&name);
+        let check = |who: &str, got: Outcome| {
+            assert_eq!(got, outcome, "{name} called by {who}");
+            let made = CALLS.lock().unwrap().get_or_insert_default().remove(&format!("{who}/{name}"));
+            assert_eq!(made.unwrap_or_default(), calls, "how often {who} reached {name}");
+        };
+
+        let model = ScriptedModel::new([Turn::call(&*name, json!({"who": "agent"})), Turn::text("Done.")]);
+        let runtime = test_runtime().graph(graph("by-name", &name)).build();
+        let run = Agent::new(model).tools(tool.clone()).runtime(&runtime).run("Call it.").await.unwrap();
+        let result = run.conversation().messages().iter().find_map(|message| message.results().next().cloned());
+        let result = result.expect("each call has a result");
+        check("agent", (result.status.to_string(), result.output.clone()));
+        let of_agent = run.events();
+        check_events(&of_agent).unwrap();
+
+        let handle = runtime.start(within, ("within".to_owned(),)).await.unwrap();
+        let result = handle.result().await;
+        let of_step = handle.recorded();
+        check_events(&of_step).unwrap();
+        let ended = match of_run("out", result) {
+            // In a function a panic goes on as one; the record has the sentence.
+            (status, text) if status == "panicked" => {
+                assert_eq!(text, "the step panicked: not today");
+                outcome.clone()
+            }
+            ended => ended,
+        };
+        check("within", ended);
+        if calls > 0 {
+            assert_eq!(records(&of_step), records(&of_agent), "{name}");
+        }
+
+        let result = runtime.start(node, ("node".to_owned(),)).await.unwrap().result().await;
+        check("node", of_run("out", result));
+
+        let input = Encoded::new(&json!({"who": "graph"})).unwrap();
+        let result = runtime.start_named("by-name", &input).await.unwrap().result().await;
+        check("graph", of_run("out", result.map(|output| output.decode::<Value>().unwrap())));
+
+        let call = |who: &str| ToolCall::new("1", &*name, json!({"who": who}).to_string());
+        let result = Registry::linked().unwrap().invoke(&runtime.context(), &call("registry"), &[]).await;
+        check("registry", (result.status.to_string(), result.output));
+        let result = runtime.invoke(&call("runtime"), &[]).await.unwrap();
+        check("runtime", (result.status.to_string(), result.output));
+    }
+}
+
+/// How many calls of `calls_alone` run now, the most there were, and how many there have been.
+static ALONE: [AtomicU32; 3] = [AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0)];
+
+#[tool(effects = "read", concurrency = 2, timeout = "5s")]
+async fn calls_alone(who: String) -> String {
+    let now = ALONE[0].fetch_add(1, Ordering::SeqCst) + 1;
+    ALONE[1].fetch_max(now, Ordering::SeqCst);
+    ALONE[2].fetch_add(1, Ordering::SeqCst);
+    // Three of them take longer than one may: the wait for a turn is not counted.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    ALONE[0].fetch_sub(1, Ordering::SeqCst);
+    who
+}
+
+#[workflow]
+async fn calls_many_alone(whos: Vec<String>) -> Result<Vec<String>> {
+    let all = map!(whos, |who| calls_alone(who)).await?;
+    Ok(all)
+}
+
+async fn calls_two_alone(who: &str) -> (String, String) {
+    tokio::join!(calls_alone(who.to_owned()), calls_alone(who.to_owned()))
+}
+
+#[workflow]
+async fn calls_alone_within(who: String) -> Result<String> {
+    let both = calls_two_alone(&who).await;
+    Ok(both.0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_so_many_calls_of_a_tool_run_at_once_in_a_runtime_whoever_calls() {
+    let runtime = test_runtime().graph(graph("alone", "calls_alone")).build();
+    let asks = ["a", "b", "c"].map(|who| ("calls_alone", json!({"who": who})));
+    let agent = Agent::new(ScriptedModel::new([Turn::calls(asks), Turn::text("Done.")])).tools(tools![calls_alone]);
+    let agent = agent.runtime(&runtime);
+    let many = runtime.start(calls_many_alone::workflow(), (vec!["x".to_owned(); 4],)).await.unwrap();
+    let within = runtime.start(calls_alone_within::workflow(), ("y".to_owned(),)).await.unwrap();
+    let named = runtime.start_named("alone", &Encoded::new(&json!({"who": "z"})).unwrap()).await.unwrap();
+    let call = ToolCall::new("1", "calls_alone", r#"{"who": "i"}"#);
+    let (ran, many, within, named, invoked) =
+        tokio::join!(agent.run("Go."), many.result(), within.result(), named.result(), runtime.invoke(&call, &[]));
+    let ran = ran.unwrap();
+    let results =
+        ran.conversation().messages().iter().flat_map(|message| message.results().cloned().collect::<Vec<_>>());
+    assert!(results.into_iter().all(|result| result.status == ToolStatus::Success));
+    assert_eq!(many.unwrap().len(), 4);
+    assert_eq!(within.unwrap(), "y");
+    assert_eq!(named.unwrap().as_str(), "\"z\"");
+    assert_eq!(invoked.unwrap().status, ToolStatus::Success);
+    let [now, most, all] = [0, 1, 2].map(|at| ALONE[at].load(Ordering::SeqCst));
+    assert_eq!((now, most, all), (0, 2, 11));
+}
+
+/// A tool that only the runtime knows, and its policy.
+#[tokio::test]
+async fn a_runtime_calls_what_it_was_given_with_the_grants_it_is_given() {
+    let tool = FnTool::dynamic(
+        ToolDefinition::new(
+            "desk.open",
+            "Opens it.",
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+        ),
+        |_, arguments: Value| async move { Ok::<_, String>(arguments) },
+    )
+    .policy(ToolPolicy::default().scopes(["desk"]).approve());
+    let runtime = test_runtime().tools(tool).build();
+    let call = |name: &str, arguments: &str| ToolCall::new("1", name, arguments);
+    let status = async |scopes: &[&str], call: ToolCall| {
+        let scopes: Vec<Arc<str>> = scopes.iter().map(|scope| (*scope).into()).collect();
+        runtime.invoke(&call, &scopes).await.unwrap().status
+    };
+    assert_eq!(status(&[], call("desk.open", "{}")).await, ToolStatus::Unauthorized);
+    assert_eq!(status(&["desk"], call("desk.open", "{}")).await, ToolStatus::Unauthorized);
+    let both = ["desk", "approve:desk.open"];
+    assert_eq!(status(&both, call("desk.open", r#"{"n": 1}"#)).await, ToolStatus::Success);
+    assert_eq!(status(&both, call("desk__open", r#"{"n": "1"}"#)).await, ToolStatus::InvalidArguments);
+    let unknown = runtime.invoke(&call("desk.opn", "{}"), &[]).await.unwrap();
+    assert_eq!(unknown.status, ToolStatus::NotFound);
+    assert_eq!(unknown.output, "there is no tool `desk.opn`; did you mean `desk.open`?");
+}
