@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::error::{Error, Result};
-use crate::event::RunId;
+use crate::event::{EventKind, RunId};
 use crate::failure::Failure;
 use crate::path::StepPath;
 use crate::resource::{Inject, ResourceKey, Resources};
 use crate::run::{Around, HOOKS, Host, NestedCall, RunShared};
 use crate::time::Timestamp;
+use crate::value::Encoded;
 
 /// What the body of a tool, an agent or a workflow step is given: its run and place, its resources, its clock.
 ///
@@ -268,6 +271,19 @@ impl Context {
         match self.resource::<T>() {
             Some(resource) => Ok(resource.into()),
             None => Err(Error::MissingResource { resource: self.resources.missing(ResourceKey::of::<T>()) }),
+        }
+    }
+
+    /// Shows how far this step has come: any value that is JSON, such as `"3 of 7"`. It is an event `step.progress` for the
+    /// streams of the run and for the sinks that want deltas, now and in order; it is never recorded and changes nothing.
+    /// When nobody listens, and outside of any run, it costs a look; so it does while a redactor takes secrets out of events,
+    /// since a secret may be in two pieces. A value without a JSON form is left out.
+    pub fn emit<P: Serialize + ?Sized>(&self, progress: &P) {
+        if self.run.log.wants_deltas()
+            && let Ok(json) = serde_json::to_string(progress)
+            && let Ok(value) = Encoded::from_json(json)
+        {
+            self.run.log.delta(self.now(), &self.path, EventKind::StepProgress { value });
         }
     }
 

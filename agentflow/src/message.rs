@@ -3,6 +3,8 @@
 //! A message is immutable once it is in a [`Conversation`], so an adapter encodes it once and keeps the bytes beside it
 //! ([`Message::encoded`]). This module knows no provider and does no I/O.
 
+mod tool_answer;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::tool_answer::{ResourceLink, ToolContent, ToolPart};
 use crate::wire::{ListCache, WireCache};
 
 /// Who speaks in a [`Message`].
@@ -171,23 +174,15 @@ pub struct ToolResult {
     pub status: ToolStatus,
     /// JSON text on success, otherwise a sentence for the model that says what to do.
     pub output: String,
+    /// What the tool gave beside its JSON; boxed, since most answers have nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Box<ToolContent>>,
 }
 
 impl ToolResult {
     /// The answer to a call: JSON text when it succeeded, otherwise a sentence for the model.
     pub fn new(call: &ToolCall, status: ToolStatus, output: impl Into<String>) -> Self {
-        Self { call_id: call.id.clone(), name: call.name.clone(), status, output: output.into() }
-    }
-
-    /// What the model reads: a JSON string is shown as its text, everything else as it is.
-    pub fn text(&self) -> Cow<'_, str> {
-        if self.status.is_success()
-            && self.output.starts_with('"')
-            && let Ok(text) = serde_json::from_str::<String>(&self.output)
-        {
-            return Cow::Owned(text);
-        }
-        Cow::Borrowed(&self.output)
+        Self { call_id: call.id.clone(), name: call.name.clone(), status, output: output.into(), content: None }
     }
 }
 

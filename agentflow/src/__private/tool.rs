@@ -17,7 +17,7 @@ pub use crate::tool::call_forms::{
 pub use crate::tool::call_in_step::{CallInStep, KnownCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
-    ToolParam, ToolParams, ToolPolicy, ToolRef, parameters_schema,
+    ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, parameters_schema,
 };
 use crate::tuples::all_the_tuples;
 
@@ -299,14 +299,14 @@ impl<T, E> ResultKind for Result<T, E> {}
 
 impl FromValue {
     pub fn finish<T: ToolReturn>(self, value: &T) -> Result<ToolOutput, ToolError> {
-        ToolOutput::json(value)
+        value.to_output()
     }
 }
 
 impl FromResult {
     pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: &Result<T, E>) -> Result<ToolOutput, ToolError> {
         match result {
-            Ok(value) => ToolOutput::json(value),
+            Ok(value) => value.to_output(),
             Err(error) => Err(failed(error)),
         }
     }
@@ -319,17 +319,6 @@ fn failed<E: ToolFailure>(error: &E) -> ToolError {
         None => ToolError::new(error.to_string()),
     }
 }
-
-/// What a tool can return.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the answer of a tool",
-    label = "this has no JSON form",
-    note = "derive `serde::Serialize` for it"
-)]
-pub trait ToolReturn: serde::Serialize {}
-
-#[diagnostic::do_not_recommend]
-impl<T: serde::Serialize> ToolReturn for T {}
 
 /// What a tool can fail with.
 #[diagnostic::on_unimplemented(

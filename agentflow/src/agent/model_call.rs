@@ -222,7 +222,11 @@ impl Run {
     fn show(&self, path: &StepPath, response: &ModelResponse) {
         let text = response.text();
         if self.segment.shared.log.wants_deltas() && !text.is_empty() {
-            self.segment.shared.log.delta(self.segment.shared.now(), path, ModelDelta::Text(text.into_owned()));
+            self.segment.shared.log.delta(
+                self.segment.shared.now(),
+                path,
+                EventKind::ModelDelta(ModelDelta::Text(text.into_owned())),
+            );
         }
     }
 
@@ -289,7 +293,7 @@ impl Run {
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
                 ModelEvent::ToolCall(call) => ModelDelta::ToolCall(Box::new(call)),
             };
-            log.delta(self.segment.shared.now(), path, delta);
+            log.delta(self.segment.shared.now(), path, EventKind::ModelDelta(delta));
         }
         Err(ModelError::truncated())
     }

@@ -88,7 +88,7 @@ use clap::Parser;
 
 use self::args::{Cli, Command, ModelsArgs};
 use self::print::Stop;
-use crate::runtime::{EntryKind, Runtime};
+use crate::runtime::Runtime;
 
 /// Does what the program's command line says and gives the exit code for `main` to return; the [module's text](self)
 /// has the commands and the codes. The tools are those linked into the calling program.

@@ -25,6 +25,8 @@ struct State {
     turn: u32,
     /// Names by the path of their step.
     running: BTreeMap<String, String>,
+    /// How far they have come, as they say themselves, by the same.
+    said: BTreeMap<String, String>,
     usage: Usage,
     /// Characters of the answer that is coming.
     coming: usize,
@@ -83,6 +85,12 @@ impl State {
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 self.coming += text.chars().count();
             }
+            EventKind::StepProgress { value } => {
+                let said = value.decode::<String>().unwrap_or_else(|_| value.to_string());
+                if self.running.contains_key(&path) {
+                    self.said.insert(path, said);
+                }
+            }
             EventKind::ModelCompleted(response) => {
                 self.coming = 0;
                 self.usage.add(&response.usage);
@@ -94,11 +102,13 @@ impl State {
             }
             EventKind::ToolCompleted { result, duration_ms, .. } => {
                 self.running.remove(&path);
+                self.said.remove(&path);
                 let (name, output) = (short(&result.name), short(&result.output));
                 return Some(format!("{GOOD}{name}{GOOD:#} after {duration_ms} ms: {output}"));
             }
             EventKind::ToolFailed { result, duration_ms, .. } => {
                 self.running.remove(&path);
+                self.said.remove(&path);
                 let (name, output) = (short(&result.name), short(&result.output));
                 return Some(format!("{BAD}{name}{BAD:#} {} after {duration_ms} ms: {output}", result.status));
             }
@@ -119,7 +129,11 @@ impl State {
             }
         } else {
             message.push_str(", running ");
-            message.push_str(&self.running.values().map(|name| short(name)).collect::<Vec<_>>().join(", "));
+            let running = self.running.iter().map(|(path, name)| match self.said.get(path) {
+                Some(said) => format!("{} ({})", short(name), short(said)),
+                None => short(name),
+            });
+            message.push_str(&running.collect::<Vec<_>>().join(", "));
         }
         message.push_str(&format!(", {} + {} tokens", self.usage.input_tokens, self.usage.output_tokens));
         message

@@ -204,6 +204,12 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<Arc<str>>,
     },
+    /// How far a step has come, as it says itself; never recorded.
+    #[serde(rename = "step.progress")]
+    StepProgress {
+        /// What it says.
+        value: Encoded,
+    },
     /// An attempt at a tool call failed, and the same call is tried again as the tool's policy says; it is one call, with
     /// one end.
     #[serde(rename = "tool.retrying")]
@@ -305,6 +311,7 @@ impl EventKind {
                     status: ToolStatus::Interrupted,
                     output: "the program stopped while this tool was running; whether it had its effect is unknown"
                         .to_owned(),
+                    content: None,
                 };
                 Self::ToolFailed {
                     result: Arc::new(result),

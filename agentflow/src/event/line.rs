@@ -69,6 +69,7 @@ impl fmt::Display for Written<'_> {
             }
             EventKind::RunSpent(_) => Ok(()),
             EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
+            EventKind::StepProgress { value } => write!(f, " {}", Short(value.as_str())),
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 write!(f, " {}", Short(text))
             }

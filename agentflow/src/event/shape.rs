@@ -39,6 +39,8 @@ pub enum Subject {
     Tool,
     /// Something that this release does not know.
     Unknown,
+    /// Whatever is at its path, of what every step may do.
+    Step,
 }
 
 impl Subject {
@@ -54,6 +56,7 @@ impl Subject {
             Self::Output => "output",
             Self::Tool => "tool",
             Self::Unknown => "unknown",
+            Self::Step => "step",
         }
     }
 
@@ -136,6 +139,7 @@ shapes! {
     ModelCompleted "model.completed" Model Closes,
     ModelRetrying "model.retrying" Model Retries,
     ModelFailed "model.failed" Model Closes,
+    StepProgress "step.progress" Step Marks,
     OutputRejected "output.rejected" Output Marks,
     ToolStarted "tool.started" Tool Opens,
     ToolRetrying "tool.retrying" Tool Marks,

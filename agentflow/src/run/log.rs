@@ -20,7 +20,7 @@ use super::sinks::Emitter;
 use super::spending::Ledger;
 use super::waits::Waits;
 use crate::error::ControlError;
-use crate::event::{AnswerForm, Event, EventKind, EventSink, ModelDelta, PauseReason, RunId};
+use crate::event::{AnswerForm, Event, EventKind, EventSink, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -456,8 +456,8 @@ impl EventLog {
         self.redactor.is_none() && self.delta_listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Shows a delta to everybody who listens now.
-    pub(crate) fn delta(&self, time: Timestamp, path: &StepPath, delta: ModelDelta) {
+    /// Shows what is not recorded to everybody who listens now.
+    pub(crate) fn delta(&self, time: Timestamp, path: &StepPath, kind: EventKind) {
         let mut state = self.state();
         state.deltas += 1;
         let event = Event {
@@ -466,7 +466,7 @@ impl EventLog {
             part: state.deltas,
             time,
             path: path.clone(),
-            kind: EventKind::ModelDelta(delta),
+            kind,
         };
         if let Some(rare) = &mut state.rare {
             for deltas in rare.subscribers.iter_mut().filter_map(|subscriber| subscriber.deltas.as_mut()) {

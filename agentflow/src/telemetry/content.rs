@@ -118,7 +118,7 @@ mod tests {
         let call = ToolCall::new("c1", "add", r#"{"a": 1}"#);
         let result = |status, output: &str| {
             let (call_id, name) = ("c1".to_owned(), "add".to_owned());
-            Arc::new(ToolResult { call_id, name, status, output: output.to_owned() })
+            Arc::new(ToolResult { call_id, name, status, output: output.to_owned(), content: None })
         };
         let answer = Message::new(Role::Assistant, [Part::Reasoning(reasoning), Part::ToolCall(call.into())]);
         let conversation: Conversation = vec![

@@ -161,7 +161,7 @@ impl OpenCall {
     /// What the tool gave, as a result.
     pub(super) fn result(&self, answer: ToolAnswer) -> ToolResult {
         match answer {
-            Ok(output) => ToolResult::new(&self.call, ToolStatus::Success, output.into_json()),
+            Ok(output) => output.into_result(&self.call),
             Err(error) => ToolResult::new(&self.call, error.status(), error.message()),
         }
     }

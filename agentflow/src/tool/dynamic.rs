@@ -1,17 +1,20 @@
 //! `FnTool`: tools made at run time, from a closure with typed arguments or from a definition that is known only then.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
+use futures_util::{Stream, StreamExt};
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::parameters::{given, names_in, unknown_argument, with_integers};
-use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
+use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, ToolReturn};
 use crate::context::Context;
+
+/// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
+const MOST_STREAMED: usize = 16 << 20;
 
 type Body =
     dyn Fn(Context, String) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>> + Send + Sync;
@@ -54,7 +57,7 @@ impl FnTool {
     pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
-        O: Serialize,
+        O: ToolReturn,
         E: fmt::Display,
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
@@ -82,7 +85,7 @@ impl FnTool {
     /// `"additionalProperties": false`.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
-        O: Serialize,
+        O: ToolReturn,
         E: fmt::Display,
         F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
@@ -90,10 +93,54 @@ impl FnTool {
         Self::of(definition, body, false)
     }
 
+    /// A tool whose answer comes in pieces of text: each is shown as it comes ([`Context::emit`]), and the answer is all of
+    /// them in a row. An error ends it. Arguments are as those of [`new`](Self::new).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use agentflow::{Context, Tool};
+    /// use agentflow::tool::FnTool;
+    /// use futures_util::stream;
+    ///
+    /// let count = FnTool::streaming("count", "Count to three.", |_cx, (): ()| {
+    ///     stream::iter(["one, ", "two, ", "three"].map(Ok::<_, std::io::Error>))
+    /// });
+    /// let answer = count.call(&Context::detached(), "{}").await.unwrap();
+    /// assert_eq!(answer.as_json(), r#""one, two, three""#);
+    /// # }
+    /// ```
+    #[doc(alias = "execute_stream")]
+    pub fn streaming<A, P, E, F, S>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        P: AsRef<str> + Send,
+        E: fmt::Display + Send,
+        F: Fn(Context, A) -> S + Send + Sync + 'static,
+        S: Stream<Item = Result<P, E>> + Send + 'static,
+    {
+        Self::new(name, description, move |cx: Context, arguments: A| {
+            let pieces = body(cx.clone(), arguments);
+            async move {
+                let mut pieces = pin!(pieces);
+                let mut whole = String::new();
+                while let Some(piece) = pieces.next().await {
+                    let piece = piece.map_err(|error| error.to_string())?;
+                    if whole.len() + piece.as_ref().len() > MOST_STREAMED {
+                        return Err(format!("the answer has more than {MOST_STREAMED} bytes; ask for less"));
+                    }
+                    cx.emit(piece.as_ref());
+                    whole.push_str(piece.as_ref());
+                }
+                Ok(whole)
+            }
+        })
+    }
+
     fn of<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
     where
         A: DeserializeOwned,
-        O: Serialize,
+        O: ToolReturn,
         E: fmt::Display,
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
@@ -108,7 +155,7 @@ impl FnTool {
                 Box::pin(async move {
                     let arguments = read_whole(&arguments, &described.parameters)?;
                     match body(cx, arguments).await {
-                        Ok(output) => ToolOutput::json(&output),
+                        Ok(output) => output.to_output(),
                         Err(error) => Err(ToolError::new(error.to_string())),
                     }
                 })

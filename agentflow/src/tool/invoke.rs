@@ -22,7 +22,7 @@ use super::time_limit::TimeLimit;
 use super::{ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Error;
-use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::message::{ToolCall, ToolContent, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, ToolHooks, ToolStep};
 use crate::run::{Around, Slot};
 use crate::telemetry;
@@ -46,7 +46,7 @@ pub(crate) async fn invoke(
         None => attempts(tool, cx, call, recorded).await,
     };
     let (status, output) = match outcome {
-        Ok(output) => (ToolStatus::Success, output.into_json()),
+        Ok(output) => return output.into_result(call),
         // It is short, and says how the answer begins.
         Err(error) if error.status() == ToolStatus::OutputTooLarge => (error.status(), error.message().to_owned()),
         Err(error) => (error.status(), bounded(error.message(), policy)),
@@ -234,7 +234,21 @@ pub(super) async fn within_limit<T>(
 }
 
 pub(super) fn within_size(output: ToolOutput, policy: &ToolPolicy) -> Result<ToolOutput, ToolError> {
-    over_size(output.as_json(), policy.max_output).map_or(Ok(output), Err)
+    let read = output.content().and_then(|content| content.text.as_deref()).unwrap_or_default();
+    let parts = output.content().map_or(0, ToolContent::size_of_parts);
+    if let Some(error) = over_size(output.as_json(), policy.max_output).or_else(|| over_size(read, policy.max_output)) {
+        return Err(error);
+    }
+    match parts > ToolContent::MAX_BYTES {
+        true => Err(ToolError::with_status(
+            ToolStatus::OutputTooLarge,
+            format!(
+                "the tool ran, but the files and links of its answer have {parts} bytes, and {} is the most; ask for less",
+                ToolContent::MAX_BYTES
+            ),
+        )),
+        false => Ok(output),
+    }
 }
 
 /// Why an answer is too large, if it is.

@@ -54,7 +54,7 @@ pub(crate) use self::replacement::{Replacements, StandIn, answered_instead};
 pub(crate) use self::schema::parameters_schema;
 pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
-pub use self::tool_output::{ToolError, ToolOutput};
+pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};

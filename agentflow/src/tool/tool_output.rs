@@ -1,15 +1,38 @@
-//! `ToolOutput` and `ToolError`: the outcome of a tool's body, as JSON text or as a failure that the model can act on.
+//! `ToolOutput` and `ToolError`: the outcome of a tool's body, as JSON text with what goes with it, or as a failure that the
+//! model can act on.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::message::ToolStatus;
+use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
 use crate::value::Encoded;
 
-/// A tool's answer: JSON text, encoded once.
+/// A tool's answer: JSON text, encoded once, for programs; and for the model a text of its own, files and links, where the
+/// tool gives some.
+///
+/// A function under `#[tool]` returns any value that is JSON, or this, or a `Result` of either.
+///
+/// ```
+/// use agentflow::message::{Media, ResourceLink};
+/// use agentflow::prelude::*;
+/// use agentflow::tool::ToolOutput;
+///
+/// /// Draw the sales of a year.
+/// #[tool(effects = "read")]
+/// async fn chart(year: u16) -> ToolOutput {
+///     let png = [0x89, b'P', b'N', b'G'];
+///     ToolOutput::text(format!("The sales of {year}."))
+///         .with_media(Media::of_bytes("image/png", png))
+///         .with_link(ResourceLink::new("https://example.com/sales").name("all years"))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolOutput(String);
+pub struct ToolOutput {
+    json: String,
+    /// Most answers have none, so it costs them a word.
+    content: Option<Box<ToolContent>>,
+}
 
 impl ToolOutput {
     /// Encodes a value.
@@ -18,24 +41,96 @@ impl ToolOutput {
     /// When the value has no JSON form: a map with keys that are not strings, or a `Serialize` that fails.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
         match serde_json::to_string(value) {
-            Ok(json) => Ok(Self(json)),
+            Ok(json) => Ok(Self { json, content: None }),
             Err(error) => Err(ToolError::new(format!("the tool's answer could not be written as JSON: {error}"))),
         }
     }
 
+    /// A text; its JSON is a string.
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Self { json: serde_json::Value::from(text.as_ref()).to_string(), content: None }
+    }
+
+    /// A file and nothing else; its JSON is `null`.
+    pub fn media(file: Media) -> Self {
+        Self { json: "null".to_owned(), content: None }.with_media(file)
+    }
+
+    /// Has the model read this text in the place of the JSON, which is kept beside it for programs.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        self.more().text = Some(text.into());
+        self
+    }
+
+    /// Adds a file. All files and links together have at most [`ToolContent::MAX_BYTES`].
+    #[must_use]
+    pub fn with_media(mut self, file: Media) -> Self {
+        self.more().parts.push(ToolPart::Media(file));
+        self
+    }
+
+    /// Adds a link.
+    #[must_use]
+    pub fn with_link(mut self, link: ResourceLink) -> Self {
+        self.more().parts.push(ToolPart::Link(link));
+        self
+    }
+
+    fn more(&mut self) -> &mut ToolContent {
+        self.content.get_or_insert_default()
+    }
+
     /// A value that is encoded already.
     pub(crate) fn encoded(value: Encoded) -> Self {
-        Self(value.as_str().to_owned())
+        Self { json: value.as_str().to_owned(), content: None }
     }
 
     /// The JSON text.
     pub fn as_json(&self) -> &str {
-        &self.0
+        &self.json
     }
 
     /// The JSON text, owned.
     pub fn into_json(self) -> String {
-        self.0
+        self.json
+    }
+
+    /// What there is beside the JSON.
+    pub fn content(&self) -> Option<&ToolContent> {
+        self.content.as_deref()
+    }
+
+    /// The answer to a call.
+    pub(crate) fn into_result(self, call: &ToolCall) -> ToolResult {
+        ToolResult { content: self.content, ..ToolResult::new(call, ToolStatus::Success, self.json) }
+    }
+}
+
+/// What the function of a tool can return: a value that has a JSON form, or a [`ToolOutput`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the answer of a tool",
+    label = "this has no JSON form",
+    note = "derive `serde::Serialize` for it"
+)]
+pub trait ToolReturn {
+    /// The tool's answer.
+    ///
+    /// # Errors
+    /// When the value has no JSON form.
+    fn to_output(&self) -> Result<ToolOutput, ToolError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize> ToolReturn for T {
+    fn to_output(&self) -> Result<ToolOutput, ToolError> {
+        ToolOutput::json(self)
+    }
+}
+
+impl ToolReturn for ToolOutput {
+    fn to_output(&self) -> Result<ToolOutput, ToolError> {
+        Ok(self.clone())
     }
 }
 
@@ -59,10 +154,12 @@ impl ToolError {
         Self::with_status(ToolStatus::InvalidArguments, message)
     }
 
-    pub(crate) fn with_status(status: ToolStatus, message: impl Into<String>) -> Self {
+    /// An error of any class, such as [`ToolStatus::Unauthorized`] from a service behind the tool.
+    /// [`ToolStatus::Success`] is not one, and counts as [`ToolStatus::Error`].
+    pub fn with_status(status: ToolStatus, message: impl Into<String>) -> Self {
+        let status = if status.is_success() { ToolStatus::Error } else { status };
         Self { status, message: message.into() }
     }
-
     /// The class; never [`ToolStatus::Success`].
     pub fn status(&self) -> ToolStatus {
         self.status

@@ -3,6 +3,7 @@
 mod agent_loop;
 mod agent_macro;
 mod agent_properties;
+mod answers;
 mod budgets;
 mod cancel;
 mod events;

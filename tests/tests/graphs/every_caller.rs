@@ -230,7 +230,7 @@ async fn a_policy_and_its_sentences_are_the_same_for_every_caller() {
         let of_step = handle.recorded();
         check_events(&of_step).unwrap();
         let ended = match of_run("out", result) {
-            // In a function a panic goes on as one; the record has the sentence.
+            // In a function a panic unwinds further; the record has the sentence.
             (status, text) if status == "panicked" => {
                 assert_eq!(text, "the step panicked: not today");
                 outcome.clone()

@@ -60,7 +60,7 @@ impl Blocks {
     /// A text without a visible character is refused.
     fn text(&mut self, text: &str, citations: Option<&RawValue>) {
         if !text.trim().is_empty() {
-            self.put(&Block::Text { text, citations });
+            self.put(&Block::Text { text: Cow::Borrowed(text), citations });
         }
     }
 
@@ -136,14 +136,21 @@ fn identifier(text: &str) -> Cow<'_, str> {
 
 fn tool_result(result: &ToolResult) -> Block<'_> {
     let failed = !result.status.is_success();
-    let content = match result.text() {
+    let content = match result.text_beside(|file| media(file).is_some()) {
         // An error must have a text.
         text if failed && text.trim().is_empty() => Cow::Borrowed(result.status.as_str()),
         text => text,
     };
+    let is_empty = content.is_empty();
     Block::ToolResult {
         tool_use_id: identifier(&result.call_id),
-        content: Some(content).filter(|text| !text.is_empty()),
+        content: match result.media().filter_map(media).collect::<Vec<_>>() {
+            files if files.is_empty() => Some(ResultContent::Text(content)).filter(|_| !is_empty),
+            files => {
+                let text = Block::Text { text: content, citations: None };
+                Some(ResultContent::Blocks(Some(text).filter(|_| !is_empty).into_iter().chain(files).collect()))
+            }
+        },
         is_error: failed,
     }
 }
@@ -173,7 +180,7 @@ fn media(file: &Media) -> Option<Block<'_>> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
     Text {
-        text: &'a str,
+        text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         citations: Option<&'a RawValue>,
     },
@@ -191,7 +198,7 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Cow<'a, str>>,
+        content: Option<ResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
@@ -203,6 +210,14 @@ enum Block<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
     },
+}
+
+/// A text alone stands without a block.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(Cow<'a, str>),
+    Blocks(Vec<Block<'a>>),
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::decode::MessagesDecoder;
 use super::{Anthropic, default_output_mode, encode};
-use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
+use crate::message::{
+    Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult,
+    ToolStatus,
+};
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
 use crate::model::{
     Model, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputMode, OutputSchema,
@@ -56,7 +59,13 @@ fn start() -> Value {
 }
 
 fn result(id: &str, status: ToolStatus, output: &str) -> Part {
-    Part::ToolResult(Arc::new(ToolResult { call_id: id.into(), name: "f".into(), status, output: output.into() }))
+    Part::ToolResult(Arc::new(ToolResult {
+        call_id: id.into(),
+        name: "f".into(),
+        status,
+        output: output.into(),
+        content: None,
+    }))
 }
 
 #[test]
@@ -362,4 +371,24 @@ fn a_call_without_an_id_gets_one_of_its_own() {
         whole(&json!([call(1), call(2), {"type": "tool_use", "id": "theirs", "name": "add", "input": {}}]), "tool_use");
     let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["call_3_0", "call_3_1", "theirs"]);
+}
+
+#[test]
+fn files_in_an_answer_are_blocks_where_the_service_reads_them() {
+    let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+    let mut content = ToolContent::default();
+    content.text = Some("Seen.".to_owned());
+    content.parts = vec![
+        ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
+        ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
+        ToolPart::Link(ResourceLink::new("file:///a").name("all")),
+    ];
+    result.content = Some(Box::new(content));
+    let messages = sent([Message::tool_results([Arc::new(result)])]);
+    let text = "Seen.\n[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
+    let expected = json!([
+        {"type": "text", "text": text},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AQID"}},
+    ]);
+    assert_eq!(messages[0]["content"][0]["content"], expected);
 }

@@ -24,7 +24,7 @@ pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
             // Without ids of its own the provider matches results to calls by their order.
             results.sort_by_key(|result| made_number(&result.call_id));
             for result in results {
-                out.put(&WirePart { function_response: Some(response(result)), ..WirePart::default() });
+                out.put(&WirePart { function_response: Some(response(result, model)), ..WirePart::default() });
             }
             for part in message.parts() {
                 match part {
@@ -96,15 +96,21 @@ fn function_call(call: &ToolCall) -> FunctionCall<'_> {
     FunctionCall { id: their_id(&call.id), name: &call.name, args }
 }
 
-fn response(result: &ToolResult) -> FunctionResponse<'_> {
-    let response = match result.status.is_success() {
-        true => Response::Output(match serde_json::from_str::<&RawValue>(&result.output) {
+/// Models from Gemini 3 on read files in an answer, by content; to others they are a sentence.
+fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
+    let reads_files = generation(model).is_some_and(|generation| generation >= 3.0);
+    let parts: Vec<WirePart<'_>> =
+        result.media().map(WirePart::file).filter(|part| reads_files && part.inline_data.is_some()).collect();
+    let is_sent = |file: &Media| reads_files && WirePart::file(file).inline_data.is_some();
+    let response = match (result.status.is_success(), &result.content) {
+        (true, None) => Response::Output(match serde_json::from_str::<&RawValue>(&result.output) {
             Ok(raw) => Output::Json(raw),
             Err(_) => Output::Text(result.text()),
         }),
-        false => Response::Error(format!("{}: {}", result.status, result.output)),
+        (true, Some(_)) => Response::Output(Output::Text(result.text_beside(is_sent))),
+        (false, _) => Response::Error(format!("{}: {}", result.status, result.output)),
     };
-    FunctionResponse { id: their_id(&result.call_id), name: &result.name, response }
+    FunctionResponse { id: their_id(&result.call_id), name: &result.name, response, parts }
 }
 
 /// An id that the adapter made is unknown to the provider.
@@ -187,6 +193,8 @@ struct FunctionResponse<'a> {
     id: Option<&'a str>,
     name: &'a str,
     response: Response<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<WirePart<'a>>,
 }
 
 #[derive(Serialize)]
@@ -215,4 +223,39 @@ struct Inline<'a> {
 struct File<'a> {
     mime_type: &'a str,
     file_uri: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::parts;
+    use crate::message::{Media, Message, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
+
+    #[test]
+    fn files_in_an_answer_are_parts_of_it_for_models_that_read_them() {
+        let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+        let mut content = ToolContent::default();
+        content.text = Some("Seen.".to_owned());
+        content.parts = vec![
+            ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
+            ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
+            ToolPart::Link(ResourceLink::new("file:///a").name("all")),
+        ];
+        result.content = Some(Box::new(content));
+        let message = Message::tool_results([Arc::new(result)]);
+        let sent = |model: &str| -> Value {
+            let parts = parts(&message, model);
+            serde_json::from_slice(&parts).expect("one part")
+        };
+        let video = "[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
+        let response = &sent("gemini-3-pro")["functionResponse"];
+        assert_eq!(response["response"], json!({"output": format!("Seen.\n{video}")}));
+        assert_eq!(response["parts"], json!([{"inlineData": {"mimeType": "image/png", "data": "AQID"}}]));
+        let response = &sent("gemini-2.5-flash")["functionResponse"];
+        assert_eq!(response["response"], json!({"output": format!("Seen.\n[image/png left out]\n{video}")}));
+        assert_eq!(response.get("parts"), None);
+    }
 }

@@ -182,7 +182,7 @@ fn wire_call<'a>(call: &'a ToolCall, model: &str) -> WireCall<'a> {
 /// The wire has no place for a status, so the text of a failure names it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     match result.status.is_success() {
-        true => result.text(),
+        true => result.text_beside(|_| false),
         false => Cow::Owned(format!("Error ({}): {}", result.status, result.output)),
     }
 }

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::decode::ChatDecoder;
 use super::encode;
-use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
+use crate::message::{
+    Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult,
+    ToolStatus,
+};
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputSchema, StopReason,
@@ -28,7 +31,7 @@ fn call(id: &str, arguments: &str) -> Part {
 }
 
 fn result(id: &str, status: ToolStatus, output: &str) -> Arc<ToolResult> {
-    Arc::new(ToolResult { call_id: id.into(), name: "look".into(), status, output: output.into() })
+    Arc::new(ToolResult { call_id: id.into(), name: "look".into(), status, output: output.into(), content: None })
 }
 
 #[test]
@@ -439,4 +442,19 @@ fn a_typed_answer_is_asked_for_in_strict_form() {
     request.output = Some(Arc::new(OutputSchema::new("A", json!({"type": "object"}))));
     let error = encode::body("m", "openai-chat/m", false, &request).expect_err("any object");
     assert_eq!(error.kind(), ModelErrorKind::BadRequest);
+}
+
+#[test]
+fn files_in_an_answer_are_sentences() {
+    let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+    let mut content = ToolContent::default();
+    content.text = Some("Seen.".to_owned());
+    content.parts = vec![
+        ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
+        ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
+        ToolPart::Link(ResourceLink::new("file:///a").name("all")),
+    ];
+    result.content = Some(Box::new(content));
+    let text = "Seen.\n[image/png left out]\n[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
+    assert_eq!(wire(Message::tool_results([Arc::new(result)]))[0]["content"], json!(text));
 }

@@ -1,0 +1,151 @@
+//! What a tool has answered beside its JSON: a text for the model, files and links. It encodes nothing for a provider.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::{Media, ToolResult};
+
+/// What a tool has answered beside its JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ToolContent {
+    /// What the model reads in the place of the JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Files and links, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ToolPart>,
+}
+
+impl ToolContent {
+    /// The most bytes of all files and links of an answer together, as they are written in it: 16 MiB.
+    pub const MAX_BYTES: usize = 16 << 20;
+
+    /// How many bytes its files and links have, as they are written.
+    pub(crate) fn size_of_parts(&self) -> usize {
+        self.parts
+            .iter()
+            .map(|part| match part {
+                ToolPart::Media(file) => file.url.len() + file.mime_type.len(),
+                ToolPart::Link(link) => link.uri.len() + link.name.as_ref().map_or(0, String::len),
+            })
+            .sum()
+    }
+}
+
+/// A file or a link in a tool's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolPart {
+    /// An image, a document or another file. A provider whose wire format has a place for it in a tool's result gets the
+    /// file, any other one a sentence in its place.
+    Media(Media),
+    /// Something that can be read elsewhere; the model gets its address as text.
+    Link(ResourceLink),
+}
+
+/// Something that can be read at an address, such as a resource of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ResourceLink {
+    /// The address.
+    pub uri: String,
+    /// What it is called, if it has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its IANA media type, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+}
+
+impl ResourceLink {
+    /// A link without a name.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: None, mime_type: None }
+    }
+
+    /// Adds a name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Adds the IANA media type of what is there.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+}
+
+impl Media {
+    /// A file by its IANA media type and its content, which is kept as a `data:` URL.
+    pub fn of_bytes(mime_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
+        let mime_type = mime_type.into();
+        let url = format!("data:{mime_type};base64,{}", STANDARD.encode(bytes));
+        Self::new(mime_type, url)
+    }
+}
+
+impl ToolResult {
+    /// What the model reads: the text that the tool gave for it, else its JSON, where a string is shown as its text.
+    pub fn text(&self) -> Cow<'_, str> {
+        if let Some(content) = &self.content {
+            match &content.text {
+                Some(text) => return Cow::Borrowed(text),
+                None if self.output == "null" => return Cow::Borrowed(""),
+                None => {}
+            }
+        }
+        if self.status.is_success()
+            && self.output.starts_with('"')
+            && let Ok(text) = serde_json::from_str::<String>(&self.output)
+        {
+            return Cow::Owned(text);
+        }
+        Cow::Borrowed(&self.output)
+    }
+
+    /// The files of the answer.
+    pub fn media(&self) -> impl Iterator<Item = &Media> {
+        self.parts().iter().filter_map(|part| match part {
+            ToolPart::Media(file) => Some(file),
+            ToolPart::Link(_) => None,
+        })
+    }
+
+    /// The files and links of the answer.
+    pub fn parts(&self) -> &[ToolPart] {
+        self.content.as_ref().map_or(&[], |content| &content.parts)
+    }
+
+    /// The text with a line for each link, and for each file that cannot be sent beside it.
+    pub(crate) fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
+        let text = self.text();
+        let lines = self.parts().iter().filter_map(|part| match part {
+            ToolPart::Media(file) if is_sent(file) => None,
+            ToolPart::Media(Media { mime_type, url, name }) => {
+                let name = name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
+                let at = if url.starts_with("data:") { String::new() } else { format!(" at {url}") };
+                Some(format!("[{mime_type}{name}{at} left out]"))
+            }
+            ToolPart::Link(ResourceLink { uri, name, mime_type }) => {
+                let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+                let of = mime_type.as_ref().map(|mime_type| format!(" ({mime_type})")).unwrap_or_default();
+                Some(format!("[{name}{uri}{of}]"))
+            }
+        });
+        let lines: Vec<String> = lines.collect();
+        match lines.is_empty() {
+            true => text,
+            false if text.is_empty() => Cow::Owned(lines.join("\n")),
+            false => Cow::Owned(format!("{text}\n{}", lines.join("\n"))),
+        }
+    }
+}
