@@ -10,7 +10,7 @@ use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{NodeStatus, Purge, Runtime};
+use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
@@ -188,11 +188,21 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
     }
     let ended = of.status.has_ended();
     for node in &report.nodes {
-        let attempts = if node.attempts > 1 { format!(" attempt {}", node.attempts) } else { String::new() };
+        let number = node.attempts.last().map_or(0, |attempt| attempt.number);
+        let attempts = if number > 1 { format!(" attempt {number}") } else { String::new() };
         let next = if ended { "" } else { node.on_resume };
         line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, OneLine(&node.name)))?;
         if let Some(error) = node.error.as_ref().filter(|_| node.status == NodeStatus::Failed) {
             line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", short(error)))?;
+        }
+        for attempt in &node.attempts {
+            attempt_line(attempt, node.attempts.len() > 1)?;
+        }
+        for call in &node.calls {
+            line(format_args!("    {:<15} {DIM}{}{DIM:#}", call.status, OneLine(&call.path)))?;
+            for attempt in &call.attempts {
+                attempt_line(attempt, call.attempts.len() > 1 || attempt.error.is_some())?;
+            }
         }
         if let Some(question) = &node.question {
             line(format_args!("  {:<17} asks: {}", "", OneLine(question)))?;
@@ -212,6 +222,17 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         ))?;
     }
     Ok(())
+}
+
+/// What an attempt gave, when there were several, and who answered.
+fn attempt_line(attempt: &AttemptReport, several: bool) -> Result<(), Stop> {
+    let by = attempt.answered_by.as_ref().map(|by| format!(", answered by {}", short(by))).unwrap_or_default();
+    if !several && by.is_empty() {
+        return Ok(());
+    }
+    let took = attempt.duration_ms.map_or(" has no end".to_owned(), |took| format!(" took {took} ms"));
+    let error = attempt.error.as_ref().map(|error| format!(": {}", short(error))).unwrap_or_default();
+    line(format_args!("  {:<17} {DIM}attempt {}{took}{by}{error}{DIM:#}", "", attempt.number))
 }
 
 async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Result<(), Stop> {

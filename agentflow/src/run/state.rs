@@ -27,11 +27,10 @@ pub(crate) struct RunState {
     nested: BTreeMap<StepPath, bool>,
 }
 
-/// Where a node is, and how many attempts at it have begun.
+/// What is known of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeInfo {
     pub(crate) state: NodeState,
-    pub(crate) attempts: u32,
 }
 
 /// Where a node is.
@@ -134,11 +133,8 @@ impl RunState {
                 self.status = RunStatus::Cancelled;
                 self.stop_below(path);
             }
-            EventKind::NodeStarted { attempt, repeatable } => {
+            EventKind::NodeStarted { repeatable, .. } => {
                 self.node(path, NodeState::Running { repeatable: *repeatable });
-                if let Some(node) = self.nodes.get_mut(path) {
-                    node.attempts = *attempt;
-                }
             }
             EventKind::NodeCompleted { .. } => self.node(path, NodeState::Done),
             EventKind::NodeRetrying { .. } => self.node(path, NodeState::Waiting),
@@ -168,9 +164,6 @@ impl RunState {
         match kind {
             EventKind::ModelStarted { .. } | EventKind::ToolStarted { .. } => {
                 self.node(path, NodeState::Running { repeatable: !kind.begins_once() });
-                if let Some(node) = self.nodes.get_mut(path) {
-                    node.attempts += 1;
-                }
             }
             EventKind::ModelRetrying { .. } => self.node(path, NodeState::Waiting),
             EventKind::ModelFailed { error } => self.node(path, NodeState::Failed(Arc::clone(error))),
@@ -186,7 +179,7 @@ impl RunState {
     fn node(&mut self, path: &StepPath, state: NodeState) {
         match self.nodes.get_mut(path) {
             Some(node) => node.state = state,
-            None => drop(self.nodes.insert(path.clone(), NodeInfo { state, attempts: 0 })),
+            None => drop(self.nodes.insert(path.clone(), NodeInfo { state })),
         }
     }
 

@@ -1,11 +1,13 @@
 //! `Runtime::inspect`: the state of a run and what resuming it would do. It reads the store; it runs and writes
 //! nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Runtime;
+use super::attempts::{AttemptReport, Attempts};
 use crate::definition::Difference;
 use crate::error::{FailureKind, Result};
 use crate::event::{EventKind, RunId};
@@ -41,8 +43,12 @@ pub struct NodeReport {
     pub name: String,
     /// Where it is.
     pub status: NodeStatus,
-    /// How many attempts have begun.
-    pub attempts: u32,
+    /// The attempts that have begun, in their order. What a node has read is the output of the nodes that its
+    /// [`GraphNode::reads`] names.
+    pub attempts: Vec<AttemptReport>,
+    /// The model and tool calls below it, by their paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallReport>,
     /// Why it failed, when it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -56,7 +62,24 @@ pub struct NodeReport {
     pub on_resume: &'static str,
 }
 
+/// A model call or a tool call below a node, or below a call of an agent's own run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CallReport {
+    /// Its path, such as `paid/tool#1.refund`.
+    pub path: String,
+    /// Where it is: running, success or failed.
+    pub status: NodeStatus,
+    /// The attempts that have begun, in their order.
+    pub attempts: Vec<AttemptReport>,
+}
+
 /// Where a node is.
+///
+/// | elsewhere | here |
+/// | --- | --- |
+/// | `resolving_dependencies` | [`Pending`](Self::Pending): a node begins as soon as what it reads is there, so it is never only about to |
+/// | `awaiting_approval` | [`AwaitingApproval`](Self::AwaitingApproval) |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -108,7 +131,7 @@ impl Runtime {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let events = read_events(&store, run, 0).await?;
-        let state = RunState::of(&events);
+        let (state, mut attempts) = (RunState::of(&events), Attempts::of(&events));
         let executed_by = match self.host().live.as_ref().and_then(|live| live.get(run)) {
             Some(_) => Some("this process".to_owned()),
             None => store.holder(run).await?,
@@ -144,6 +167,7 @@ impl Runtime {
         let seen = state.nodes.iter().map(|(path, node)| {
             let name = path.to_string();
             let mut report = report(&name, node, is_step(&name));
+            report.attempts = attempts.take(path);
             if graph.is_none() && path.turn().is_some() {
                 report.on_resume = of_agent(node, path.is_tool_call(), report.on_resume);
             }
@@ -158,7 +182,20 @@ impl Runtime {
         );
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let nodes = nodes.into_iter().map(|(_, node)| node).collect();
+        let mut nodes: Vec<NodeReport> = nodes.into_iter().map(|(_, node)| node).collect();
+        let at: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
+        for (path, attempts) in attempts.into_calls() {
+            let mut above = path.parent();
+            while let Some(place) = above.take() {
+                match at.get(&place.to_string()) {
+                    Some(node) => {
+                        nodes[*node].calls.push(CallReport::new(&path, attempts));
+                        break;
+                    }
+                    None => above = place.parent(),
+                }
+            }
+        }
         let known = match (&spec, events.first().map(|event| &event.kind)) {
             (Some(spec), _) if record.definition.is_some() => Some(Arc::clone(spec.parts())),
             (_, Some(EventKind::RunStarted(started))) => started.agent().and_then(|agent| {
@@ -192,7 +229,7 @@ fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static st
 }
 
 /// `is_step`: it asks before it begins, and is no gate.
-fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bool) -> NodeReport {
+fn report(name: &str, NodeInfo { state: node }: &NodeInfo, is_step: bool) -> NodeReport {
     let (status, on_resume) = match node {
         NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was interrupted"),
         NodeState::Running { repeatable: false, .. } => {
@@ -214,7 +251,6 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
         NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),
     };
     let mut report = NodeReport::new(name, status, on_resume);
-    report.attempts = *attempts;
     match node {
         NodeState::Asking(request) => {
             report.question = Some(request.message.clone());
@@ -228,6 +264,18 @@ fn report(name: &str, NodeInfo { state: node, attempts }: &NodeInfo, is_step: bo
 
 impl NodeReport {
     fn new(name: &str, status: NodeStatus, on_resume: &'static str) -> Self {
-        Self { name: name.to_owned(), status, attempts: 0, error: None, question: None, about: None, on_resume }
+        let (attempts, calls) = (Vec::new(), Vec::new());
+        Self { name: name.to_owned(), status, attempts, calls, error: None, question: None, about: None, on_resume }
+    }
+}
+
+impl CallReport {
+    fn new(path: &StepPath, attempts: Vec<AttemptReport>) -> Self {
+        let status = match attempts.last() {
+            Some(AttemptReport { error: Some(_), .. }) => NodeStatus::Failed,
+            Some(AttemptReport { ended: Some(_), .. }) => NodeStatus::Success,
+            _ => NodeStatus::Running,
+        };
+        Self { path: path.to_string(), status, attempts }
     }
 }

@@ -5,6 +5,7 @@
 //! nothing. Only the default one is shared by the whole process.
 
 mod agents;
+mod attempts;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
@@ -27,10 +28,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use self::attempts::AttemptReport;
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::changes::Changes;
 pub use self::drain::Drained;
-pub use self::inspect::{NodeReport, NodeStatus, RunReport};
+pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::retention::Purge;
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::start_run::StartRun;

@@ -590,7 +590,7 @@ async fn a_report_says_how_often_a_node_began_and_what_was_stopped() {
     let nodes: Vec<String> = report
         .nodes
         .iter()
-        .map(|node| format!("{} {} {} {}", node.name, node.status, node.attempts, node.on_resume))
+        .map(|node| format!("{} {} {} {}", node.name, node.status, node.attempts.len(), node.on_resume))
         .collect();
     assert_eq!(
         nodes,

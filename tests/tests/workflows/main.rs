@@ -3,6 +3,7 @@
 mod as_a_function;
 mod at_its_place;
 mod attacked;
+mod attempts;
 mod borrowed_views;
 mod branch_calls;
 mod by_id;

@@ -376,13 +376,12 @@ fn a_call_without_an_id_gets_one_of_its_own() {
 #[test]
 fn files_in_an_answer_are_blocks_where_the_service_reads_them() {
     let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
-    let mut content = ToolContent::default();
-    content.text = Some("Seen.".to_owned());
-    content.parts = vec![
+    let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
         ToolPart::Link(ResourceLink::new("file:///a").name("all")),
     ];
+    let content = ToolContent { text: Some("Seen.".to_owned()), parts };
     result.content = Some(Box::new(content));
     let messages = sent([Message::tool_results([Arc::new(result)])]);
     let text = "Seen.\n[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";

@@ -237,19 +237,15 @@ mod tests {
     #[test]
     fn files_in_an_answer_are_parts_of_it_for_models_that_read_them() {
         let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
-        let mut content = ToolContent::default();
-        content.text = Some("Seen.".to_owned());
-        content.parts = vec![
+        let files = vec![
             ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
             ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
             ToolPart::Link(ResourceLink::new("file:///a").name("all")),
         ];
+        let content = ToolContent { text: Some("Seen.".to_owned()), parts: files };
         result.content = Some(Box::new(content));
         let message = Message::tool_results([Arc::new(result)]);
-        let sent = |model: &str| -> Value {
-            let parts = parts(&message, model);
-            serde_json::from_slice(&parts).expect("one part")
-        };
+        let sent = |model: &str| -> Value { serde_json::from_slice(&parts(&message, model)).expect("one part") };
         let video = "[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
         let response = &sent("gemini-3-pro")["functionResponse"];
         assert_eq!(response["response"], json!({"output": format!("Seen.\n{video}")}));

@@ -447,13 +447,12 @@ fn a_typed_answer_is_asked_for_in_strict_form() {
 #[test]
 fn files_in_an_answer_are_sentences() {
     let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
-    let mut content = ToolContent::default();
-    content.text = Some("Seen.".to_owned());
-    content.parts = vec![
+    let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
         ToolPart::Link(ResourceLink::new("file:///a").name("all")),
     ];
+    let content = ToolContent { text: Some("Seen.".to_owned()), parts };
     result.content = Some(Box::new(content));
     let text = "Seen.\n[image/png left out]\n[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
     assert_eq!(wire(Message::tool_results([Arc::new(result)]))[0]["content"], json!(text));

@@ -214,13 +214,12 @@ fn what_cannot_be_sent_is_refused() {
 #[test]
 fn files_in_an_answer_are_parts() {
     let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
-    let mut content = ToolContent::default();
-    content.text = Some("Seen.".to_owned());
-    content.parts = vec![
+    let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
         ToolPart::Link(ResourceLink::new("file:///a").name("all")),
     ];
+    let content = ToolContent { text: Some("Seen.".to_owned()), parts };
     result.content = Some(Box::new(content));
     let items = input([Message::tool_results([result.into()])]);
     let expected = json!([
