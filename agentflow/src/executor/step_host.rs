@@ -92,7 +92,7 @@ impl StepHost {
             },
             // One of a newer release would keep this release from resuming the run.
             Subject::Unknown => false,
-            _ => !matches!(kind, EventKind::ModelDelta(_)),
+            _ => !matches!(kind, EventKind::ModelDelta(_) | EventKind::StepProgress { .. }),
         };
         let is_here = *run_id == run.id && path.is_within(step);
         (!is_own || !is_here).then(|| {
@@ -142,7 +142,7 @@ impl StepRecorder for StepHost {
     fn delta(&self, path: &StepPath, delta: ModelDelta) {
         let Inner { run, path: step, state, .. } = &*self.0;
         if path.is_within(step) && locked(state).ended.is_none() && run.log.wants_deltas() {
-            run.log.delta(run.now(), path, delta);
+            run.log.delta(run.now(), path, EventKind::ModelDelta(delta));
         }
     }
 
