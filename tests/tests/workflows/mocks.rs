@@ -190,8 +190,9 @@ async fn policies_stay_around_what_is_replaced() {
             "10s",
         ),
     ]);
-    let mocks =
-        Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_refund", Call::any().after(Duration::from_secs(60)));
+    // Its policy retries it, whoever calls.
+    let slow = || Call::any().after(Duration::from_secs(60));
+    let mocks = Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_refund", [slow(), slow()]);
     let agent = Agent::new(model.clone()).tools(tools![kit_pay_out, kit_refund]).runtime(&mocks.runtime().build());
     agent.run("Pay.").await.unwrap();
     model.finish();
