@@ -146,6 +146,13 @@ const FUNCTION: &[OptionSpec] = &[
         default: "any number",
         meaning: "the most calls at once, over all runs of a runtime; a further one waits",
     },
+    OptionSpec {
+        name: "compensate",
+        form: Form::Path,
+        example: "compensate = pay_back",
+        default: "none",
+        meaning: "the `#[tool]` function that undoes a call: the same parameters, then `output`, which the call returned",
+    },
     CRATE,
 ];
 

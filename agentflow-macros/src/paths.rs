@@ -41,12 +41,17 @@ pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) ->
     if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
         errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
     }
+    item(path, private, &quote!(tool()))
+}
+
+/// Something of the tool of a path, as an expression.
+pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> TokenStream {
     let span = ends(path).0;
     quote_spanned! {span=> {
         #[allow(unused_imports)]
         use #path as PlainFunction;
         #[allow(unused_imports, clippy::wildcard_imports)]
         use #private::plain::*;
-        <PlainFunction as #private::PathTool>::tool()
+        <PlainFunction as #private::PathTool>::#item
     }}
 }

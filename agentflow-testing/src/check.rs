@@ -54,11 +54,11 @@ pub fn check_events(events: &[Event]) -> Result<(), EventProblems> {
     if problems.is_empty() { Ok(()) } else { Err(EventProblems(problems)) }
 }
 
-/// Whether a path ends in `attempt#N` or `call#N`.
+/// Whether a path ends in `attempt#N`, `call#N` or `undo#N`.
 fn is_counted(path: &StepPath) -> bool {
     let text = path.to_string();
     let last = text.rsplit('/').next().unwrap_or_default();
-    last.starts_with("attempt#") || last.starts_with("call#")
+    ["attempt#", "call#", "undo#"].iter().any(|counted| last.starts_with(counted))
 }
 
 fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {

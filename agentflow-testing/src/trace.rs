@@ -95,6 +95,8 @@ fn line(event: &Event) -> Option<String> {
         EventKind::NodeCompleted { output, .. } => format!("{name} {output}"),
         EventKind::NodeSkipped { reason } => format!("{name} {reason:?}"),
         EventKind::NodeReset { by } => format!("{name} by {by}"),
+        EventKind::RunCompensating { error, .. } => format!("{name} {}", error.kind),
+        EventKind::RunCompensated { undone, left } => format!("{name} {undone} undone, {} not", left.len()),
         EventKind::RunPaused { reason } => format!("{name} {reason}"),
         EventKind::ApprovalRequested(request) => {
             format!("{name} {:?} {}", request.message, request.payload)

@@ -294,12 +294,12 @@ impl Context {
 
     /// Whether the run was cancelled. Long loops and blocking bodies ask now and then.
     pub fn is_cancelled(&self) -> bool {
-        self.run.cancellation.is_cancelled()
+        self.run.is_cancelled()
     }
 
     /// Waits until the run is cancelled. An async body need not: it is dropped at its next await.
     pub async fn cancelled(&self) {
-        self.run.cancellation.cancelled().await;
+        self.run.cancelled().await;
     }
 }
 

@@ -144,6 +144,11 @@ pub struct ToolPolicy {
     /// its time-out begins after that. `None`: any number. A tool that calls itself needs more than 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// The name of the tool that undoes a call of this one. It takes the arguments of that call by their names and, as
+    /// `output`, what the call answered. A run that [asks for it](crate::runtime::StartRun::compensate) calls it when it
+    /// fails or is cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compensate: Option<Arc<str>>,
 }
 
 impl ToolPolicy {
@@ -199,6 +204,13 @@ impl ToolPolicy {
         self
     }
 
+    /// Names the tool that undoes a call of this one; see [`compensate`](Self::compensate).
+    #[must_use]
+    pub fn compensate(mut self, tool: impl Into<Arc<str>>) -> Self {
+        self.compensate = Some(tool.into());
+        self
+    }
+
     /// Whether a call of which nobody knows how it ended may be repeated.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.idempotent || self.effects != Effects::Write
@@ -224,6 +236,7 @@ impl Default for ToolPolicy {
             blocking: false,
             max_output: Self::MAX_OUTPUT,
             concurrency: None,
+            compensate: None,
         }
     }
 }

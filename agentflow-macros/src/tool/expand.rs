@@ -9,6 +9,7 @@ use syn::{FnArg, Pat, ReturnType, Type};
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
 use crate::function::{Function, any_token, ends};
+use crate::paths;
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
@@ -27,6 +28,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let params = tool.params.iter().map(|param| describe(param, &private));
     let answering = answering(function, &private);
     let options = options(&tool.options, signature.asyncness.is_none(), &private);
+    let names = tool.params.iter().map(|param| &param.name);
+    let compensation = compensation(tool, function, &private);
     quote! {
         // A tool owns its arguments, whatever its body does with them.
         #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
@@ -54,6 +57,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
             )
             #answering;
             impl #private::PathTool for #ident {
+                const PARAMETERS: &'static [&'static str] = &[#(#names),*];
+
                 fn tool() -> &'static #private::LinkedTool {
                     &__AGENTFLOW_TOOL
                 }
@@ -63,6 +68,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 }
             }
             #in_step
+            #compensation
             #private::inventory::submit! {
                 #private::Linked {
                     function: || #private::function_id(&#ident),
@@ -86,6 +92,34 @@ fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> 
             use #private::answer_schema::*;
             (&&&#private::AnswerType::<#ty>::NEW).agentflow_schema()
         })
+    })
+}
+
+/// The check that what undoes the tool takes what the tool takes, and what it returns: a call of it that is never made.
+fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
+    let path = tool.options.compensate.as_ref()?;
+    let ident = &function.signature.ident;
+    let (cx, value) = (local("cx"), local("value"));
+    let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
+    let types = tool.params.iter().map(|param| &param.ty);
+    let context = tool.context.as_ref().map(|ty| quote!(#cx: &#ty,));
+    let given = tool.context.as_ref().map(|_| quote!(#cx,));
+    let output = match &function.signature.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => quote!(#ty),
+    };
+    let span = ends(path).0;
+    let called = quote_spanned!(span=> #path(#given #(#params,)* #value.agentflow_output()));
+    let parameters = paths::item(path, private, &quote!(PARAMETERS));
+    let checked = quote_spanned!(span=> #private::undoes(#parameters, <#ident as #private::PathTool>::PARAMETERS));
+    Some(quote! {
+        #[allow(dead_code, clippy::let_underscore_future, clippy::let_underscore_must_use)]
+        fn undone(#context #(#params: #types,)* #value: #output) {
+            #[allow(unused_imports)]
+            use #private::{OutputOfResult as _, OutputOfValue as _};
+            let _ = #called;
+        }
+        const _: () = #checked;
     })
 }
 
@@ -327,6 +361,10 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
     }
     if let Some(concurrency) = &options.concurrency {
         fields.push(quote!(concurrency: #private::Some(#concurrency)));
+    }
+    if let Some(path) = &options.compensate {
+        let undo = paths::item(path, private, &quote!(tool()));
+        fields.push(quote!(compensate: #private::Some(|| #undo)));
     }
     if fields.is_empty() {
         return quote!(#private::Options::DEFAULT);

@@ -23,6 +23,7 @@ pub(super) struct ToolOptions {
     pub(super) blocking: Option<Span>,
     pub(super) max_output: Option<LitInt>,
     pub(super) concurrency: Option<LitInt>,
+    pub(super) compensate: Option<Path>,
     krate: Option<Path>,
 }
 
@@ -53,6 +54,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
             ("approve", _) => options.approve = true,
             ("blocking", _) => options.blocking = Some(given.name.span()),
             ("scopes", Value::Names(scopes)) => options.scopes = distinct(scopes, errors),
+            ("compensate", Value::Path(path)) => options.compensate = not_generic(path, errors),
             ("crate", Value::Path(path)) => options.krate = Some(path),
             // Unreachable while the table in `options` and this list agree.
             _ => errors.at(&given.name, format!("`{name}` cannot be written like this")),
@@ -79,6 +81,16 @@ fn effects(text: &LitStr, errors: &mut Errors) -> Option<Ident> {
         errors.at(text, format!("effects are \"none\", \"read\" or \"write\"{hint}"));
     }
     found.map(|(_, variant)| Ident::new(variant, Span::call_site()))
+}
+
+fn not_generic(path: Path, errors: &mut Errors) -> Option<Path> {
+    match path.segments.iter().find(|segment| !segment.arguments.is_none()) {
+        Some(segment) => {
+            errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
+            None
+        }
+        None => Some(path),
+    }
 }
 
 fn distinct(scopes: Vec<LitStr>, errors: &mut Errors) -> Vec<LitStr> {

@@ -40,6 +40,13 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
     if let Some(span) = options.blocking.filter(|_| waits) {
         errors.at_span(span, "`blocking` is for a `fn`, and this is an `async fn`; remove it");
     }
+    if let Some(path) = options.compensate.as_ref().filter(|_| !waits) {
+        errors.at(
+            path,
+            "a `fn` cannot wait until its call is recorded, so it could not be undone after a crash; write `async fn`, or \
+             remove `compensate`",
+        );
+    }
     if let Some((_, span)) = options.timeout.filter(|_| !waits && options.blocking.is_none()) {
         errors.at_span(
             span,

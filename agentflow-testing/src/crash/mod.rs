@@ -83,7 +83,7 @@ impl CrashTest {
         Out: NodeValue,
         I: IntoInputs<In> + 'static,
     {
-        Self::of(OfWorkflow { workflow: workflow.clone(), input })
+        Self::of(OfWorkflow { workflow: workflow.clone(), input, compensates: false })
     }
 
     /// Of an agent, on this request. The agent's runtime is replaced by the test's.
@@ -156,6 +156,17 @@ impl CrashTest {
     /// The run fails, and must fail in the same way after each crash. Default: it completes.
     pub fn fails(mut self) -> Self {
         self.fails = true;
+        self
+    }
+
+    /// The run of a workflow undoes what it had done when it fails, as
+    /// [`StartRun::compensate`](agentflow::runtime::StartRun::compensate) says; a request of an agent says so itself.
+    ///
+    /// # Panics
+    /// Of an agent.
+    #[track_caller]
+    pub fn compensating(mut self) -> Self {
+        self.subject.compensate();
         self
     }
 

@@ -13,6 +13,9 @@ pub(super) trait Subject: Send + Sync {
 
     fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
+    /// Undoes what it had done when it fails.
+    fn compensate(&mut self);
+
     /// What a report calls it.
     fn name(&self) -> String;
 }
@@ -50,6 +53,7 @@ impl<T: Send + 'static> Alive for RunHandle<T> {
 pub(super) struct OfWorkflow<In, Out, F> {
     pub(super) workflow: Workflow<In, Out>,
     pub(super) input: F,
+    pub(super) compensates: bool,
 }
 
 impl<In, Out, F, I> Subject for OfWorkflow<In, Out, F>
@@ -62,13 +66,18 @@ where
     fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         let input = (self.input)().into_inputs();
         Box::pin(async move {
-            let handle = runtime.start(self.workflow.clone(), Given(input)).run_id(run).await?;
-            Ok(Box::new(handle) as Box<dyn Alive>)
+            let start = runtime.start(self.workflow.clone(), Given(input)).run_id(run);
+            let start = if self.compensates { start.compensate() } else { start };
+            Ok(Box::new(start.await?) as Box<dyn Alive>)
         })
     }
 
     fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         Box::pin(async move { Ok(Box::new(runtime.resume_as(run, &self.workflow).await?) as Box<dyn Alive>) })
+    }
+
+    fn compensate(&mut self) {
+        self.compensates = true;
     }
 
     fn name(&self) -> String {
@@ -104,6 +113,10 @@ where
 
     fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         Box::pin(async move { Ok(Box::new(self.agent.clone().runtime(runtime).resume(run).await?) as Box<dyn Alive>) })
+    }
+
+    fn compensate(&mut self) {
+        panic!("of an agent, the request says that it compensates: `RunRequest::compensate`");
     }
 
     fn name(&self) -> String {

@@ -48,6 +48,7 @@ pub struct Options {
     pub sync: bool,
     pub max_output: usize,
     pub concurrency: Option<u32>,
+    pub compensate: Option<fn() -> &'static LinkedTool>,
 }
 
 impl Options {
@@ -62,6 +63,7 @@ impl Options {
         sync: false,
         max_output: ToolPolicy::MAX_OUTPUT,
         concurrency: None,
+        compensate: None,
     };
 }
 
@@ -98,6 +100,7 @@ impl LinkedTool {
             blocking: self.options.blocking,
             max_output: self.options.max_output,
             concurrency: self.options.concurrency,
+            compensate: self.options.compensate.map(|undo| undo().name.into()),
         };
         let parameters = parameters_schema(self.parameters);
         let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
@@ -152,6 +155,9 @@ pub fn linked<T: PathTool>() -> ToolRef {
     note = "an `#[agent]` is given as a `#[tool]` that calls it"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
+    /// The names of its parameters, as models see them.
+    const PARAMETERS: &'static [&'static str];
+
     fn tool() -> &'static LinkedTool;
 
     /// The identity of the function.
@@ -274,6 +280,53 @@ impl ContextParam for Context {
     fn given(&self) -> Context {
         self.clone()
     }
+}
+
+/// What a function returned, as its compensation gets it: of a `Result` the value. It is asked for its type alone and
+/// never called.
+pub trait OutputOfResult<T> {
+    fn agentflow_output(self) -> T;
+}
+
+impl<T, E> OutputOfResult<T> for Result<T, E> {
+    fn agentflow_output(self) -> T {
+        unreachable!("the types of a compensation are checked, and nothing is called")
+    }
+}
+
+pub trait OutputOfValue<T> {
+    fn agentflow_output(self) -> T;
+}
+
+impl<T> OutputOfValue<T> for &T {
+    fn agentflow_output(self) -> T {
+        unreachable!("the types of a compensation are checked, and nothing is called")
+    }
+}
+
+/// Stops the compiler at a compensation whose parameters are not those of the tool and `output`.
+#[track_caller]
+pub const fn undoes(undo: &[&str], tool: &[&str]) {
+    let mut same = undo.len() == tool.len() + 1;
+    let mut at = 0;
+    while same && at < undo.len() {
+        let of_tool = if at < tool.len() { tool[at] } else { "output" };
+        same = is_same(undo[at].as_bytes(), of_tool.as_bytes());
+        at += 1;
+    }
+    assert!(
+        same,
+        "a compensation has the parameters of the tool that it undoes, by the same names, and then `output`, which the tool \
+         returned"
+    );
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 /// Turns what a function returned into what a tool answers: `(&value).agentflow_kind().finish(&value)` picks

@@ -31,7 +31,9 @@ use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unl
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
-use crate::tool::StepPlace;
+use crate::tool::{
+    BegunCompensation, Compensation, StepPlace, compensated, compensated_cancelled, continue_compensating,
+};
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
 /// its end, it records that it was cancelled.
@@ -48,6 +50,7 @@ pub(super) struct Run {
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
     pub(super) hooks: Hooks,
+    compensation: Compensation,
 }
 
 /// The records in which an agent begins and ends.
@@ -193,13 +196,18 @@ impl Run {
         if segment.is_run() {
             shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
         }
+        let compensation = Compensation::new(terms.compensate && segment.is_run());
         let machine = AgentMachine::new(base.clone(), limits, output);
         let hooks = hooks_of(plan, shared);
         let resources = plan.resources_in(shared, &options.resources);
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
-        let mut run = Self { segment, plan: of, offered, scopes, resources, machine, spent, pending: None, hooks };
+        let mut run =
+            Self { segment, plan: of, offered, scopes, resources, machine, spent, pending: None, hooks, compensation };
         if began.is_some() {
             for (_, path, kind) in &recorded {
+                if path.is_root() {
+                    run.compensation.replay(kind);
+                }
                 run.machine.replay_one(path, kind);
             }
             if let Some(instructions) = &plan.instructions {
@@ -259,6 +267,9 @@ impl Run {
         let span = telemetry::agent_span(&self.plan.name, &self.segment.shared.id, self.plan.model.info());
         // A block and not an `async fn`, which would keep room for `self` twice.
         async move {
+            if let Some(begun) = self.compensation.take_begun() {
+                return Box::pin(self.continue_compensation(*begun)).await;
+            }
             // A tool can panic as it is dropped.
             let ended = AssertUnwindSafe(self.drive_within_limit(&span)).catch_unwind().await;
             self.ended(ended, &span).await
@@ -288,19 +299,31 @@ impl Run {
             }
             None => {
                 let reason = self.segment.shared.cancel_reason();
+                if self.compensation.is_asked() {
+                    let cx = self.as_a_whole();
+                    Box::pin(compensated_cancelled(self, cx, &reason)).await?;
+                }
                 self.record_cancelled(&reason);
                 Err(Error::Cancelled { reason })
             }
         };
-        match &result {
+        let result = match result {
             // The journal ends where the store failed.
-            Ok(_) | Err(Error::Store(_)) => self.segment.settle(),
-            Err(error) if self.segment.is_open() => {
-                self.close_steps("the run failed");
-                self.record_failed(error);
+            Ok(_) | Err(Error::Store(_)) => {
+                self.segment.settle();
+                result
             }
-            Err(_) => {}
-        }
+            Err(mut error) if self.segment.is_open() => {
+                self.close_steps("the run failed");
+                if self.compensation.is_asked() {
+                    let cx = self.as_a_whole();
+                    error = Box::pin(compensated(self, cx, error)).await?;
+                }
+                self.record_failed(&error);
+                Err(error)
+            }
+            failed => failed,
+        };
         let ended = match self.segment.keep().await {
             Ok(()) => result,
             Err(error) => Err(error.into()),
@@ -310,6 +333,18 @@ impl Run {
         }
         telemetry::record_agent(span, ended.as_ref().map(|end| &*end.completed));
         ended
+    }
+
+    /// The context of the run, in which what it had done is undone.
+    fn as_a_whole(&self) -> Context {
+        Context::new(self.shared(), StepPath::root(), self.resources.clone()).granted(&self.scopes)
+    }
+
+    async fn continue_compensation(&mut self, begun: BegunCompensation) -> Result<RunEnd> {
+        let cx = self.as_a_whole();
+        let error = continue_compensating(self, cx, begun).await?;
+        self.segment.keep().await?;
+        Err(error)
     }
 
     /// Drives the agent in its span. `None` when the run is cancelled before the end, `Some(None)` when the time limit

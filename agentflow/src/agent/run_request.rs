@@ -30,6 +30,15 @@ impl RunRequest {
         Self { conversation: conversation.into(), ..Self::default() }
     }
 
+    /// When the run fails or is cancelled, undo what it had done: see
+    /// [`StartRun::compensate`](crate::runtime::StartRun::compensate). An agent in a step of another run undoes nothing by
+    /// itself: its run does. Default: nothing is undone.
+    #[must_use]
+    pub fn compensate(mut self) -> Self {
+        self.options.compensate = true;
+        self
+    }
+
     /// Names the run, so that the same request is not started twice in one store. Default: a new id from the runtime.
     /// Not used for an agent in a step of another run.
     #[must_use]

@@ -24,7 +24,7 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
-use crate::tool::{Effects, RecordedOutcome, WITHOUT_EFFECT, began, ended, invoke, millis_since, not_found, refusal};
+use crate::tool::{RecordedOutcome, began, ended, invoke, millis_since, not_found, refusal};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
@@ -78,7 +78,7 @@ impl Run {
         let (call, given) = (hooked.call(), hooked.given());
         let called = match hooked.answer.take() {
             Some(HookedAnswer { result, answered_by }) => {
-                self.record(path.clone(), began(call, WITHOUT_EFFECT, given));
+                self.record(path.clone(), began(call, None, given));
                 // The tool has nothing to do with it.
                 Called::Answered(ToolEnded { path, result, duration_ms: 0, answered_by, too_deep: false })
             }
@@ -91,7 +91,7 @@ impl Run {
     fn start_tool(&mut self, tool: PendingTool, given: Option<Arc<str>>) -> Option<ToolRun> {
         if let Some(result) = tool.refusal() {
             if tool.refused != Some(Refused::Interrupted) {
-                self.record(tool.path.clone(), began(Arc::clone(&tool.call), WITHOUT_EFFECT, None));
+                self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
             }
             let result = Arc::new(result);
             self.segment.shared.close_below(&tool.path, "the tool was interrupted");
@@ -100,8 +100,7 @@ impl Run {
         }
         let PendingTool { path, call, refused: _ } = tool;
         let policy = self.offered.tools.get(&*call.name).map(|tool| &tool.definition().policy);
-        let declared = policy.map_or((Effects::None, false), |policy| (policy.effects, policy.idempotent));
-        self.record(path.clone(), began(Arc::clone(&call), declared, given));
+        self.record(path.clone(), began(Arc::clone(&call), policy, given));
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),

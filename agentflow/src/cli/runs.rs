@@ -187,6 +187,9 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         line(format_args!("  executed by {}", OneLine(process)))?;
     }
     let ended = of.status.has_ended();
+    if report.compensating {
+        line(if ended { "  what it had done was undone" } else { "  compensating: it undoes what it had done" })?;
+    }
     for node in &report.nodes {
         let number = node.attempts.last().map_or(0, |attempt| attempt.number);
         let attempts = if number > 1 { format!(" attempt {number}") } else { String::new() };

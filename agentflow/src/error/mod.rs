@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use self::control_error::{ControlError, ControlErrorKind};
 pub use self::registry_error::RegistryError;
 use crate::definition::Difference;
-use crate::event::RunId;
+use crate::event::{NotUndone, RunId};
 pub use crate::failure::{Failure, FailureClass, FailureKind};
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
@@ -170,6 +170,15 @@ pub enum Error {
         node: StepPath,
         /// Why.
         failure: Arc<Failure>,
+    },
+    /// A run failed and undid what it had done, but not all of it.
+    #[error("{error}; these calls are not undone: {}", not_undone(left))]
+    #[non_exhaustive]
+    Compensation {
+        /// Why the run failed.
+        error: Arc<Error>,
+        /// The calls that may have had an effect which is not undone.
+        left: Vec<NotUndone>,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
     #[error("this program knows no workflow `{name}`{}", did_you_mean(near.as_ref()))]
@@ -354,6 +363,7 @@ impl Error {
             Self::Control(error) => error.kind().as_str().into(),
             Self::Store(error) => error.kind().as_str().into(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),
+            Self::Compensation { error, .. } => error.kind(),
             Self::Lost { .. } => FailureKind::Lost,
         }
     }
@@ -363,6 +373,7 @@ impl Error {
         match self {
             Self::Model(error) => error.is_retryable(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.retryable,
+            Self::Compensation { .. } => false,
             other => other.kind().is_retryable(),
         }
     }
@@ -375,6 +386,12 @@ fn listed(differences: &[Difference]) -> String {
         count @ 11.. => format!("{}; and {} more", shown.join("; "), count - 10),
         _ => shown.join("; "),
     }
+}
+
+/// The calls that are not undone, each with the reason.
+fn not_undone(calls: &[NotUndone]) -> String {
+    let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
+    calls.join(", ")
 }
 
 /// At most ten names.
@@ -434,6 +451,9 @@ impl From<&Error> for Failure {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
             Error::Node { failure, .. } => Self { message: error.to_string(), cause: None, ..Self::clone(failure) },
+            Error::Compensation { error: inner, .. } => {
+                Self { message: error.to_string(), retryable: false, ..Self::from(&**inner) }
+            }
             other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
         }
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentStarted, PauseReason, Redefined, RunCompleted, RunStarted, Spending, WorkflowCompleted,
-    WorkflowStarted,
+    AgentCompleted, AgentStarted, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted, Spending,
+    WorkflowCompleted, WorkflowStarted,
 };
 use super::shape::{Edge, Subject};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
 use crate::tool_definition::Effects;
@@ -53,6 +53,25 @@ pub enum EventKind {
     RunCancelled {
         /// Who or what stopped it.
         reason: Arc<str>,
+    },
+    /// A run failed or was cancelled and undoes the calls that it had completed, the last one first; it ends after
+    /// that. The calls that undo are below those that they undo, at `undo#1`.
+    #[serde(rename = "run.compensating")]
+    RunCompensating {
+        /// Why.
+        error: Arc<Failure>,
+        /// Who or what stopped the run, when it was cancelled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cancelled: Option<Arc<str>>,
+    },
+    /// What could be undone is undone.
+    #[serde(rename = "run.compensated")]
+    RunCompensated {
+        /// How many calls were undone.
+        undone: u32,
+        /// The calls that may have had an effect which is not undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<NotUndone>,
     },
     /// A run waits: nothing new is started until it is resumed.
     #[serde(rename = "run.paused")]
@@ -203,6 +222,9 @@ pub enum EventKind {
         /// The arguments that the caller gave, when middleware has changed them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<Arc<str>>,
+        /// The tool that undoes the call, as declared when it started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compensate: Option<Arc<str>>,
     },
     /// How far a step has come, as it says itself; never recorded.
     #[serde(rename = "step.progress")]
@@ -285,6 +307,7 @@ impl EventKind {
     pub fn error(&self) -> Option<&Arc<Failure>> {
         match self {
             Self::RunFailed { error }
+            | Self::RunCompensating { error, .. }
             | Self::AgentFailed { error }
             | Self::WorkflowFailed { error }
             | Self::NodeRetrying { error, .. }
@@ -323,6 +346,13 @@ impl EventKind {
             }
             _ => return None,
         })
+    }
+
+    /// A run that was cancelled undoes what it had done.
+    pub(crate) fn compensating_cancelled(reason: Arc<str>) -> Self {
+        let message = format!("the run was cancelled: {reason}");
+        let error = Arc::new(Failure::new(FailureKind::Cancelled, message));
+        Self::RunCompensating { error, cancelled: Some(reason) }
     }
 
     /// A paused run, or a workflow in it, continues.

@@ -45,6 +45,11 @@ impl fmt::Display for Written<'_> {
             | EventKind::AgentFailed { error }
             | EventKind::WorkflowFailed { error }
             | EventKind::ModelFailed { error } => write!(f, " {}: {}", error.kind, Short(&error.message)),
+            EventKind::RunCompensating { error, .. } => write!(f, " {}: {}", error.kind, Short(&error.message)),
+            EventKind::RunCompensated { undone, left } => match left.len() {
+                0 => write!(f, " {undone} undone"),
+                left => write!(f, " {undone} undone, {left} not"),
+            },
             EventKind::RunPaused { reason } => write!(f, " {reason}"),
             EventKind::RunResumed { recovered, .. } => f.write_str(if *recovered { " from its journal" } else { "" }),
             EventKind::NodeStarted { attempt: 1, .. } => Ok(()),

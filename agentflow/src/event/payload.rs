@@ -188,6 +188,9 @@ pub struct RunTerms {
     /// The scopes it was granted; of an agent, beside its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Arc<str>>,
+    /// Whether the run undoes what it had done when it fails or is cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compensate: bool,
 }
 
 impl RunTerms {
@@ -328,6 +331,22 @@ impl Redefined {
     }
 }
 
+/// A call that may have had an effect which is not undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NotUndone {
+    /// The call.
+    pub path: StepPath,
+    /// Why it is not undone.
+    pub problem: Arc<str>,
+}
+
+impl NotUndone {
+    pub(crate) fn new(path: StepPath, problem: impl Into<Arc<str>>) -> Self {
+        Self { path, problem: problem.into() }
+    }
+}
+
 /// What a paused run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -407,6 +426,7 @@ mod tests {
             timeout_ms: Some(1000),
             max_llm_calls: Some(3),
             scopes: vec!["refunds".into()],
+            compensate: true,
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());

@@ -118,6 +118,8 @@ shapes! {
     RunFailed "run.failed" Run Closes,
     RunSpent "run.spent" Run Marks,
     RunCancelled "run.cancelled" Run Closes,
+    RunCompensating "run.compensating" Run Marks,
+    RunCompensated "run.compensated" Run Marks,
     RunPaused "run.paused" Run Marks,
     RunResumed "run.resumed" Run Marks,
     AgentStarted "agent.started" Agent Opens,

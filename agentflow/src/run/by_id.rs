@@ -47,12 +47,13 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
             // Its journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
-            Ok(()) if matches!(request, ControlRequest::Retry { .. }) => {
+            Ok(true) => {
                 drop(reservation);
                 continue_here(host, run).await;
                 return Ok(());
             }
-            outcome => return outcome,
+            Ok(false) => return Ok(()),
+            Err(error) => return Err(error),
         }
         drop(reservation);
         if let Some(outcome) = control_elsewhere(&store, run, &request).await? {
@@ -61,25 +62,26 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
     }
 }
 
-/// Resumes a run that was retried, where the program knows what it runs. Elsewhere it waits for a process that does.
+/// Resumes a run that was retried, or that undoes what it had done, where the program knows what it runs. Elsewhere it waits for a process that does.
 async fn continue_here(host: &Arc<Host>, run: &RunId) {
     if let Err(error) = (host.resume)(host, run).await {
-        tracing::warn!(%run, %error, "a run was retried and is queued: it could not be resumed here");
+        tracing::warn!(%run, %error, "a run is to continue and waits: it could not be resumed here");
     }
 }
 
-/// Does it to a run that no process executes: what follows is written into its journal, in one commit.
+/// Does it to a run that no process executes: what follows is written into its journal, in one commit. Whether the run
+/// then continues.
 async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,
     run: &RunId,
     request: &ControlRequest,
     asked_after: Option<u64>,
-) -> Result<()> {
+) -> Result<bool> {
     let events = read_events(store, run, 0).await?;
     if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(request, event))) {
         // It was done, and the run stopped before that was told.
-        return Ok(());
+        return Ok(matches!(request, ControlRequest::Retry { .. }));
     }
     let state = RunState::of(&events);
     let after = events.len() as u64;
@@ -96,7 +98,9 @@ async fn control_at_rest(
     };
     let new =
         (after + 1..).zip(new).map(|(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind });
-    Ok(store.amend(run, after, new.collect()).await?)
+    store.amend(run, after, new.collect()).await?;
+    let compensates = matches!(request, ControlRequest::Cancel { .. }) && state.compensates;
+    Ok(compensates || matches!(request, ControlRequest::Retry { .. }))
 }
 
 /// Leaves the request for the process that executes the run and waits for its outcome; `None` when that process no
@@ -135,7 +139,10 @@ fn is_done(request: &ControlRequest, event: &Event) -> bool {
     match (request, &event.kind) {
         (ControlRequest::Pause, EventKind::RunPaused { reason }) => *reason == PauseReason::Operator,
         (ControlRequest::Unpause, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
-        (ControlRequest::Cancel { reason }, EventKind::RunCancelled { reason: of }) => **of == **reason,
+        (
+            ControlRequest::Cancel { reason },
+            EventKind::RunCancelled { reason: of } | EventKind::RunCompensating { cancelled: Some(of), .. },
+        ) => **of == **reason,
         (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
         (ControlRequest::Answer { node, answer, by }, EventKind::ApprovalResolved { answer: given, by: of }) => {
             is_of(node) && **of == **by && given == answer

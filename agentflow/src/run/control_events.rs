@@ -1,5 +1,7 @@
 //! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
 
+use std::sync::Arc;
+
 use super::approval::Approval;
 use super::control_request::ControlRequest;
 use super::host::Host;
@@ -48,10 +50,25 @@ impl Host {
             ControlRequest::Cancel { .. } if state.status.has_ended() => {
                 return Err(ControlError::over("cancelled", state.status));
             }
+            ControlRequest::Cancel { .. } if state.compensating => {
+                return Err(ControlError::state("cancelled", "undoing what it had done already"));
+            }
             ControlRequest::Cancel { reason } => {
                 let mut events = state.closings(&format!("the run was cancelled: {reason}"));
-                events.push((StepPath::root(), EventKind::RunCancelled { reason: reason.as_str().into() }));
+                let reason: Arc<str> = reason.as_str().into();
+                // The process that resumes it undoes what it had done, and ends it.
+                let end = match state.compensates {
+                    true => EventKind::compensating_cancelled(reason),
+                    false => EventKind::RunCancelled { reason },
+                };
+                events.push((StepPath::root(), end));
                 events
+            }
+            ControlRequest::Retry { node, .. } if state.compensating => {
+                return Err(ControlError::new(
+                    ControlErrorKind::WrongState,
+                    format!("the node `{node}` cannot be retried: what the run had done was undone; start a new run"),
+                ));
             }
             ControlRequest::Retry { node, by } => {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {

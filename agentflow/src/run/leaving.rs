@@ -53,6 +53,21 @@ impl RunShared {
         self.stopping.store(true, Ordering::SeqCst);
         self.log.close();
         self.cancellation.cancel();
+        if let Some(operations) = self.operations.get() {
+            operations.released.notify_waiters();
+        }
+    }
+
+    /// Waits until it is stopped here.
+    pub(crate) async fn until_stopped(&self) {
+        let operations = self.operations();
+        loop {
+            let changed = operations.released.notified();
+            if self.is_stopping() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Whether it was stopped, and not cancelled.

@@ -55,6 +55,7 @@ pub use self::options::RunBeginning;
 pub(crate) use self::options::{RunOptions, RunOwn, RunResource, check_resources};
 pub(crate) use self::outcomes::{has_failed_since, has_written, is_own_failure};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
+pub(crate) use self::redaction::REDACTED;
 pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;

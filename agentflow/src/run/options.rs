@@ -21,6 +21,7 @@ pub(crate) struct RunOptions {
     pub(crate) resources: Resources,
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_llm_calls: Option<u32>,
+    pub(crate) compensate: bool,
 }
 
 impl RunOptions {
@@ -31,6 +32,7 @@ impl RunOptions {
             timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             max_llm_calls: self.max_llm_calls,
             scopes: self.grants.clone(),
+            compensate: self.compensate,
         }
     }
 

@@ -87,7 +87,7 @@ impl Redact {
 /// A text without what it is to take out; `None` when nothing was found.
 type Rule = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-const REDACTED: &str = "[redacted]";
+pub(crate) const REDACTED: &str = "[redacted]";
 
 impl Redact {
     /// Takes out this text wherever it stands, also where it is written with escapes. One of less than six bytes is no

@@ -185,7 +185,7 @@ pub(crate) trait InSegment {
 pub(crate) async fn unless_cancelled<T>(shared: &RunShared, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     tokio::select! {
         biased;
-        () = shared.cancellation.cancelled() => None,
+        () = shared.cancelled() => None,
         outcome = work => Some(outcome),
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct RunShared {
     pub(super) draining: AtomicBool,
     /// It was stopped here without an end.
     pub(super) stopping: AtomicBool,
+    /// It undoes what it had done, which no cancellation stops.
+    undoing: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
@@ -125,6 +127,7 @@ impl RunShared {
             held: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            undoing: AtomicBool::new(false),
             own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
@@ -518,6 +521,24 @@ impl RunShared {
                 nested.remove(&scope);
             }
         }
+    }
+
+    /// The run undoes what it had done from now on: what it calls for that is not cancelled.
+    pub(crate) fn undoes(&self) {
+        self.undoing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what runs in it is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancellation.is_cancelled() && !self.undoing.load(Ordering::Relaxed)
+    }
+
+    /// Waits until what runs in it is cancelled.
+    pub(crate) async fn cancelled(&self) {
+        if self.undoing.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        self.cancellation.cancelled().await;
     }
 
     /// Asks the run to stop; the first reason counts.

@@ -23,6 +23,10 @@ pub(crate) struct RunState {
     /// The nodes of workflows; of an agent's own run its model and tool calls.
     pub(crate) nodes: BTreeMap<StepPath, NodeInfo>,
     open: OpenSteps,
+    /// Whether the run undoes what it had done when it ends without an output.
+    pub(crate) compensates: bool,
+    /// It does so, or has done so.
+    pub(crate) compensating: bool,
     /// Where workflows are that are steps, and whether they have ended.
     nested: BTreeMap<StepPath, bool>,
 }
@@ -88,6 +92,8 @@ impl RunState {
             failure: None,
             nodes: BTreeMap::new(),
             open: OpenSteps::default(),
+            compensates: false,
+            compensating: false,
             nested: BTreeMap::new(),
         }
     }
@@ -113,7 +119,12 @@ impl RunState {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.waits.apply(path, kind);
         match kind {
+            EventKind::RunCompensating { .. } => {
+                self.compensating = true;
+                self.status = RunStatus::Running;
+            }
             EventKind::RunStarted(started) => {
+                self.compensates = started.terms().compensate;
                 if let RunBody::Workflow(workflow) = &started.body {
                     self.workflow = Some(Arc::clone(&workflow.name));
                 }

@@ -27,6 +27,8 @@ pub struct RunReport {
     pub executed_by: Option<String>,
     /// The nodes of the workflow, with the items and branches that have begun; of an agent its model and tool calls.
     pub nodes: Vec<NodeReport>,
+    /// Whether it undoes what it had done, or has done so; resuming it then continues with that.
+    pub compensating: bool,
     /// The nodes that would run again because the program's workflow is another one than the run began with.
     /// `None` when the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
@@ -208,7 +210,8 @@ impl Runtime {
             Some(known) => self.differences(RunJournal::whole(events).parts(), &known).await?,
             None => Vec::new(),
         };
-        Ok(RunReport { run: record, executed_by, nodes, changed, differences })
+        let compensating = state.compensating;
+        Ok(RunReport { run: record, executed_by, nodes, compensating, changed, differences })
     }
 }
 

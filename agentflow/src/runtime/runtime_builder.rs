@@ -19,7 +19,7 @@ use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, RunBeginning, RunResource};
 use crate::store::Store;
 use crate::time::Clock;
-use crate::tool::{IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef};
+use crate::tool::{FindTool, IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -353,6 +353,7 @@ impl RuntimeBuilder {
         };
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
+        host.set_part(FindTool(|host, name| Box::pin(async move { Runtime(Arc::clone(host)).tool(name).await })));
         host.set_part(given);
         Runtime(Arc::new(host))
     }

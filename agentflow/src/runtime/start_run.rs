@@ -125,6 +125,52 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
+    /// When the run fails or is cancelled, undo what it had done: each completed call of a tool that says how it is undone
+    /// (`#[tool(compensate = undo)]`, [`ToolPolicy::compensate`](crate::tool::ToolPolicy::compensate)), in steps, in
+    /// nested workflows and by models, the last one first. Each is undone once, also when the process ends in the middle
+    /// of it; the run ends after that, and its error names the calls that could not be undone. A node of such a run
+    /// cannot be retried. Default: nothing is undone.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    ///
+    /// /// Take money.
+    /// #[tool(compensate = pay_back)]
+    /// async fn charge(cents: u32) -> String {
+    ///     format!("receipt of {cents}")
+    /// }
+    ///
+    /// /// Give it back.
+    /// #[tool]
+    /// async fn pay_back(cents: u32, output: String) -> bool {
+    ///     output == format!("receipt of {cents}")
+    /// }
+    ///
+    /// async fn pack(receipt: String) -> Result<String, String> {
+    ///     Err(format!("nothing to pack for the {receipt}"))
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn order(cents: u32) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    ///     let receipt = charge(cents).await;
+    ///     let parcel = pack(receipt).await?;
+    ///     Ok(parcel)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let run = Runtime::default().start(order::workflow(), 500).compensate().await?;
+    /// assert!(run.result().await.is_err());
+    /// let undone = run.recorded().into_iter().find(|event| event.path.to_string().ends_with("tool#1.pay_back"));
+    /// assert!(undone.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compensate(mut self) -> Self {
+        self.options.compensate = true;
+        self
+    }
+
     /// The most model calls of the run and everything it starts, where that is fewer than the runtime's
     /// ([`RuntimeBuilder::max_llm_calls`](super::RuntimeBuilder::max_llm_calls)). One more fails with
     /// [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy repeats.

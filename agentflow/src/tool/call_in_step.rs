@@ -83,7 +83,8 @@ impl CallInStep {
         }
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
-        let is_plain = direct && hooks.is_none() && stand_in.is_none();
+        // What undoes it is given its arguments, which a node does not record.
+        let is_plain = direct && hooks.is_none() && stand_in.is_none() && definition.policy.compensate.is_none();
         (!is_plain).then_some(Self { place, function, definition, direct, hooks, stand_in })
     }
 
@@ -156,7 +157,13 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValuePlace) {
 fn as_recorded(place: &StepPlace, definition: &ToolDefinition, arguments: &Value) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
     let call = Arc::new(ToolCall::new("", &*definition.name, arguments.to_string()));
-    match redactor.event(EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given: None }) {
+    match redactor.event(EventKind::ToolStarted {
+        call,
+        effects: Effects::None,
+        idempotent: true,
+        given: None,
+        compensate: None,
+    }) {
         EventKind::ToolStarted { call, .. } => arguments_of(&call),
         _ => Value::Null,
     }

@@ -98,13 +98,12 @@ impl ReturnedError {
     }
 }
 
-/// What is recorded of a call that reaches no tool: it was refused, or middleware answers it.
-pub(crate) const WITHOUT_EFFECT: (Effects, bool) = (Effects::None, true);
-
-/// The record that a call begins, with the effects that its tool declares and whether it is idempotent. `given` is what the
-/// caller gave when middleware has changed that.
-pub(crate) fn began(call: Arc<ToolCall>, (effects, idempotent): (Effects, bool), given: Option<Arc<str>>) -> EventKind {
-    EventKind::ToolStarted { call, effects, idempotent, given }
+/// The record that a call begins, with what the policy of its tool says; none for one that reaches no tool: it was
+/// refused, or middleware answers it. `given` is what the caller gave when middleware has changed that.
+pub(crate) fn began(call: Arc<ToolCall>, policy: Option<&ToolPolicy>, given: Option<Arc<str>>) -> EventKind {
+    let (effects, idempotent) = policy.map_or((Effects::None, true), |policy| (policy.effects, policy.idempotent));
+    let compensate = policy.and_then(|policy| policy.compensate.clone());
+    EventKind::ToolStarted { call, effects, idempotent, given, compensate }
 }
 
 /// The record that a call has ended.
@@ -141,9 +140,8 @@ impl OpenCall {
     ) -> Self {
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
-        let ToolPolicy { effects, idempotent, .. } = definition.policy;
-        let declared = if answered { WITHOUT_EFFECT } else { (effects, idempotent) };
-        shared.record(path.clone(), began(Arc::clone(&call), declared, given));
+        let policy = (!answered).then_some(&definition.policy);
+        shared.record(path.clone(), began(Arc::clone(&call), policy, given));
         let since = shared.now();
         Self { shared, path, call, began: since, open: true }
     }

@@ -107,7 +107,7 @@ impl RecordedCall {
                 self.arguments = request.payload.decode().unwrap_or_default();
             }
             EventKind::ApprovalResolved { answer, .. } => self.answer = answer.decode().ok(),
-            EventKind::ToolStarted { call, effects, idempotent, given } => {
+            EventKind::ToolStarted { call, effects, idempotent, given, .. } => {
                 self.arguments = match given {
                     Some(given) => serde_json::from_str(given).unwrap_or_default(),
                     None => arguments_of(call),

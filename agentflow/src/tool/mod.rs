@@ -13,6 +13,8 @@ pub(crate) mod call_forms;
 pub(crate) mod call_in_step;
 mod call_record;
 mod call_retry;
+mod compensated_run;
+mod compensation;
 mod dynamic;
 mod history;
 mod into_tools;
@@ -38,7 +40,13 @@ use std::task::{Poll, ready};
 pub(crate) use self::call_in_step::ToolAnswer;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
-pub(crate) use self::call_record::{WITHOUT_EFFECT, began, ended, millis_since};
+pub(crate) use self::call_record::{began, ended, millis_since};
+pub(crate) use self::compensated_run::{
+    BegunCompensation, Compensation, compensated, compensated_cancelled, continue_compensating,
+};
+pub(crate) use self::compensation::FindTool;
+#[cfg(feature = "dynamic")]
+pub(crate) use self::compensation::invoke_undoable;
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::history::RecordedOutcome;

@@ -9,10 +9,10 @@ use super::spec::{NodeKind, NodeSpec};
 use crate::path::StepPath;
 
 /// What a run writes into paths by itself, each followed by a number.
-const RESERVED: [&str; 4] = ["model#", "tool#", "call#", "attempt#"];
+const RESERVED: [&str; 5] = ["model#", "tool#", "call#", "attempt#", "undo#"];
 
-const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#` or \
-                    `attempt#`, which are parts of a run's paths";
+const RULE: &str = "be empty, contain `[`, `]`, `%`, quotes or `\\`, or begin with `model#`, `tool#`, `call#`, \
+                    `attempt#` or `undo#`, which are parts of a run's paths";
 
 fn is_wrong(part: &str) -> bool {
     part.is_empty()

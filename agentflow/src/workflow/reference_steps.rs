@@ -14,11 +14,11 @@ use super::step_error::StepError;
 use crate::agent::ErasedAgent;
 use crate::context::Context;
 use crate::dry_run::DryCall;
-use crate::error::FailureKind;
+use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::schema::{Assignable, is_assignable_as_stated};
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Effects, ToolDefinition, ToolRef, ToolsetRef, invoke_hooked, missing_scope};
+use crate::tool::{Effects, ToolDefinition, ToolRef, ToolsetRef, invoke_undoable, missing_scope};
 use crate::value::Encoded;
 
 /// What a reference was found to be.
@@ -213,7 +213,8 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded) -> Result<Encoded
     let agreed = format!("approve:{}", definition.name).into();
     let granted: Vec<Arc<str>> = cx.grants().iter().cloned().chain([agreed]).collect();
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
-    let result = invoke_hooked(&*tool, &cx, &call, &granted).await;
+    let called = invoke_undoable(&*tool, &cx, &call, &granted).await;
+    let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
         true => Encoded::from_json(result.output.to_string())
             .map_err(|error| StepError::value(&format!("the answer of `{}` is not JSON", definition.name), &error)),

@@ -5,6 +5,7 @@
 mod arguments;
 mod assignable;
 mod by_name;
+mod compensation;
 mod dry_run;
 mod elsewhere;
 mod every_caller;

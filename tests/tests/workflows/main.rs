@@ -9,6 +9,7 @@ mod branch_calls;
 mod by_id;
 mod callers;
 mod calls;
+mod compensation;
 mod control_requests;
 mod crash;
 mod definition_changes;

@@ -61,6 +61,7 @@ const _: () = {
             (&&&__private::AnswerType::<Option<Order>>::NEW).agentflow_schema()
         });
     impl __private::PathTool for find_order {
+        const PARAMETERS: &'static [&'static str] = &["store", "number"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
         }

@@ -88,6 +88,7 @@ const _: () = {
             (&&&__private::AnswerType::<Result<(), String>>::NEW).agentflow_schema()
         });
     impl __private::PathTool for refund_order {
+        const PARAMETERS: &'static [&'static str] = &["number", "amount", "reason"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
         }

@@ -57,6 +57,7 @@ const _: () = {
             (&&&__private::AnswerType::<i64>::NEW).agentflow_schema()
         });
     impl __private::PathTool for add {
+        const PARAMETERS: &'static [&'static str] = &["a", "b"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL
         }

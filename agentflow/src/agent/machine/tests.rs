@@ -159,7 +159,13 @@ impl Simulation<'_> {
         for tool in refused {
             if tool.refused != Some(Refused::Interrupted) {
                 let call = Arc::clone(&tool.call);
-                let started = EventKind::ToolStarted { call, effects: Effects::None, idempotent: true, given: None };
+                let started = EventKind::ToolStarted {
+                    call,
+                    effects: Effects::None,
+                    idempotent: true,
+                    given: None,
+                    compensate: None,
+                };
                 self.record(tool.path.clone(), started)?;
             }
             let result = Arc::new(tool.refusal().unwrap());
@@ -171,7 +177,10 @@ impl Simulation<'_> {
         for tool in &tools {
             let Call { effects, idempotent, .. } = *self.world.call(&tool.call);
             let call = Arc::clone(&tool.call);
-            self.record(tool.path.clone(), EventKind::ToolStarted { call, effects, idempotent, given: None })?;
+            self.record(
+                tool.path.clone(),
+                EventKind::ToolStarted { call, effects, idempotent, given: None, compensate: None },
+            )?;
         }
         let order = self.world.order;
         tools.sort_by_key(|tool| tool.call.id.bytes().fold(order, |hash, byte| hash.rotate_left(7) ^ u64::from(byte)));
@@ -335,7 +344,8 @@ fn turn_of(calls: usize) -> std::time::Duration {
     let Command::CallTools(tools) = machine.command() else { panic!("{:?}", machine.command()) };
     for PendingTool { path, call, .. } in &tools {
         let (call, effects) = (Arc::clone(call), Effects::None);
-        machine.apply(path, &EventKind::ToolStarted { call, effects, idempotent: false, given: None });
+        machine
+            .apply(path, &EventKind::ToolStarted { call, effects, idempotent: false, given: None, compensate: None });
     }
     assert_eq!(machine.open_steps().len(), calls);
     for PendingTool { path, call, .. } in tools.iter().rev() {

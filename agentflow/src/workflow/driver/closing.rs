@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::task::Task;
-use super::{OfWorkflow, WorkflowRun, millis};
+use super::{OfWorkflow, WorkflowRun};
+use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
+use crate::tool::{BegunCompensation, compensated, compensated_cancelled, continue_compensating};
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
@@ -110,6 +112,9 @@ impl InSegment for WorkflowRun {
     }
 
     fn close_steps_cancelled(&mut self, reason: &Arc<str>) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
         let all_of_it = self.segment.is_run() || self.segment.shared.cancellation.is_cancelled();
         match all_of_it {
             true => self.close_steps(&format!("the run was cancelled: {reason}")),
@@ -127,7 +132,8 @@ impl WorkflowRun {
     pub(super) async fn end_over_time(&mut self, limit: Duration) -> Result<Encoded, Failed> {
         self.commit = None;
         self.close_steps("the run reached its time limit");
-        let error = Error::Timeout { limit };
+        self.closed = true;
+        let error = self.compensate(Error::Timeout { limit }).await?;
         self.record_failed(&error);
         self.segment.keep().await?;
         Err(error.into())
@@ -151,6 +157,38 @@ impl WorkflowRun {
     }
 }
 
+/// What was done is undone, where the run was asked to.
+impl WorkflowRun {
+    fn as_a_whole(&self) -> Context {
+        let shared = Arc::clone(&self.segment.shared);
+        Context::new(shared, self.segment.base.clone(), self.resources.clone()).granted(&self.grants)
+    }
+
+    pub(super) async fn compensate(&mut self, error: Error) -> Result<Error, StoreError> {
+        let cx = self.as_a_whole();
+        match self.compensation.is_asked() {
+            true => Box::pin(compensated(self, cx, error)).await,
+            false => Ok(error),
+        }
+    }
+
+    pub(super) async fn compensate_cancelled(&mut self, reason: &Arc<str>) -> Result<(), StoreError> {
+        let cx = self.as_a_whole();
+        match self.compensation.is_asked() {
+            true => Box::pin(compensated_cancelled(self, cx, reason)).await,
+            false => Ok(()),
+        }
+    }
+
+    pub(super) async fn continue_compensation(&mut self, begun: BegunCompensation) -> Result<Encoded, Failed> {
+        self.closed = true;
+        let cx = self.as_a_whole();
+        let error = Box::pin(continue_compensating(self, cx, begun)).await?;
+        self.segment.keep().await?;
+        Err(error.into())
+    }
+}
+
 impl Drop for WorkflowRun {
     fn drop(&mut self) {
         self.dropped();
@@ -166,4 +204,8 @@ impl Drop for WorkflowRun {
             }
         }
     }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 pub(crate) use self::closing::Failed;
+use self::closing::millis;
 use self::continued::{Continued, called, continued};
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
@@ -47,7 +48,7 @@ use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cance
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{StepPlace, ValuePlace, answered_instead};
+use crate::tool::{Compensation, StepPlace, ValuePlace, answered_instead};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -75,6 +76,9 @@ pub(crate) struct WorkflowRun {
     leaves: bool,
     /// Who executes its steps, when that is not this process. What begins in a step stays where the step is.
     executor: Option<Arc<dyn StepExecutor>>,
+    compensation: Compensation,
+    /// What was open in it has its end.
+    closed: bool,
 }
 
 /// The records in which a workflow begins and ends.
@@ -230,6 +234,8 @@ impl WorkflowRun {
             is_body: false,
             leaves: false,
             executor,
+            compensation: Compensation::new(terms.compensate),
+            closed: false,
         };
         match recorded {
             Some(recorded) => run.replay(&recorded),
@@ -346,6 +352,9 @@ impl WorkflowRun {
             self.segment.shared.close_below(&self.segment.base, "the workflow has changed");
             return Err(error.into());
         }
+        if let Some(begun) = self.compensation.take_begun() {
+            return self.continue_compensation(*begun).await;
+        }
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
@@ -371,6 +380,7 @@ impl WorkflowRun {
             None => {
                 let reason = shared.cancel_reason();
                 self.commit = None;
+                self.compensate_cancelled(&reason).await?;
                 self.record_cancelled(&reason);
                 self.segment.keep().await?;
                 Err(Error::Cancelled { reason }.into())
@@ -397,6 +407,7 @@ impl WorkflowRun {
                     true => Error::Recorded(error),
                     false => Error::Node { node: self.path(Unit::node(node)), failure: error },
                 };
+                let error = self.compensate(error).await?;
                 self.record_failed(&error);
                 let of_node = self.originals.iter().position(|(of, _)| *of == node);
                 let original = of_node.map(|at| self.originals.swap_remove(at).1);
@@ -567,8 +578,4 @@ impl WorkflowRun {
         }
         Ok(())
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
