@@ -1,0 +1,15 @@
+use agentflow::prelude::*;
+
+/// Pay.
+#[tool(compensate = pay_back)]
+async fn pay(cents: u32) -> u32 {
+    cents
+}
+
+/// Pay back.
+#[tool]
+fn pay_back(euros: u32, output: u32) -> u32 {
+    euros + output
+}
+
+fn main() {}
