@@ -126,6 +126,9 @@ pub enum EventKind {
         attempt: u32,
         /// Whether the node may simply be run again when its process ends in the middle of it.
         repeatable: bool,
+        /// The tool whose call is all that the node does and has no events of its own: those of the node are the call's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<Arc<str>>,
     },
     /// A node has its output.
     #[serde(rename = "workflow.node.completed")]

@@ -76,7 +76,12 @@ struct OpenStep {
 enum What {
     Agent(Arc<str>),
     Workflow(Arc<str>),
-    Model { provider: Arc<str>, model: Arc<str> },
+    Model {
+        provider: Arc<str>,
+        model: Arc<str>,
+    },
+    /// A node that is the call of a tool.
+    Tool(Arc<str>),
 }
 
 impl MetricsSink {
@@ -122,6 +127,7 @@ impl MetricsSink {
             What::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
             What::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
             What::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
+            What::Tool(name) => return self.tool_ended(&name, took, error),
         };
         let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
         attributes.extend(error_type(error));
@@ -156,19 +162,23 @@ impl MetricsSink {
         self.operation.record(took, &attributes);
     }
 
-    fn tool_ended(&self, tool: &str, duration_ms: u64, error: Option<&str>) {
+    fn tool_ended(&self, tool: &str, took: f64, error: Option<&str>) {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
             KeyValue::new("gen_ai.tool.name", tool.to_owned()),
             KeyValue::new("gen_ai.tool.type", "function"),
         ];
         attributes.extend(error_type(error));
-        self.tool.record(seconds(Duration::from_millis(duration_ms)), &attributes);
+        self.tool.record(took, &attributes);
     }
 }
 
 fn error_type(error: Option<&str>) -> Option<KeyValue> {
     error.map(|kind| KeyValue::new("error.type", kind.to_owned()))
+}
+
+fn millis(millis: u64) -> f64 {
+    seconds(Duration::from_millis(millis))
 }
 
 fn seconds(duration: Duration) -> f64 {
@@ -179,9 +189,11 @@ impl EventSink for MetricsSink {
     fn emit(&self, event: &Event) {
         let Shape { subject, edge, .. } = event.kind.shape();
         match &event.kind {
-            EventKind::ToolCompleted { result, duration_ms, .. } => self.tool_ended(&result.name, *duration_ms, None),
+            EventKind::ToolCompleted { result, duration_ms, .. } => {
+                self.tool_ended(&result.name, millis(*duration_ms), None)
+            }
             EventKind::ToolFailed { result, duration_ms, .. } => {
-                self.tool_ended(&result.name, *duration_ms, Some(result.status.as_str()));
+                self.tool_ended(&result.name, millis(*duration_ms), Some(result.status.as_str()));
             }
             kind if edge == Edge::Opens => {
                 if let Some(what) = What::of(kind) {
@@ -189,7 +201,10 @@ impl EventSink for MetricsSink {
                 }
             }
             kind if edge.ends_attempt()
-                && matches!(subject, Subject::Run | Subject::Agent | Subject::Workflow | Subject::Model) =>
+                && matches!(
+                    subject,
+                    Subject::Run | Subject::Agent | Subject::Workflow | Subject::Model | Subject::Node
+                ) =>
             {
                 let response = match kind {
                     EventKind::ModelCompleted(response) => Some((&*response.model, &response.usage)),
@@ -219,6 +234,7 @@ impl What {
             EventKind::ModelStarted { provider, model } => {
                 Self::Model { provider: Arc::clone(provider), model: Arc::clone(model) }
             }
+            EventKind::NodeStarted { tool: Some(tool), .. } => Self::Tool(Arc::clone(tool)),
             _ => return None,
         })
     }

@@ -31,7 +31,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::Around;
+use crate::run::{Around, Host};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::tool_definition::Effects;
@@ -81,11 +81,12 @@ impl CallInStep {
         if direct && place.is_call() {
             return None;
         }
+        if direct && !call_has_events(place.cx.host(), &definition) {
+            return None;
+        }
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
-        // What undoes it is given its arguments, which a node does not record.
-        let is_plain = direct && hooks.is_none() && stand_in.is_none() && definition.policy.compensate.is_none();
-        (!is_plain).then_some(Self { place, function, definition, direct, hooks, stand_in })
+        Some(Self { place, function, definition, direct, hooks, stand_in })
     }
 
     /// Finds what is recorded of the call.
@@ -112,6 +113,14 @@ impl CallInStep {
         }
         KnownCall { place, function, definition, arguments, known, direct, hooks, stand_in }
     }
+}
+
+/// Whether the call of a function has events of its own where it is all that a node does: middleware stands around it,
+/// something stands in its place, or what undoes it is given its arguments, which a node does not record.
+pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool {
+    definition.policy.compensate.is_some()
+        || ToolHooks::of_host(host).is_some()
+        || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
 /// A step calls a tool only with the scopes that its runtime grants. The step ends, whatever the tool returns.

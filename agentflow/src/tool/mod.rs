@@ -37,9 +37,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-pub(crate) use self::call_in_step::ToolAnswer;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
+pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
 pub(crate) use self::call_record::{began, ended, millis_since};
 pub(crate) use self::compensated_run::{
     BegunCompensation, Compensation, compensated, compensated_cancelled, continue_compensating,

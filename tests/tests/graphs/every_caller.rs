@@ -196,6 +196,20 @@ fn records(events: &[Event]) -> Vec<Value> {
     events.iter().filter(of_tool).map(bare).collect()
 }
 
+/// The events of a node that is the call are those of the call, and name the tool.
+fn is_named_once(events: &[Event], tool: &str) {
+    let named: Vec<Option<&str>> = events
+        .iter()
+        .filter(|event| event.path.to_string() == "out")
+        .filter_map(|event| match &event.kind {
+            EventKind::NodeStarted { tool, .. } => Some(tool.as_deref()),
+            _ => None,
+        })
+        .collect();
+    assert!(!named.is_empty() && named.iter().all(|named| *named == Some(tool)), "{tool}: {named:?}");
+    assert_eq!(records(events), Vec::<Value>::new(), "{tool}");
+}
+
 fn graph(name: &str, tool: &str) -> Graph {
     let call = json!({"call": {"kind": "tool", "name": tool, "with": {"object": {"who": {"from": "who"}}}}});
     serde_json::from_value(json!({
@@ -242,11 +256,14 @@ async fn a_policy_and_its_sentences_are_the_same_for_every_caller() {
             assert_eq!(records(&of_step), records(&of_agent), "{name}");
         }
 
-        let result = runtime.start(node, ("node".to_owned(),)).await.unwrap().result().await;
-        check("node", of_run("out", result));
+        let handle = runtime.start(node, ("node".to_owned(),)).await.unwrap();
+        check("node", of_run("out", handle.result().await));
+        is_named_once(&handle.recorded(), &name);
 
         let input = Encoded::new(&json!({"who": "graph"})).unwrap();
-        let result = runtime.start_named("by-name", &input).await.unwrap().result().await;
+        let handle = runtime.start_named("by-name", &input).await.unwrap();
+        let result = handle.result().await;
+        is_named_once(&handle.recorded(), &name);
         check("graph", of_run("out", result.map(|output| output.decode::<Value>().unwrap())));
 
         let call = |who: &str| ToolCall::new("1", &*name, json!({"who": who}).to_string());

@@ -484,7 +484,7 @@ impl WorkflowRun {
             Command::Evaluate(node) => self.value(node),
             Command::Route(node) => {
                 let unit = Unit::node(node);
-                self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true });
+                self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None });
                 match self.evaluate(node) {
                     Ok(output) => self.record(unit, EventKind::NodeCompleted { output, duration_ms: 0 }),
                     Err(error) => self.fail(unit, error),
@@ -493,7 +493,7 @@ impl WorkflowRun {
             Command::Start { unit, attempt, scope } => self.start(unit, attempt, scope),
             Command::Open(node) => {
                 let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
-                self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable });
+                self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable, tool: None });
             }
             Command::Close { node, output } => match self.within_size(output) {
                 Ok(output) => self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 }),

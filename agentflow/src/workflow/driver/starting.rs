@@ -9,7 +9,7 @@ use super::task::{Step, Task};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::{Covered, StepPlace};
+use crate::tool::{Covered, StepPlace, ToolDefinition, call_has_events};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
@@ -21,7 +21,8 @@ impl WorkflowRun {
         let repeatable = node.policy.repeatable.unwrap_or(true);
         let (path, began) = (self.path(unit), self.segment.shared.now());
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
-        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable });
+        let tool = self.names_call(node).map(|tool| Arc::clone(&tool.name));
+        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable, tool });
         let node = self.machine.spec().node(unit.node);
         let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
             .granted(&self.grants)
@@ -39,6 +40,16 @@ impl WorkflowRun {
         let step = if self.executor.is_none() { step.at_its_turn(called) } else { step };
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
         self.tasks.push(Task::step(unit, began, step, durable));
+    }
+
+    /// The tool whose call is all that a node does, when the call has no events of its own.
+    fn names_call<'n>(&self, node: &'n NodeSpec) -> Option<&'n Arc<ToolDefinition>> {
+        let tool = node.called.as_ref()?;
+        let has_events = match node.callee {
+            Some(_) => call_has_events(&self.segment.shared.host, tool),
+            None => tool.policy.compensate.is_some(),
+        };
+        (!has_events).then_some(tool)
     }
 }
 

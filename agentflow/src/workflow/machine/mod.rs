@@ -376,7 +376,7 @@ impl Machine {
             return;
         }
         match kind {
-            EventKind::NodeStarted { attempt, repeatable } => self.started(unit, *attempt, *repeatable),
+            EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
             EventKind::NodeCompleted { output, .. } => match unit.child {
                 None => self.complete(unit.node, output.clone()),
                 Some(child) => self.child_completed(unit.node, child, output.clone()),
