@@ -1,7 +1,7 @@
 //! The names in the expansion of `#[tool]` and of `tools![..]`: the static behind a tool, the traits of its parameters
 //! and of its return type. It calls nothing by itself.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -360,16 +360,8 @@ impl FromResult {
     pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: &Result<T, E>) -> Result<ToolOutput, ToolError> {
         match result {
             Ok(value) => value.to_output(),
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(ToolError::of(error)),
         }
-    }
-}
-
-/// An error of our own keeps its class.
-fn failed<E: ToolFailure>(error: &E) -> ToolError {
-    match (error as &dyn Any).downcast_ref::<ToolError>() {
-        Some(error) => error.clone(),
-        None => ToolError::new(error.to_string()),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
-use crate::tool::{RecordedOutcome, began, ended, invoke, millis_since, not_found, refusal};
+use crate::tool::{Effects, RecordedOutcome, ToolPolicy, began, ended, invoke, millis_since, not_found, refusal};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
@@ -99,8 +99,10 @@ impl Run {
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
-        let policy = self.offered.tools.get(&*call.name).map(|tool| &tool.definition().policy);
-        self.record(path.clone(), began(Arc::clone(&call), policy, given));
+        // Of a tool that is not offered nothing is called.
+        let without = ToolPolicy::default().effects(Effects::None);
+        let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
+        self.record(path.clone(), began(Arc::clone(&call), Some(policy), given));
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),

@@ -190,7 +190,7 @@ impl EventSink for MetricsSink {
         let Shape { subject, edge, .. } = event.kind.shape();
         match &event.kind {
             EventKind::ToolCompleted { result, duration_ms, .. } => {
-                self.tool_ended(&result.name, millis(*duration_ms), None)
+                self.tool_ended(&result.name, millis(*duration_ms), None);
             }
             EventKind::ToolFailed { result, duration_ms, .. } => {
                 self.tool_ended(&result.name, millis(*duration_ms), Some(result.status.as_str()));

@@ -13,7 +13,7 @@ use super::Tool;
 use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
 use super::invoke::{invoke_hooked, within_limit};
-use super::{ToolError, ToolRef};
+use super::{ToolError, ToolRef, linked_tools};
 use crate::context::Context;
 use crate::error::Result;
 use crate::event::{EventKind, NotUndone};
@@ -260,12 +260,20 @@ pub(crate) async fn invoke_undoable(
     Ok(result)
 }
 
+/// The only linked tool of a name.
+fn linked_one(name: &str) -> Result<ToolRef, String> {
+    let mut of_name = linked_tools().iter().filter(|tool| tool.name() == name);
+    match (of_name.next(), of_name.next()) {
+        (Some(tool), None) => Ok(tool.clone()),
+        (Some(_), Some(_)) => Err(format!("two linked tools have the name `{name}`; rename one")),
+        (None, _) => Err(format!("there is no tool `{name}`")),
+    }
+}
+
 async fn find(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
     let found = match host.part::<FindTool>() {
         Some(FindTool(find)) => find(host, name).await.map_err(|error| error.to_string()),
-        None => {
-            super::Registry::linked().and_then(|linked| linked.get(name).cloned()).map_err(|error| error.to_string())
-        }
+        None => linked_one(name),
     };
     found.map_err(|problem| format!("what undoes it is not known here: {problem}"))
 }

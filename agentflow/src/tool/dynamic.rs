@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::parameters::{given, names_in, unknown_argument, with_integers};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, ToolReturn};
 use crate::context::Context;
+use crate::message::ToolStatus;
 
 /// The most bytes of all pieces of an answer, before the limit of the tool's policy is looked at.
 const MOST_STREAMED: usize = 16 << 20;
@@ -58,7 +59,7 @@ impl FnTool {
     where
         A: DeserializeOwned + JsonSchema,
         O: ToolReturn,
-        E: fmt::Display,
+        E: fmt::Display + 'static,
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
@@ -83,10 +84,12 @@ impl FnTool {
     ///
     /// Without the feature `dynamic`, of the schema only its names are checked, and these only where it says
     /// `"additionalProperties": false`.
+    ///
+    /// A body that fails with a [`ToolError`] says the class of the failure itself; any other error is the tool's own.
     pub fn dynamic<O, E, F, Fut>(definition: ToolDefinition, body: F) -> Self
     where
         O: ToolReturn,
-        E: fmt::Display,
+        E: fmt::Display + 'static,
         F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
@@ -115,7 +118,7 @@ impl FnTool {
     where
         A: DeserializeOwned + JsonSchema,
         P: AsRef<str> + Send,
-        E: fmt::Display + Send,
+        E: fmt::Display + Send + 'static,
         F: Fn(Context, A) -> S + Send + Sync + 'static,
         S: Stream<Item = Result<P, E>> + Send + 'static,
     {
@@ -125,9 +128,10 @@ impl FnTool {
                 let mut pieces = pin!(pieces);
                 let mut whole = String::new();
                 while let Some(piece) = pieces.next().await {
-                    let piece = piece.map_err(|error| error.to_string())?;
+                    let piece = piece.map_err(|error| ToolError::of(&error))?;
                     if whole.len() + piece.as_ref().len() > MOST_STREAMED {
-                        return Err(format!("the answer has more than {MOST_STREAMED} bytes; ask for less"));
+                        let problem = format!("the answer has more than {MOST_STREAMED} bytes; ask for less");
+                        return Err(ToolError::with_status(ToolStatus::OutputTooLarge, problem));
                     }
                     cx.emit(piece.as_ref());
                     whole.push_str(piece.as_ref());
@@ -141,7 +145,7 @@ impl FnTool {
     where
         A: DeserializeOwned,
         O: ToolReturn,
-        E: fmt::Display,
+        E: fmt::Display + 'static,
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
@@ -156,7 +160,7 @@ impl FnTool {
                     let arguments = read_whole(&arguments, &described.parameters)?;
                     match body(cx, arguments).await {
                         Ok(output) => output.to_output(),
-                        Err(error) => Err(ToolError::new(error.to_string())),
+                        Err(error) => Err(ToolError::of(&error)),
                     }
                 })
             }),

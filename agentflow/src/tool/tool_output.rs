@@ -1,6 +1,7 @@
 //! `ToolOutput` and `ToolError`: the outcome of a tool's body, as JSON text with what goes with it, or as a failure that the
 //! model can act on.
 
+use std::any::Any;
 use std::fmt;
 
 use serde::Serialize;
@@ -160,6 +161,15 @@ impl ToolError {
         let status = if status.is_success() { ToolStatus::Error } else { status };
         Self { status, message: message.into() }
     }
+
+    /// The error of a body: one of our own keeps its class.
+    pub(crate) fn of<E: fmt::Display + 'static>(error: &E) -> Self {
+        match (error as &dyn Any).downcast_ref::<Self>() {
+            Some(error) => error.clone(),
+            None => Self::new(error.to_string()),
+        }
+    }
+
     /// The class; never [`ToolStatus::Success`].
     pub fn status(&self) -> ToolStatus {
         self.status

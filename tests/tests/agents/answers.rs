@@ -46,6 +46,15 @@ async fn called(tool: &str, arguments: &str) -> ToolResult {
 }
 
 #[tokio::test]
+async fn a_tool_made_at_run_time_says_the_class_of_its_failure() {
+    let refusing = FnTool::new("refusing", "Refuse.", |_, (): ()| async {
+        Err::<(), _>(ToolError::with_status(ToolStatus::Unauthorized, "not you"))
+    });
+    let failed = agentflow::Tool::call(&refusing, &Context::detached(), "{}").await.unwrap_err();
+    assert_eq!((failed.status(), failed.message()), (ToolStatus::Unauthorized, "not you"));
+}
+
+#[tokio::test]
 async fn an_answer_keeps_its_json_beside_what_the_model_reads() {
     let result = called("calls_drawn", r#"{"what": "a cat"}"#).await;
     assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, r#"{"drawn":"a cat"}"#));
