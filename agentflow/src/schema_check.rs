@@ -75,6 +75,15 @@ fn complain(schema: &Value, error: &ValidationError<'_>, complaints: &mut Vec<St
                 complaints.push(format!("{place}{types}; seen: {}", seen(error)));
             }
         },
+        Kind::Enum { options } => {
+            let options: Vec<String> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
+            let listed = match options.split_last() {
+                Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+                _ => options.concat(),
+            };
+            let options = shortened(&listed, PROBLEM);
+            complaints.push(format!("{place}value is not one of {options}; seen: {}", seen(error)));
+        }
         _ => {
             let problem = error.masked().to_string();
             complaints.push(format!("{place}{}; seen: {}", shortened(&problem, PROBLEM), seen(error)));

@@ -17,7 +17,8 @@ use crate::wire::WireCache;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolDefinition {
-    /// The name the model calls it by: at most 64 letters, digits, `_` and `-`.
+    /// The name the model calls it by: at most 64 letters, digits, `_` and `-`. One that is given with dots, such as
+    /// `files.read`, is what a program knows the tool by, and the model gets a wire name.
     pub name: Arc<str>,
     /// What it does, for the model.
     #[serde(default)]

@@ -24,7 +24,9 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
-use crate::tool::{Effects, RecordedOutcome, ToolPolicy, began, ended, invoke, millis_since, not_found, refusal};
+use crate::tool::{
+    Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke, millis_since, not_found, refusal,
+};
 
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
@@ -227,7 +229,7 @@ impl ToolRun {
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // One that took too long can panic as it is dropped.
-                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes, true)).catch_unwind();
+                let invoked = AssertUnwindSafe(invoke(&**tool, &cx, &call, &scopes, SeenTo::Recorded)).catch_unwind();
                 let called = || {
                     let called = invoked.map(|invoked| {
                         invoked.unwrap_or_else(|panic| {

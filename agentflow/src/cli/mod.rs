@@ -22,8 +22,8 @@
 //!   "origin", "parameters_schema", "policy"}`.
 //! - `tools call NAME [--input JSON] [--grant A,B]`: calls one, with its time-out, its checks and everything else that its
 //!   policy says, and prints its answer.
-//! - `agents list [--json]`, `agents show NAME [--json]`: the same of agents, with the schema of their answers,
-//!   `{"kind", "name", "description", "origin", "output"}`.
+//! - `agents list [--json]`, `agents show NAME [--json] [--format mermaid|dot|dry-run]`: the same of agents,
+//!   with the schema of their answers, `{"kind", "name", "description", "origin", "output"}`, or drawn.
 //! - `models [list] [--json]`: the providers that models can be named by, where each is called and which variable its key
 //!   comes from; never the key. With `--json` an array of `{"name", "origin", "host", "base_url", "base_url_variable",
 //!   "key_names", "key_from", "problem"}`.
@@ -35,7 +35,7 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
-//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json]`: the workflows of the program, each with
+//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the workflows of the program, each with
 //!   where it comes from. `workflows` is the same command.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it

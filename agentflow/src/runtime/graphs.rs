@@ -166,10 +166,13 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     let same = super::catalogue::same_agent;
     let found = only("agent", name, of_name, same).map_err(|error| error.to_string())?;
     found.map(Callee::Agent).ok_or_else(|| {
-        let near = did_you_mean(nearest(name, given.iter().map(|(agent, _)| &**agent.name())));
-        format!(
-            "the runtime was given no agent `{name}`{near}; give it one with `Runtime::builder().agent(..)`, of an `#[agent]` \
-             function `{name}::agent(..)`"
-        )
+        let near = nearest(name, given.iter().map(|(agent, _)| &**agent.name()));
+        match near {
+            Some(_) => format!("the runtime was given no agent `{name}`{}", did_you_mean(near)),
+            None => format!(
+                "the runtime was given no agent `{name}`; give it one with `Runtime::builder().agent(..)`, of an `#[agent]` \
+                 function `{name}` the value of `{name}::agent(..)`, which is then asked what the graph gives it"
+            ),
+        }
     })
 }

@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 use super::Tool;
 use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
+#[cfg(feature = "dynamic")]
+use super::invoke::{SeenTo, hooked};
 use super::invoke::{invoke_hooked, within_limit};
 use super::{ToolError, ToolRef, linked_tools};
 use crate::context::Context;
@@ -233,7 +235,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
     Ok(undone)
 }
 
-/// Calls a tool whose body finds no step by itself, for a node that consists of the call: one that can be undone is
+/// Calls a tool for a node or a branch of one: one whose function finds no step by itself and that can be undone is
 /// recorded below the node, with its arguments.
 ///
 /// # Errors
@@ -244,10 +246,11 @@ pub(crate) async fn invoke_undoable(
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
+    seen_to: SeenTo,
 ) -> Result<ToolResult, StoreError> {
     let definition = tool.definition();
     if tool.announces_itself() || definition.policy.compensate.is_none() {
-        return Ok(invoke_hooked(tool, cx, call, granted).await);
+        return Ok(hooked(tool, cx, call, granted, seen_to).await);
     }
     let cx = cx.of_call(cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0), &call.id, cx.resources());
     let mut open = OpenCall::begin(&cx, definition, Arc::new(call.clone()), None, false);
@@ -255,7 +258,7 @@ pub(crate) async fn invoke_undoable(
         open.settle();
         return Err(error);
     }
-    let result = invoke_hooked(tool, &cx, call, granted).await;
+    let result = hooked(tool, &cx, call, granted, seen_to).await;
     open.end(RecordedOutcome::new(Arc::new(result.clone())));
     Ok(result)
 }

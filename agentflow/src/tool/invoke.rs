@@ -31,19 +31,39 @@ use crate::text::{head, name_hint, panic_text};
 /// How much of an answer that is too large the model gets to see.
 const HEAD: usize = 1024;
 
-/// Calls a tool. Dropping the future cancels the tool. `recorded`: the call has records at the context's path.
+/// Who sees to a call's attempts, its time-out and its turn among concurrent calls.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum SeenTo {
+    /// The call itself; its records are at the context's path.
+    Recorded,
+    /// The call itself, which has no records.
+    Here,
+    /// The node that consists of the call.
+    #[cfg(feature = "dynamic")]
+    ByNode,
+    /// The step that the tool's function finds.
+    ByStep,
+}
+
+impl SeenTo {
+    fn here(self) -> bool {
+        matches!(self, Self::Recorded | Self::Here)
+    }
+}
+
+/// Calls a tool. Dropping the future cancels the tool.
 pub(crate) async fn invoke(
     tool: &dyn Tool,
     cx: &Context,
     call: &ToolCall,
     granted: &[Arc<str>],
-    recorded: bool,
+    seen_to: SeenTo,
 ) -> ToolResult {
     let definition = tool.definition();
     let policy = &definition.policy;
     let outcome = match refusal(definition, granted) {
         Some(refusal) => Err(ToolError::with_status(ToolStatus::Unauthorized, refusal)),
-        None => attempts(tool, cx, call, recorded).await,
+        None => attempts(tool, cx, call, if is_call_of_step(tool) { SeenTo::ByStep } else { seen_to }).await,
     };
     let (status, output) = match outcome {
         Ok(output) => return output.into_result(call),
@@ -57,13 +77,24 @@ pub(crate) async fn invoke(
 /// The same for a caller that records nothing: with a span of its own, and with the hooks of the runtime's middleware
 /// around it.
 pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+    hooked(tool, cx, call, granted, SeenTo::Here).await
+}
+
+/// The same, where it may be a node that sees to the limits.
+pub(crate) async fn hooked(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    seen_to: SeenTo,
+) -> ToolResult {
     let invoked = |call: Arc<ToolCall>| async move {
         if is_call_of_step(tool) {
-            return invoke(tool, cx, &call, granted, false).await;
+            return invoke(tool, cx, &call, granted, seen_to).await;
         }
         let content = cx.host().trace_content && cx.host().redactor.is_none();
         let span = telemetry::tool_span(&call, Some(tool.definition()), content);
-        let result = invoke(tool, cx, &call, granted, false).instrument(span.clone()).await;
+        let result = invoke(tool, cx, &call, granted, seen_to).instrument(span.clone()).await;
         telemetry::record_tool(&span, &result, content);
         result
     };
@@ -124,23 +155,22 @@ pub(super) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -
 }
 
 /// Calls a tool as often as its policy says, until it has an answer.
-async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, recorded: bool) -> Result<ToolOutput, ToolError> {
+async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) -> Result<ToolOutput, ToolError> {
     let policy = &tool.definition().policy;
     #[cfg(feature = "dynamic")]
     if !tool.checks_arguments() {
         fitting(tool.definition(), &call.arguments)?;
     }
-    let of_step = is_call_of_step(tool);
-    // A step is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
-    let retries = if of_step { 0 } else { policy.retry };
+    // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
+    let retries = if seen_to.here() { policy.retry } else { 0 };
     if retries == 0 {
-        return run(tool, cx, call, of_step).await;
+        return run(tool, cx, call, seen_to).await;
     }
     let mut attempt = 1;
     loop {
         let attempted = cx.clone().with_attempt(attempt, attempt);
         attempted.forget_claims();
-        let outcome = run(tool, &attempted, call, of_step).await;
+        let outcome = run(tool, &attempted, call, seen_to).await;
         let Err(error) = &outcome else { return outcome };
         let failure = failure_of(error);
         let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
@@ -148,18 +178,19 @@ async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, recorded: bool
         if attempt > retries || is_final {
             return outcome;
         }
-        pause_after(cx, attempt, failure, recorded).await;
+        pause_after(cx, attempt, failure, seen_to == SeenTo::Recorded).await;
         attempt += 1;
     }
 }
 
 /// One attempt.
-async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, of_step: bool) -> Result<ToolOutput, ToolError> {
+async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) -> Result<ToolOutput, ToolError> {
     let definition = tool.definition();
     let policy = &definition.policy;
-    let _slot = if of_step { None } else { slot(cx, definition).await };
+    let _slot = if seen_to.here() { slot(cx, definition).await } else { None };
     // What is a call of the step is replaced there.
-    let stand_in = if of_step { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
+    let stand_in =
+        if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
     let body = async {
         match &stand_in {
@@ -167,7 +198,7 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, of_step: bool) -> R
             Some(stand_in) => stand_in.call(&call.arguments, Some(cx.path())).await.map_err(|replaced| replaced.error),
         }
     };
-    match within_limit(cx, body, policy.timeout).await {
+    match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
         Ok(outcome) => outcome.and_then(|output| within_size(output, policy)),
         Err(overrun) => Err(overrun.error(&definition.name)),
     }

@@ -52,7 +52,7 @@ pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_hooked;
-pub(crate) use self::invoke::{invoke, late_text, not_found, over_size, panicked_text, refusal, slot};
+pub(crate) use self::invoke::{SeenTo, invoke, late_text, not_found, over_size, panicked_text, refusal, slot};
 pub use self::parameters::{Param, ToolParam};
 pub(crate) use self::parameters::{ParamType, Parameters, ToolParams, read};
 pub use self::registry::Registry;

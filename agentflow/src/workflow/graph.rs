@@ -64,6 +64,7 @@ use crate::definition::without_notes;
 /// # fn main() {}
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Graph {
     /// The version of the form, [`Graph::VERSION`] when made by this release.
@@ -86,6 +87,7 @@ pub struct Graph {
 
 /// A node of a [`Graph`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct GraphNode {
     /// Its name, with the arms it is in: `outcome/Granted/merge`.

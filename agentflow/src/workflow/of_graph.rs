@@ -27,6 +27,7 @@ use crate::run::Approval;
 use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated};
 use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, nearest};
+use crate::tool::SeenTo;
 use crate::value::{Encoded, NodeValue};
 
 /// Finds what a reference is to.
@@ -165,7 +166,8 @@ impl<'a> Loading<'a> {
         let (kind, body, callees) = self.body(node);
         self.derive(node, &callees);
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
-        let direct = matches!(node.does, Some(GraphBody::Call(_)));
+        // The node sees to what the tool's policy says, for each item of a list and each round too.
+        let direct = matches!(node.does, Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. }));
         match callees.as_slice() {
             [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
             // Branches have one policy, and no record of their own that says how far one came.
@@ -313,7 +315,7 @@ impl<'a> Loading<'a> {
                     (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
                 problems.extend(names::problem_of_branch(name, &branch));
-                all.push(Branch { name: branch.into(), step: step(callee, one(call)), inner: None });
+                all.push(Branch { name: branch.into(), step: step(callee, one(call), SeenTo::Here), inner: None });
             }
             if all.is_empty() {
                 problems.push(format!("the node `{name}` has no branches; give it at least one"));
@@ -322,7 +324,7 @@ impl<'a> Loading<'a> {
         };
         let (kind, body) = match does {
             GraphBody::Call(call) => match callees.first() {
-                Some(callee) => (NodeKind::Step, Body::Step(step(callee.clone(), one(call)))),
+                Some(callee) => (NodeKind::Step, Body::Step(step(callee.clone(), one(call), SeenTo::ByNode))),
                 None => return unusable,
             },
             GraphBody::Value(value) => {
@@ -435,6 +437,12 @@ impl<'a> Loading<'a> {
             if !seen.insert(&route.arm) {
                 self.problems.push(format!("the router `{name}` has two arms `{}`; name them apart", route.arm));
             }
+        }
+        if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
+            self.problems.push(format!(
+                "the router `{name}` has several arms without a condition, and only one can be taken when no other is; \
+                 give all but one a `when`"
+            ));
         }
         if routes.arms.is_empty() {
             self.problems.push(format!("the router `{name}` has no arms; give it at least one"));

@@ -11,6 +11,7 @@ use crate::error::{Failure, FailureClass};
 /// The default is one attempt: nothing is tried again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryPolicy {
     /// The most attempts, the first one included; 0 counts as 1.
@@ -113,6 +114,7 @@ pub enum StopPolicy {
 /// What is done about one node. The default tries once, without a time limit, and fails the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NodePolicy {
     /// When a failed attempt is followed by another.

@@ -18,7 +18,7 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::schema::{Assignable, is_assignable_as_stated};
 use crate::text::{did_you_mean, nearest};
-use crate::tool::{Effects, ToolDefinition, ToolRef, ToolsetRef, invoke_undoable, missing_scope};
+use crate::tool::{Effects, SeenTo, ToolDefinition, ToolRef, ToolsetRef, invoke_undoable, missing_scope};
 use crate::value::Encoded;
 
 /// What a reference was found to be.
@@ -154,11 +154,11 @@ impl Callee {
     }
 }
 
-/// A step that is one call.
-pub(super) fn step(callee: Callee, (with, names): (Mapping, Names)) -> Step {
+/// A step that is one call; `seen_to` says who sees to the limits of a tool.
+pub(super) fn step(callee: Callee, (with, names): (Mapping, Names), seen_to: SeenTo) -> Step {
     Arc::new(move |cx, outputs| {
         let given = given(&with, &names, outputs, None)?;
-        Ok(call(callee.clone(), cx, given))
+        Ok(call(callee.clone(), cx, given, seen_to))
     })
 }
 
@@ -166,7 +166,7 @@ pub(super) fn step(callee: Callee, (with, names): (Mapping, Names)) -> Step {
 pub(super) fn item_step(callee: Callee, (with, names): (Mapping, Names)) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
         let given = given(&with, &names, outputs, Some(item))?;
-        Ok(call(callee.clone(), cx, given))
+        Ok(call(callee.clone(), cx, given, SeenTo::ByNode))
     })
 }
 
@@ -174,11 +174,11 @@ fn given(with: &Mapping, names: &Names, outputs: &dyn Outputs, item: Option<&Enc
     with.encoded(&Scope { names, outputs, item }).map_err(|problem| StepError::new(FailureKind::Value, problem))
 }
 
-fn call(callee: Callee, cx: Context, given: Encoded) -> StepFuture {
+fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFuture {
     match callee {
-        Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given)),
+        Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, seen_to)),
         Callee::Fetched(toolset, tool) => {
-            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given).await })
+            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await })
         }
         Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
         Callee::Workflow(spec) => Box::pin(run_workflow(spec, cx, given)),
@@ -204,7 +204,7 @@ async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError>
     }
 }
 
-async fn call_tool(tool: ToolRef, cx: Context, given: Encoded) -> Result<Encoded, StepError> {
+async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: SeenTo) -> Result<Encoded, StepError> {
     let definition = tool.definition();
     if let Some(failure) = missing_scope(&cx, definition) {
         return Err(StepError::recorded(failure));
@@ -213,7 +213,7 @@ async fn call_tool(tool: ToolRef, cx: Context, given: Encoded) -> Result<Encoded
     let agreed = format!("approve:{}", definition.name).into();
     let granted: Vec<Arc<str>> = cx.grants().iter().cloned().chain([agreed]).collect();
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
-    let called = invoke_undoable(&*tool, &cx, &call, &granted).await;
+    let called = invoke_undoable(&*tool, &cx, &call, &granted, seen_to).await;
     let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
         true => Encoded::from_json(result.output.to_string())

@@ -361,11 +361,6 @@ impl Spec {
 }
 
 impl NodeSpec {
-    /// The tool whose function is all that its step calls.
-    pub(crate) fn calls_function(&self) -> Option<&Arc<ToolDefinition>> {
-        self.called.as_ref().filter(|_| self.callee.is_some())
-    }
-
     /// The arm of a router that the node is in.
     pub(crate) fn guard(&self) -> Option<(NodeIndex, u32)> {
         match (&*self.entries, self.begins) {

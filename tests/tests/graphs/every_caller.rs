@@ -355,3 +355,71 @@ async fn a_runtime_calls_what_it_was_given_with_the_grants_it_is_given() {
     assert_eq!(unknown.status, ToolStatus::NotFound);
     assert_eq!(unknown.output, "there is no tool `desk.opn`; did you mean `desk.open`?");
 }
+
+/// A graph that calls a tool made at run time in every form.
+fn forms(tool: &str) -> Vec<(&'static str, Graph)> {
+    let call = json!({"kind": "tool", "name": tool, "with": {"object": {"who": {"from": "who"}}}});
+    let of_item = json!({"kind": "tool", "name": tool, "with": {"object": {"who": {"item": ""}}}});
+    let does = [
+        ("call", json!({"call": call})),
+        ("map", json!({"map": {"items": "whos", "call": of_item}})),
+        ("repeat", json!({"repeat": {"first": "who", "call": of_item, "max": 1}})),
+        ("fallback", json!({"fallback": [call]})),
+        ("race", json!({"race": [call]})),
+    ];
+    let of = |does: Value| {
+        serde_json::from_value(json!({
+            "version": 1, "name": "formed", "output": "out", "concurrency": 8,
+            "nodes": [
+                {"name": "who", "kind": "input", "schema": {"type": "string"}},
+                {"name": "whos", "kind": "input", "schema": {"type": "array", "items": {"type": "string"}}},
+                {"name": "out", "does": does},
+            ],
+        }))
+        .unwrap()
+    };
+    does.into_iter().map(|(form, does)| (form, of(does))).collect()
+}
+
+fn formed(
+    name: &str,
+    policy: ToolPolicy,
+    body: impl Fn(u32) -> Result<(), String> + Clone + Send + Sync + 'static,
+) -> (ToolRef, Arc<AtomicU32>) {
+    let made = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&made);
+    let schema = json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
+    let tool = FnTool::dynamic(ToolDefinition::new(name, "", schema).policy(policy), move |_, _| {
+        let outcome = body(count.fetch_add(1, Ordering::SeqCst));
+        async move {
+            tokio::time::sleep(Duration::from_millis(120)).await;
+            outcome
+        }
+    });
+    (tool.into(), made)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_made_at_run_time_is_tried_as_often_as_its_policy_says_in_every_form() {
+    let policy =
+        ToolPolicy::default().effects(agentflow::tool::Effects::Read).retry(2).timeout(Duration::from_millis(200));
+    for (form, graph) in forms("formed_fails") {
+        let (tool, made) = formed("formed_fails", policy.clone(), |_| Err("it broke".to_owned()));
+        let runtime = test_runtime().tools(tool).graph(graph).build();
+        let input = Encoded::new(&json!({"who": "a", "whos": ["a"]})).unwrap();
+        let error = runtime.start_named("formed", &input).await.unwrap().result().await.unwrap_err();
+        assert!(error.to_string().contains("it broke"), "{form}: {error}");
+        assert_eq!(made.load(Ordering::SeqCst), 3, "{form}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_a_turn_is_not_part_of_a_calls_time_in_a_list() {
+    let policy = ToolPolicy::default().timeout(Duration::from_millis(200)).concurrency(1);
+    let (_, graph) = forms("formed_waits").remove(1);
+    let (tool, made) = formed("formed_waits", policy, |_| Ok(()));
+    let runtime = test_runtime().tools(tool).graph(graph).build();
+    let input = Encoded::new(&json!({"who": "a", "whos": ["a", "b", "c", "d"]})).unwrap();
+    runtime.start_named("formed", &input).await.unwrap().result().await.unwrap();
+    assert_eq!(made.load(Ordering::SeqCst), 4);
+}

@@ -217,3 +217,30 @@ async fn the_schemas_of_all_that_has_a_name_are_in_the_catalogue() {
     assert_eq!(output(EntryKind::Agent, "judge"), Some(json!({"type": "string"})));
     assert_eq!(catalogue.get(EntryKind::Agent, "judge").unwrap().input, Some(json!({"type": "string"})));
 }
+
+#[test]
+fn a_key_that_no_node_has_is_refused() {
+    let edge = json!({"from": "way", "arm": "no"});
+    for (key, node) in [
+        ("edge", json!({"name": "page", "kind": "join", "edge": [edge]})),
+        ("polcy", json!({"name": "page", "kind": "join", "polcy": {}})),
+        ("retires", json!({"name": "page", "kind": "join", "policy": {"retires": 3}})),
+        ("atempts", json!({"name": "page", "kind": "join", "policy": {"retry": {"atempts": 3}}})),
+    ] {
+        let error = serde_json::from_value::<Graph>(whole(json!([node]))).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("unknown field `{key}`, expected one of `")), "{error}");
+    }
+    let mut graph = whole(json!([]));
+    graph["stop_polcy"] = "best_effort".into();
+    assert!(serde_json::from_value::<Graph>(graph).unwrap_err().to_string().starts_with("unknown field `stop_polcy`"));
+}
+
+#[test]
+fn a_router_has_one_arm_for_what_no_other_takes() {
+    let found = problems(whole(json!([
+        {"name": "page", "kind": "input", "schema": {"type": "string"}},
+        {"name": "way", "does": {"route": {"arms": [{"arm": "a"}, {"arm": "b"}]}}},
+    ])));
+    let says = "the router `way` has several arms without a condition, and only one can be taken when no other is";
+    assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
+}

@@ -107,8 +107,7 @@ fn begun(
         let place = StepPlace::of_step(cx.clone(), node.callee, call.attempt == 1, covered(node));
         Step::new(place, || body_of(node, unit, cx, call.item.as_ref(), &given))
     });
-    let called = node.calls_function();
-    let step = step.with_limit(node.policy.timeout_of(), called).at_its_turn(called);
+    let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref()).at_its_turn(node);
     let task = Task::step(unit, shared.now(), step, None);
     Ok(FarStep { task, commit: None, control, path: call.path.clone(), run })
 }

@@ -34,10 +34,9 @@ impl WorkflowRun {
             None => Step::new(place, || body_of(node, unit, cx, self.machine.item(unit), &self.machine)),
             Some(executor) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
         };
-        let called = node.calls_function();
-        let step = step.with_limit(node.policy.timeout_of(), called);
+        let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
         // Of a step that is handed out, this is for whoever executes it.
-        let step = if self.executor.is_none() { step.at_its_turn(called) } else { step };
+        let step = if self.executor.is_none() { step.at_its_turn(node) } else { step };
         let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
         self.tasks.push(Task::step(unit, began, step, durable));
     }

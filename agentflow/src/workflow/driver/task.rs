@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 use crate::tool::{StepPlace, TimeLimit, ToolDefinition, late_text, slot};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
-use crate::workflow::spec::StepFuture;
+use crate::workflow::spec::{NodeSpec, StepFuture};
 use crate::workflow::step_error::{StepError, caught};
 
 /// A running step, or a timer.
@@ -83,10 +83,10 @@ impl Step {
         self
     }
 
-    /// A step that consists of a call of a tool's function has the call's span, and waits for its turn when only so many
-    /// calls run at once.
-    pub(super) fn at_its_turn(mut self, called: Option<&Arc<ToolDefinition>>) -> Self {
-        let Some(tool) = called else { return self };
+    /// A step that consists of a call of a tool waits for its turn when only so many calls run at once; the call of a
+    /// function has its span here.
+    pub(super) fn at_its_turn(mut self, node: &NodeSpec) -> Self {
+        let Some(tool) = &node.called else { return self };
         if tool.policy.concurrency.is_some() {
             let (cx, tool, future) = (self.place.cx.clone(), Arc::clone(tool), self.future);
             self.future = Box::pin(async move {
@@ -94,7 +94,9 @@ impl Step {
                 future.await
             });
         }
-        self.span = telemetry::tool_span_of_step(tool, || self.place.cx.call_key());
+        if node.callee.is_some() {
+            self.span = telemetry::tool_span_of_step(tool, || self.place.cx.call_key());
+        }
         self.called = Some(Arc::clone(tool));
         self
     }
