@@ -78,7 +78,7 @@ impl FnTool {
 
     /// A tool whose schema is only known at run time. The body gets the arguments as one JSON object, in which no key
     /// is there twice and which fits the schema: any other one is answered with all that does not fit, each with its
-    /// path, as [`ToolStatus::InvalidArguments`](crate::ToolStatus::InvalidArguments). A schema that is not one is
+    /// path, as [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments). A schema that is not one is
     /// reported where the tool is offered, by [`Registry::register`](crate::Registry::register) or when the agent is
     /// built.
     ///
