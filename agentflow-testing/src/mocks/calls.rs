@@ -178,7 +178,7 @@ pub struct Calls {
 enum Order {
     Given,
     Any,
-    /// As often as there are calls, also never.
+    /// For every call, however many are made; none is required.
     Endless,
 }
 
@@ -194,7 +194,7 @@ impl Calls {
         Self::new(calls, Order::Any)
     }
 
-    /// As many calls as there are, also none, each answered by the first of these that fits.
+    /// Any number of calls, also zero, each answered by the first of these that fits.
     pub fn endless(calls: impl IntoIterator<Item = Call>) -> Self {
         Self::new(calls, Order::Endless)
     }

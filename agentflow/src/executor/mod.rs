@@ -71,6 +71,10 @@
 //! policy may repeat. A step that may not simply be repeated ends as `interrupted` in its place, since nobody knows whether
 //! it had its effect: the run waits for an operator's decision, as after a crash. A time limit and a cancellation end the
 //! wait for an executor; what it still records of that attempt is refused, and what it left open has its end recorded.
+//!
+//! An executor delivers each attempt once: of one that is executed twice at the same time, both have their effects. A
+//! node that is the call of one tool has no outcome when the executor loses it, even where the call below the node is
+//! recorded as completed: look there before you retry the node.
 
 mod executor_error;
 mod far_run;

@@ -1,4 +1,4 @@
-//! Sinks that are slow, that wait, that read the run they are told about, and that panic: a run continues, and what a sink
+//! Sinks that are slow, that wait, that read the run whose events they take, and that panic: a run continues, and what a sink
 //! did not see is counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,7 +99,7 @@ async fn a_sink_that_may_lose_events_holds_nothing_up_and_counts_them() {
     assert_eq!(seen, all(seen.len() as u64), "the first ones, in order");
 }
 
-/// Reads the run of each event while it is told about it.
+/// Reads the run of each event while it takes the event.
 struct Reads {
     runtime: Arc<OnceLock<Runtime>>,
     read: Arc<AtomicUsize>,

@@ -70,7 +70,7 @@ pub(super) fn body_of(
         (Body::Race(branches) | Body::Fallback(branches), Some(child)) => (branches[child as usize].step)(cx, outputs),
         (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match item {
             Some(item) => step(cx, item, outputs),
-            None => Err(StepError::new(FailureKind::Value, "there is no item of this number")),
+            None => Err(StepError::new(FailureKind::Value, "the list has no item of this number")),
         },
         _ => Err(StepError::new(FailureKind::Value, "this node has no step")),
     }
