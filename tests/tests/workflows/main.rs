@@ -1,36 +1,20 @@
-//! Workflows and their runs: every form, crashes, control requests.
+//! Workflows: every form of the macro and the builder, the calls that steps make, mocks, properties.
 
 mod as_a_function;
 mod at_its_place;
 mod attacked;
-mod attempts;
 mod borrowed_views;
 mod branch_calls;
-mod by_id;
 mod callers;
 mod calls;
-mod compensation;
-mod control_requests;
-mod crash;
-mod definition_changes;
-mod drain;
-mod durable;
-mod elsewhere;
-mod elsewhere_hostile;
 mod failures;
-mod grants;
-mod interrupted_calls;
-mod misbehaving;
 mod mocks;
 mod mocks_at_scale;
 mod natural;
 mod nested_calls;
 mod nested_order;
-mod recorded_errors;
 mod remedies;
 mod retried_calls;
-mod run_control;
-mod run_options;
 mod sync_calls;
 mod typed_edges;
 mod workflow;

@@ -1,0 +1,18 @@
+//! Runs: crashes, interrupted calls, control requests, executors, compensation, changed definitions.
+
+mod attempts;
+mod by_id;
+mod compensation;
+mod control_requests;
+mod crash;
+mod definition_changes;
+mod drain;
+mod durable;
+mod elsewhere;
+mod elsewhere_hostile;
+mod grants;
+mod interrupted_calls;
+mod misbehaving;
+mod recorded_errors;
+mod run_control;
+mod run_options;
