@@ -387,7 +387,7 @@ async fn a_factory_makes_what_was_not_given() {
     let error = runtime.start(delivery::workflow(), 0).run_id(id()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the run of `delivery` lacks what it needs: its resource `workflows::run_options::Stock` could not be made: \
+        "the run of `delivery` lacks what it needs: its resource `runs::run_options::Stock` could not be made: \
          delivery named has (None, None)"
     );
     assert_eq!(error.kind(), FailureKind::MissingResource);
@@ -402,8 +402,8 @@ async fn what_is_missing_is_an_error_before_anything_runs() {
     let error = runtime.start(delivery::workflow(), 0).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the run of `delivery` lacks what it needs: these resources are missing: `workflows::run_options::Stock` for the \
-         tool `warehouse`, `workflows::run_options::Stock` for the tool `warehouse` of the agent `carrier`; give each with \
+        "the run of `delivery` lacks what it needs: these resources are missing: `runs::run_options::Stock` for the \
+         tool `warehouse`, `runs::run_options::Stock` for the tool `warehouse` of the agent `carrier`; give each with \
          `.resource(value)` to the runtime's builder, the agent or the one run where it is started, a trait object as an \
          `Arc<dyn Trait>`; with `run_resource` on the runtime's builder each run has its own, also after a restart"
     );
