@@ -43,18 +43,53 @@ pub(crate) fn items<T: Any, K: Ord>(key: impl Fn(&T) -> K) -> Vec<T> {
     items
 }
 
-/// The same by name; or two that have one name.
-pub(crate) fn by_name<T: Any, K: Ord>(
-    key: impl Fn(&T) -> K,
-    name: impl Fn(&T) -> &'static str,
-) -> Result<BTreeMap<&'static str, T>, (T, T)> {
-    let mut all = BTreeMap::new();
-    for item in items(key) {
-        let name = name(&item);
-        match all.remove(name) {
-            Some(first) => return Err((first, item)),
-            None => drop(all.insert(name, item)),
+/// What is linked of one kind, by name. A name that several have is an error of that name, and of no other.
+pub(crate) struct ByName<T> {
+    once: BTreeMap<&'static str, T>,
+    /// The first two of each name that several have.
+    twice: BTreeMap<&'static str, (T, T)>,
+}
+
+impl<T> ByName<T> {
+    /// The one of a name.
+    ///
+    /// # Errors
+    /// The first two of them, when several have the name.
+    pub(crate) fn get(&self, name: &str) -> Result<Option<&T>, &(T, T)> {
+        match self.twice.get(name) {
+            Some(two) => Err(two),
+            None => Ok(self.once.get(name)),
         }
     }
-    Ok(all)
+
+    /// Those whose name no other has, ordered by name.
+    pub(crate) fn once(&self) -> impl Iterator<Item = &T> {
+        self.once.values()
+    }
+
+    /// The first two of each name that several have, ordered by name.
+    pub(crate) fn twice(&self) -> impl Iterator<Item = &(T, T)> {
+        self.twice.values()
+    }
+
+    /// All names; those that several have come last.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.once.keys().chain(self.twice.keys()).copied()
+    }
+}
+
+/// The same by name.
+pub(crate) fn by_name<T: Any, K: Ord>(key: impl Fn(&T) -> K, name: impl Fn(&T) -> &'static str) -> ByName<T> {
+    let (mut once, mut twice) = (BTreeMap::new(), BTreeMap::new());
+    for item in items(key) {
+        let name = name(&item);
+        if twice.contains_key(name) {
+            continue;
+        }
+        match once.remove(name) {
+            Some(first) => drop(twice.insert(name, (first, item))),
+            None => drop(once.insert(name, item)),
+        }
+    }
+    ByName { once, twice }
 }

@@ -12,7 +12,7 @@ use super::limits::Limits;
 use super::outline::AgentOutline;
 use crate::context::Context;
 use crate::error::{Error, RegistryError, Result};
-use crate::linked;
+use crate::linked::{self, ByName};
 use crate::model::{ModelSettings, ModelSource};
 use crate::run::Host;
 use crate::tool::{SourceLocation, ToolRef};
@@ -154,11 +154,12 @@ impl AgentModels {
 }
 
 /// The `#[agent]`s that are linked into the program, by name.
-pub(crate) fn linked() -> Result<BTreeMap<&'static str, &'static AgentDefinition>, RegistryError> {
+pub(crate) fn linked() -> ByName<&'static AgentDefinition> {
     let place = |agent: &&'static AgentDefinition| (agent.name, agent.file, agent.line);
-    linked::by_name(place, |agent| agent.name).map_err(|(first, second)| RegistryError::DuplicateAgent {
-        name: first.name,
-        first: first.source(),
-        second: second.source(),
-    })
+    linked::by_name(place, |agent| agent.name)
+}
+
+/// The error of two that have one name.
+pub(crate) fn two_linked((first, second): &(&'static AgentDefinition, &'static AgentDefinition)) -> RegistryError {
+    RegistryError::DuplicateAgent { name: first.name, first: first.source(), second: second.source() }
 }

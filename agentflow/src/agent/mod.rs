@@ -35,7 +35,7 @@ use serde::de::DeserializeOwned;
 pub use self::agent_tool::AgentTool;
 pub use self::callbacks::Callbacks;
 pub use self::definition::AgentDefinition;
-pub(crate) use self::definition::{AgentModels, linked as linked_agents};
+pub(crate) use self::definition::{AgentModels, linked as linked_agents, two_linked as two_linked_agents};
 pub use self::erased::ErasedAgent;
 pub use self::limits::Limits;
 pub(crate) use self::outline::WorkflowName;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Runtime;
 use super::opened::{Opened, explained};
-use crate::agent::{Agent, AgentDefinition, linked_agents};
+use crate::agent::{Agent, AgentDefinition, linked_agents, two_linked_agents};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, RunId};
@@ -70,7 +70,11 @@ impl Runtime {
     /// # Errors
     /// [`RegistryError::DuplicateAgent`] when two have one name.
     pub fn agents(&self) -> Result<Vec<&'static AgentDefinition>, RegistryError> {
-        Ok(linked_agents()?.into_values().collect())
+        let linked = linked_agents();
+        match linked.twice().next() {
+            Some(two) => Err(two_linked_agents(two)),
+            None => Ok(linked.once().copied().collect()),
+        }
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`

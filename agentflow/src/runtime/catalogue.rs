@@ -1,14 +1,13 @@
 //! What a runtime knows by name: tools, toolsets, agents, workflows and schemas, given to it or linked into the
 //! program. It finds one thing by its name; `listing.rs` shows all of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Runtime;
 use super::catalogue_entry::Origin;
-use crate::agent::{AgentOutline, ErasedAgent, linked_agents};
+use crate::agent::{AgentOutline, ErasedAgent, linked_agents, two_linked_agents};
 use crate::dry_run::DryRun;
 use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::event::{AgentStarted, RunId};
@@ -17,7 +16,7 @@ use crate::run::Host;
 use crate::text::nearest;
 use crate::tool::{SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, linked_tools, not_found, wire_name};
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::linked_workflow::linked;
+use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, check_answer};
 
@@ -91,16 +90,12 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     }
     #[cfg(not(feature = "dynamic"))]
     let _ = within;
-    // Two linked ones of one name are a problem of that name, and not of what was given by another.
-    let linked = match linked() {
-        Err(_) if !found.is_empty() => BTreeMap::new(),
-        linked => linked?,
-    };
-    if let Some(linked) = linked.get(name) {
+    let linked = linked();
+    if let Some(linked) = linked.get(name).map_err(two_linked)? {
         found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
     }
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
-        let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.keys().copied());
+        let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
         #[cfg(feature = "dynamic")]
         let known = known.chain(graphs(host).iter().map(|(graph, _)| graph.graph.name.as_str()));
         Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned) }
@@ -200,17 +195,14 @@ impl Runtime {
         let given = given(self.host(), |given| &given.agents);
         let mut found: Vec<(ErasedAgent, Origin)> =
             given.iter().filter(|(agent, _)| **agent.name() == *started.name).cloned().collect();
-        let linked = match linked_agents() {
-            Err(_) if !found.is_empty() => BTreeMap::new(),
-            linked => linked?,
-        };
+        let linked = linked_agents();
         let instructions = started.instructions.as_ref().map(|message| message.text());
-        if let Some(linked) = linked.get(&*started.name) {
+        if let Some(linked) = linked.get(&started.name).map_err(two_linked_agents)? {
             let agent = linked.resuming(&self.context(), instructions.as_deref());
             found.push((agent, Origin::Linked(linked.source())));
         }
         let agent = only("agent", &started.name, found, same_agent)?.ok_or_else(|| {
-            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.keys().copied());
+            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
             let near = nearest(&started.name, known).map(ToOwned::to_owned);
             Error::UnknownAgent { run: run.clone(), agent: Arc::clone(&started.name), near }
         })?;
@@ -269,10 +261,10 @@ impl Runtime {
         if let Some(agent) = only("agent", name, of_name, same_agent)? {
             return Ok(agent.outline());
         }
-        let linked = linked_agents()?;
-        let found = linked.get(name).map(|agent| agent.outline(self.host()));
+        let linked = linked_agents();
+        let found = linked.get(name).map_err(two_linked_agents)?.map(|agent| agent.outline(self.host()));
         found.ok_or_else(|| {
-            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.keys().copied());
+            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
             let near = nearest(name, known).map(ToOwned::to_owned);
             RegistryError::Unknown { what: "agent", name: name.to_owned(), near }.into()
         })

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Runtime;
 use super::catalogue::{given, linked_at, same_agent, same_workflow, taken};
 use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-use crate::agent::linked_agents;
+use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
-use crate::tool::{Registry, SourceLocation, ToolRef};
+use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools};
 use crate::workflow::Graph;
-use crate::workflow::linked_workflow::linked;
+use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
 
 impl Runtime {
@@ -72,10 +72,13 @@ impl Runtime {
 
     async fn list_tools(&self, list: &mut Listing) {
         let mut tools = given(self.host(), |given| &given.tools).to_vec();
-        match Registry::linked() {
-            Ok(linked) => tools.extend(linked.tools().map(|tool| (tool.clone(), linked_at(tool)))),
-            Err(error) => list.problems.push(error.into()),
+        // Two of one name are found below, beside those that were given.
+        if let Err(error) = Registry::linked()
+            && !matches!(error, RegistryError::Duplicate { .. } | RegistryError::WireName { .. })
+        {
+            list.problems.push(error.into());
         }
+        tools.extend(linked_tools().iter().map(|tool| (tool.clone(), linked_at(tool))));
         for (toolset, origin) in given(self.host(), |given| &given.toolsets) {
             let name = toolset.name();
             // Two of one name are two, whatever they hold.
@@ -116,12 +119,9 @@ impl Runtime {
 
     fn list_agents(&self, list: &mut Listing) {
         let mut agents = given(self.host(), |given| &given.agents).to_vec();
-        match linked_agents() {
-            Ok(linked) => {
-                agents.extend(linked.values().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
-            }
-            Err(error) => list.problems.push(error.into()),
-        }
+        let linked = linked_agents();
+        agents.extend(linked.once().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
+        list.problems.extend(linked.twice().map(|two| Error::from(two_linked_agents(two))));
         for (at, (agent, origin)) in agents.iter().enumerate() {
             let first = agents[..at].iter().find(|(other, _)| other.name() == agent.name());
             match first {
@@ -140,19 +140,14 @@ impl Runtime {
 
     fn list_workflows(&self, list: &mut Listing) {
         let mut workflows = given(self.host(), |given| &given.workflows).to_vec();
-        match linked() {
-            Ok(linked) => {
-                for linked in linked.values() {
-                    match linked.spec() {
-                        Ok(spec) => {
-                            workflows.push((spec, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
-                        }
-                        Err(error) => list.problems.push(error),
-                    }
-                }
+        let linked = linked();
+        for linked in linked.once() {
+            match linked.spec() {
+                Ok(spec) => workflows.push((spec, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
+                Err(error) => list.problems.push(error),
             }
-            Err(error) => list.problems.push(error),
         }
+        list.problems.extend(linked.twice().map(two_linked));
         #[cfg(feature = "dynamic")]
         for (graph, origin) in super::catalogue::graphs(self.host()) {
             match graph.spec(self.host(), &[]) {
@@ -182,7 +177,7 @@ impl Runtime {
     /// When two workflows have one name, or one of them cannot be built.
     pub fn workflows(&self) -> Result<Vec<Graph>> {
         let names = given(self.host(), |given| &given.workflows).iter().map(|(spec, _)| Arc::clone(&spec.name));
-        let mut names: Vec<Arc<str>> = names.chain(linked()?.keys().map(|name| Arc::from(*name))).collect();
+        let mut names: Vec<Arc<str>> = names.chain(linked().names().map(Arc::from)).collect();
         #[cfg(feature = "dynamic")]
         names.extend(super::catalogue::graphs(self.host()).iter().map(|(graph, _)| graph.graph.name.as_str().into()));
         names.sort();

@@ -57,7 +57,7 @@ impl Builder {
             }
             Encoded::new(&Chosen { arms: taken }).map_err(|error| StepError::value("the chosen arms", &error))
         });
-        self.router(node.into(), arms, reads.handles(), pick)
+        self.router(node.into(), arms, reads.handles(), (pick, true))
     }
 
     /// Binds the edges and the reads of a node; what is wrong with them is noted.

@@ -22,6 +22,7 @@ use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
 use super::step_error::{StepError, StepFailure};
+use super::taken_arms::problems_of_arms;
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -161,7 +162,7 @@ impl Builder {
             }
             Encoded::new(&Chosen { arm }).map_err(|error| StepError::value("the chosen arm", &error))
         });
-        self.router(node.into(), arms, reads.handles(), pick)
+        self.router(node.into(), arms, reads.handles(), (pick, false))
     }
 
     pub(super) fn router(
@@ -169,13 +170,13 @@ impl Builder {
         node: Node,
         arms: Vec<Arc<str>>,
         reads: Vec<RawHandle>,
-        pick: super::spec::Pure,
+        (pick, several): (super::spec::Pure, bool),
     ) -> Router {
         let mut seen = HashSet::new();
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
             self.problems.push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
         }
-        let handle = self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms });
+        let handle = self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms, several });
         Router { node: handle.node, builder: handle.builder }
     }
 
@@ -559,6 +560,9 @@ impl Builder {
             self.problems.extend(others.map(problem));
         }
         self.problems.extend(names::problems_of_places(&self.nodes));
+        if self.problems.is_empty() {
+            self.problems = problems_of_arms(&self.nodes, output.node);
+        }
         match self.problems.is_empty() {
             true => {
                 let limits = (self.concurrency, self.stop);

@@ -1,13 +1,15 @@
 //! `Condition`: whether an edge is taken, as data. It follows from the outputs of nodes alone, so it is the same after a
 //! crash.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::mapping::{Mapping, Names, Scope};
-use super::outputs::Outputs;
+use super::outputs::{NodeIndex, Outputs};
+use crate::value::Encoded;
 
 /// A condition on the outputs of nodes.
 ///
@@ -54,6 +56,12 @@ impl Condition {
         }
     }
 
+    /// Whether it holds in every run; `None` when it depends on outputs.
+    pub(crate) fn constant(&self) -> Option<bool> {
+        let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: None };
+        self.reads().is_empty().then(|| self.holds(&scope).ok()).flatten()
+    }
+
     /// Whether it holds. In `all` and `any`, what follows the first that decides is not looked at.
     ///
     /// # Errors
@@ -70,6 +78,15 @@ impl Condition {
             Self::All(all) => first(all, scope, false).map(|found| !found),
             Self::Any(all) => first(all, scope, true),
         }
+    }
+}
+
+/// Where no node has an output.
+pub(super) struct NoOutputs;
+
+impl Outputs for NoOutputs {
+    fn output(&self, _: NodeIndex) -> Option<&Encoded> {
+        None
     }
 }
 

@@ -2,15 +2,14 @@
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use super::spec::Spec;
 use crate::error::Error;
-use crate::linked;
+use crate::linked::{self, ByName};
 
-/// A `#[workflow]` of the program. Several may have one name; `linked` reports that.
+/// A `#[workflow]` of the program. Several may have one name, which is an error where that name is used.
 #[derive(Clone, Copy)]
 pub struct LinkedWorkflow {
     pub(crate) name: &'static str,
@@ -50,15 +49,17 @@ impl Unbuilt {
 }
 
 /// The workflows that are linked into the program, by name.
-pub(crate) fn linked() -> Result<BTreeMap<&'static str, LinkedWorkflow>, Error> {
-    let place = |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line);
-    linked::by_name(place, |linked| linked.name).map_err(|(first, second)| {
-        let problem = format!(
-            "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
-            first.file, first.line, second.file, second.line
-        );
-        Error::Build { what: "workflow", name: first.name.into(), problem }
-    })
+pub(crate) fn linked() -> ByName<LinkedWorkflow> {
+    linked::by_name(|linked: &LinkedWorkflow| (linked.name, linked.file, linked.line), |linked| linked.name)
+}
+
+/// The error of two that have one name.
+pub(crate) fn two_linked((first, second): &(LinkedWorkflow, LinkedWorkflow)) -> Error {
+    let problem = format!(
+        "two workflows have this name: at {}:{} and at {}:{}; rename one or give it `#[workflow(name = \"..\")]`",
+        first.file, first.line, second.file, second.line
+    );
+    Error::Build { what: "workflow", name: first.name.into(), problem }
 }
 
 /// Makes the graph of a workflow.

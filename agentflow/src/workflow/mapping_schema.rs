@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::input_schema::input_object_schema;
 use super::mapping::Mapping;
+use crate::schema::words;
+use crate::text::nearest;
 
 /// The schemas of the outputs of nodes, by their names.
 pub(super) type Schemas<'g> = HashMap<&'g str, Value>;
@@ -104,6 +106,56 @@ pub(super) fn part(whole: &Value, at: &str) -> Value {
     }
 }
 
+/// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated; also why it may have nothing, unless
+/// that `may_miss`.
+pub(super) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
+    let mut of = whole;
+    for name in at.split('/').skip(1) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        of = referred(whole, of, 8)?;
+        if let Some(lack) = lacks_step(of, whole, &name, may_miss) {
+            return Some(lack);
+        }
+        of = step(of, &name)?;
+    }
+    None
+}
+
+fn lacks_step(of: &Value, whole: &Value, name: &str, may_miss: bool) -> Option<String> {
+    let keywords = of.as_object().filter(|keywords| is_plain(keywords))?;
+    match keywords.get("type")?.as_str()? {
+        "object" => {
+            let properties = keywords.get("properties").and_then(Value::as_object)?;
+            let required = keywords.get("required").and_then(Value::as_array);
+            let is_required = || required.is_some_and(|names| names.iter().any(|required| required == name));
+            let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false));
+            match properties.contains_key(name) {
+                true if may_miss || is_required() => None,
+                true => Some(format!("`{name}` may be missing; say what is read then with `or`")),
+                false if !is_closed => None,
+                false => Some(match nearest(name, properties.keys().map(String::as_str)) {
+                    Some(near) => format!("it has no `{name}`; did you mean `{near}`?"),
+                    None if properties.is_empty() => "it has no fields".to_owned(),
+                    None => {
+                        let all: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
+                        format!("it has no `{name}`; it has {}", all.join(", "))
+                    }
+                }),
+            }
+        }
+        "array" => {
+            let Ok(place) = name.parse::<u64>() else {
+                return Some(format!("it is a list, whose items are at numbers from `0`, and not at `{name}`"));
+            };
+            let prefix = keywords.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len) as u64;
+            let is_closed = keywords.get("items") == Some(&Value::Bool(false));
+            let most = keywords.get("maxItems").and_then(Value::as_u64).or(is_closed.then_some(prefix));
+            most.filter(|most| place >= *most).map(|most| format!("it is a list of at most {most} items"))
+        }
+        _ => Some(format!("`{name}` is looked for in a value that has no parts: {}", words(of, whole))),
+    }
+}
+
 fn referred<'s>(whole: &'s Value, of: &'s Value, depth: u32) -> Option<&'s Value> {
     match of.get("$ref").and_then(Value::as_str) {
         _ if depth == 0 => None,
@@ -114,8 +166,7 @@ fn referred<'s>(whole: &'s Value, of: &'s Value, depth: u32) -> Option<&'s Value
 
 fn step<'s>(of: &'s Value, name: &str) -> Option<&'s Value> {
     let keywords = of.as_object()?;
-    let is_plain =
-        ["anyOf", "oneOf", "allOf", "patternProperties"].iter().all(|choice| !keywords.contains_key(*choice));
+    let is_plain = is_plain(keywords);
     match keywords.get("type")?.as_str()? {
         "object" if is_plain => {
             let properties = keywords.get("properties").and_then(Value::as_object);
@@ -129,6 +180,13 @@ fn step<'s>(of: &'s Value, name: &str) -> Option<&'s Value> {
         }
         _ => None,
     }
+}
+
+/// Whether nothing but its own keywords says which parts there are.
+fn is_plain(keywords: &Map<String, Value>) -> bool {
+    ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"]
+        .iter()
+        .all(|choice| !keywords.contains_key(*choice))
 }
 
 /// Whether it refers to what is not among its definitions.

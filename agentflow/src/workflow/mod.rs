@@ -22,6 +22,8 @@ mod graph;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod graph_body;
 mod graph_of_data;
+#[cfg(feature = "dynamic")]
+mod graph_reads;
 mod inner;
 pub(crate) mod input_object;
 mod input_schema;
@@ -52,6 +54,7 @@ pub(crate) mod same_type;
 pub(crate) mod spec;
 pub(crate) mod step_error;
 mod steps;
+mod taken_arms;
 mod workflow_parts;
 mod workflow_tool;
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::condition::{BoundCondition, Condition};
+use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::entry::{Begins, Entry, When};
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
+use super::graph_reads::Reading;
 use super::mapping::{Mapping, Names, Scope};
 use super::mapping_schema::{Schemas, list_of, one_of, part, schema_of};
 use super::names;
@@ -19,6 +20,7 @@ use super::spec::{
     After, Body, Branch, Derived, NodeIndex, NodeKind, NodeSpec, OrderReason, Outputs, Pure, Spec, Until,
 };
 use super::step_error::StepError;
+use super::taken_arms::problems_of_arms;
 use crate::dry_run::DryCall;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
@@ -63,6 +65,9 @@ impl Graph {
         if output.is_none() {
             let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
             problems.push(format!("the output is that of `{}`, and there is no such node{near}", self.output));
+        }
+        if let (true, Some(output)) = (problems.is_empty(), output) {
+            problems = problems_of_arms(&nodes, index(output));
         }
         match (problems.is_empty(), output) {
             (true, Some(output)) => {
@@ -164,6 +169,7 @@ impl<'a> Loading<'a> {
             }
         }
         let (kind, body, callees) = self.body(node);
+        self.check_reads(node);
         self.derive(node, &callees);
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
         // The node sees to what the tool's policy says, for each item of a list and each round too.
@@ -394,7 +400,11 @@ impl<'a> Loading<'a> {
         if item.is_none() {
             self.no_item(node, &call.with);
         }
-        let given = schema_of(&call.with, &self.schemas, item.unwrap_or(&Value::Bool(true)));
+        let any = Value::Bool(true);
+        let item = item.unwrap_or(&any);
+        let given = schema_of(&call.with, &self.schemas, item);
+        let place = format!("the node `{node}`");
+        Reading { place, outputs: &self.schemas, item }.of_mapping(&call.with, &mut self.problems);
         match (self.resolve)(call.kind, &call.name) {
             Ok(callee) => {
                 let mut problems = callee.problems_of(&call.with);
@@ -409,6 +419,27 @@ impl<'a> Loading<'a> {
                 None
             }
         }
+    }
+
+    /// Notes what it reads that is not there; that of a call's items is noted with the call.
+    fn check_reads(&mut self, node: &GraphNode) {
+        let any = Value::Bool(true);
+        let reading = Reading { place: format!("the node `{}`", node.name), outputs: &self.schemas, item: &any };
+        let mut problems = Vec::new();
+        match &node.does {
+            Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
+                reading.of_mapping(value, &mut problems);
+            }
+            Some(GraphBody::Route(routes)) => {
+                let conditions = routes.arms.iter().filter_map(|arm| arm.when.as_ref());
+                conditions.for_each(|when| reading.of_condition(when, &mut problems));
+            }
+            _ => {}
+        }
+        for when in node.edges.iter().filter_map(|edge| edge.when.as_ref()) {
+            reading.of_condition(when, &mut problems);
+        }
+        self.problems.append(&mut problems);
     }
 
     fn no_item(&mut self, node: &str, mapping: &Mapping) {
@@ -482,7 +513,7 @@ impl<'a> Loading<'a> {
             let chosen = if all { serde_json::json!({"arms": taken}) } else { serde_json::json!({"arm": taken[0]}) };
             Encoded::new(&chosen).map_err(|error| StepError::value("the chosen arms", &error))
         });
-        (NodeKind::Router, Body::Router { pick, arms })
+        (NodeKind::Router, Body::Router { pick, arms, several: all })
     }
 
     fn gate(&mut self, node: &str, question: &Question, timeout_ms: Option<u64>) -> (NodeKind, Body) {
@@ -522,14 +553,6 @@ impl<'a> Loading<'a> {
 /// Whether a node waits for another one by its edges.
 fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
     begins.waits_for_all() && entries.iter().any(|entry| entry.from == node)
-}
-
-struct NoOutputs;
-
-impl Outputs for NoOutputs {
-    fn output(&self, _: NodeIndex) -> Option<&Encoded> {
-        None
-    }
 }
 
 /// The name of a branch: that of what it calls, with a number from the second one on.

@@ -211,6 +211,8 @@ pub(crate) enum Body {
     Router {
         pick: Pure,
         arms: Vec<Arc<str>>,
+        /// Whether it takes a set of arms, and not one.
+        several: bool,
     },
     Join,
     Gate {

@@ -3,12 +3,14 @@
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 
 mod arguments;
+mod arms;
 mod assignable;
 mod by_name;
 mod compensation;
 mod dry_run;
 mod elsewhere;
 mod every_caller;
+mod parts;
 mod problems;
 mod reference;
 #[path = "../generated/kit/store.rs"]

@@ -1,0 +1,224 @@
+//! Whether a workflow has an output whichever arms its routers take, and whether each of its nodes can begin: checked when
+//! the workflow is built. It looks at edges and reads alone, and runs nothing.
+//!
+//! A router is assumed to take some of its arms, and everything else to go as each node needs it. What cannot begin then
+//! never begins in a run with these arms.
+
+use std::collections::BTreeMap;
+
+use super::condition::Condition;
+use super::entry::{Begins, Entry, When};
+use super::graph_body::GraphBody;
+use super::outputs::NodeIndex;
+use super::spec::{Body, NodeSpec};
+
+/// Which arms routers are assumed to take.
+type Taken = BTreeMap<NodeIndex, Vec<bool>>;
+
+/// For each arm of a router, whether it is taken.
+type Arms = Vec<bool>;
+
+/// Nodes that can never begin, and arms without an output of the workflow. The nodes have no other problem.
+pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        let Body::Router { arms, .. } = &node.body else { continue };
+        let router = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
+        let mut taken = Taken::new();
+        assume_begun(nodes, router, &mut taken);
+        let before = begins(nodes, &taken);
+        let of = |arms: Vec<bool>| {
+            let mut taken = taken.clone();
+            taken.insert(router, arms);
+            begins(nodes, &taken)
+        };
+        let (most, least) = sets_of(node);
+        let most: Vec<Vec<bool>> = most.into_iter().map(of).collect();
+        let never = |at: usize| before[at] && !most.is_empty() && most.iter().all(|begins| !begins[at]);
+        let waits_for_never = |node: &NodeSpec| needs_of(node).any(|before| never(before as usize));
+        let found = problems.len();
+        for (at, of) in nodes.iter().enumerate().filter(|(at, of)| never(*at) && !waits_for_never(of)) {
+            let lost = |before: &NodeIndex| most.iter().any(|begins| !begins[*before as usize]);
+            let mut needs: Vec<NodeIndex> = needs_of(of).filter(lost).collect();
+            needs.sort_unstable();
+            needs.dedup();
+            problems.push(never_begins(nodes, at, router, &needs));
+        }
+        if problems.len() > found || !before[output as usize] {
+            continue;
+        }
+        let is_lost = |begins: &Vec<bool>| {
+            let ended = nodes.iter().enumerate().any(|(at, node)| node.ends && begins[at]);
+            !begins[output as usize] && !ended
+        };
+        let least = least.into_iter().map(|(arm, taken)| (arm, of(taken)));
+        let lost: Vec<(usize, Vec<bool>)> = least.filter(|(_, begins)| is_lost(begins)).collect();
+        if let Some((_, begins)) = lost.first() {
+            let names: Vec<String> = lost.iter().map(|(arm, _)| format!("`{}`", arms[*arm])).collect();
+            problems.push(no_output(nodes, output, begins, &format!("`{}` takes {}", node.path, names.join(" or "))));
+        }
+    }
+    problems
+}
+
+/// What its beginning depends on.
+fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
+    node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))
+}
+
+/// When an arm is taken, as far as that is known before a run.
+#[derive(Clone, Copy, PartialEq)]
+enum Arm {
+    Always,
+    Never,
+    /// When no arm before it is.
+    Else,
+    Open,
+}
+
+/// The largest and the smallest sets of arms that a router can take; of the smallest, each with an arm that is in it. Of a
+/// closure that gives a set, nothing is known of the smallest.
+fn sets_of(router: &NodeSpec) -> (Vec<Arms>, Vec<(usize, Arms)>) {
+    let Body::Router { arms, several, .. } = &router.body else { return Default::default() };
+    let (count, routes) = (arms.len(), routes(router));
+    let known: Vec<Arm> = match &routes {
+        None => vec![Arm::Open; count],
+        Some(routes) => routes.iter().map(|when| known(*when)).collect(),
+    };
+    if !several {
+        // What is behind one that is taken if it is reached is not.
+        let last = known.iter().position(|arm| matches!(arm, Arm::Always | Arm::Else)).unwrap_or(count);
+        let possible = (0..count).filter(|arm| *arm <= last && known[*arm] != Arm::Never);
+        let all: Vec<_> = possible.map(|arm| (arm, only(count, arm))).collect();
+        return (all.iter().map(|(_, taken)| taken.clone()).collect(), all);
+    }
+    let default = known.iter().position(|arm| *arm == Arm::Else);
+    let default = default.filter(|at| !known[..*at].contains(&Arm::Always));
+    let conditional = |arm: usize| matches!(known[arm], Arm::Always | Arm::Open);
+    let mut most = vec![(0..count).map(conditional).collect()];
+    most.extend(default.map(|at| (0..count).map(|arm| arm == at || (arm > at && conditional(arm))).collect()));
+    let Some(routes) = routes else { return (most, Vec::new()) };
+    let with = |arm: usize| -> Vec<bool> {
+        // One of the same condition is taken, too.
+        let goes_along = |other: usize| known[arm] == Arm::Open && routes[other] == routes[arm];
+        (0..count).map(|other| other == arm || known[other] == Arm::Always || goes_along(other)).collect()
+    };
+    let least = (0..count).filter(|arm| known[*arm] == Arm::Open || Some(*arm) == default);
+    (most, least.map(|arm| (arm, with(arm))).collect())
+}
+
+fn known(when: Option<&Condition>) -> Arm {
+    match when.map(Condition::constant) {
+        None => Arm::Else,
+        Some(Some(true)) => Arm::Always,
+        Some(Some(false)) => Arm::Never,
+        Some(None) => Arm::Open,
+    }
+}
+
+/// The conditions of the arms of a router that is data.
+fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
+    match router.does.as_deref() {
+        Some(GraphBody::Route(routes)) => Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect()),
+        _ => None,
+    }
+}
+
+fn only(count: usize, arm: usize) -> Vec<bool> {
+    (0..count).map(|other| other == arm).collect()
+}
+
+/// What must have been taken when a node has begun.
+fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
+    let (mut open, mut seen) = (vec![node], vec![false; nodes.len()]);
+    while let Some(at) = open.pop() {
+        let node = &nodes[at as usize];
+        if std::mem::replace(&mut seen[at as usize], true) || matches!(node.body, Body::Join) {
+            continue;
+        }
+        open.extend(&node.reads);
+        for entry in node.entries.iter().filter(|_| node.begins == Begins::All) {
+            open.push(entry.from);
+            if let (When::Arm(arm), Body::Router { arms, several: false, .. }) =
+                (&entry.when, &nodes[entry.from as usize].body)
+            {
+                taken.entry(entry.from).or_insert_with(|| only(arms.len(), *arm as usize));
+            }
+        }
+    }
+}
+
+/// Of each node, whether it may begin.
+fn begins(nodes: &[NodeSpec], taken: &Taken) -> Vec<bool> {
+    let mut begins: Vec<bool> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let possible = node.entries.iter().filter(|entry| may_be_taken(entry, &begins, taken)).count();
+        let is_entered = node.entries.is_empty() || possible >= node.begins.needed(node.entries.len());
+        let mut reads = node.reads.iter().map(|read| begins[*read as usize]);
+        let has_reads = match node.body {
+            // It has the first that is there.
+            Body::Join => node.reads.is_empty() || reads.any(|begins| begins),
+            _ => reads.all(|begins| begins),
+        };
+        begins.push(is_entered && has_reads);
+    }
+    begins
+}
+
+fn may_be_taken(entry: &Entry, begins: &[bool], taken: &Taken) -> bool {
+    begins[entry.from as usize]
+        && match entry.when {
+            When::Arm(arm) => taken.get(&entry.from).is_none_or(|arms| arms.get(arm as usize) == Some(&true)),
+            _ => true,
+        }
+}
+
+fn never_begins(nodes: &[NodeSpec], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
+    let node = &nodes[at];
+    let names: Vec<String> = needs.iter().map(|need| format!("`{}`", nodes[*need as usize].path)).collect();
+    let needs = match names.is_empty() {
+        true => String::new(),
+        false => format!(", which are {}", names.join(" and ")),
+    };
+    let remedy = match node.does {
+        Some(_) => {
+            "read what may be missing with `or`, and let a node with several edges begin with `\"begins\": \"any\"`"
+        }
+        None => {
+            "put the arms together with `join`, read what may be missing with `optional()`, or let the node begin with \
+             `Begins::Any`"
+        }
+    };
+    let router = &nodes[router as usize].path;
+    format!(
+        "the node `{}` can never begin: no arm of `{router}` leads to all that it needs{needs}; {remedy}",
+        node.path
+    )
+}
+
+fn no_output(nodes: &[NodeSpec], output: NodeIndex, begins: &[bool], when: &str) -> String {
+    let node = &nodes[output as usize];
+    let (path, is_data) = (&node.path, node.does.is_some());
+    let missing = node.reads.iter().find(|read| !begins[**read as usize]).filter(|_| !matches!(node.body, Body::Join));
+    let (why, remedy) = match (missing, &node.body) {
+        (Some(read), _) => (
+            format!("`{path}` reads `{}`, which is skipped then", nodes[*read as usize].path),
+            if is_data {
+                "read it with `or`"
+            } else {
+                "put the arms together with `join`, or read it with `optional()`"
+            },
+        ),
+        (None, Body::Join) => {
+            (format!("no arm that `{path}` puts together is taken then"), "give `join` the end of each arm")
+        }
+        (None, _) => (
+            format!("`{path}` needs more edges than are taken then"),
+            if is_data { "let it begin with `\"begins\": \"any\"`" } else { "let it begin with `Begins::Any`" },
+        ),
+    };
+    let ends = if is_data { "`\"ends\": true`" } else { "`Node::ends`" };
+    format!(
+        "when {when}, the workflow has no output: {why}; {remedy}, or mark the node that gives the output then with {ends}"
+    )
+}
