@@ -138,6 +138,11 @@ impl ToolStatus {
         self == Self::Success
     }
 
+    /// Whether it says how a call ended. A call that was stopped may have had its effect.
+    pub(crate) fn is_outcome(self) -> bool {
+        !matches!(self, Self::Cancelled | Self::Interrupted)
+    }
+
     /// The name used in events and documents, such as `invalid_arguments`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -146,7 +146,7 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                         continue;
                     }
                     // A further attempt at the step continues what failed in it.
-                    Some(Last::Ended { name: "workflow.failed", at })
+                    Some(Last::Ended { name: "workflow.failed" | "agent.failed", at })
                         if retried.iter().any(|(node, retried)| *retried > at && is_within(&path, node)) =>
                     {
                         continue;

@@ -190,14 +190,18 @@ pub enum Error {
     },
     /// A workflow that is a step began with another definition, in an earlier process.
     #[error(
-        "the workflow `{workflow}` at `{path}` has changed since it began; retry the step that it runs in, so that it \
-         runs anew, or resume the run with the program that it began in"
+        "the workflow `{workflow}` at `{path}` has changed since it began; resume the run with the program that it began \
+         in, or retry the step that it runs in, so that it runs anew{}",
+        repeats(wrote)
     )]
+    #[non_exhaustive]
     NestedChanged {
         /// The workflow.
         workflow: Arc<str>,
         /// Where it is.
         path: StepPath,
+        /// What in it may have changed something outside of the run, and would be repeated.
+        wrote: Vec<String>,
     },
     /// A step that runs again, after a restart, calls another agent or workflow than it had begun, or the same with another
     /// input. What it had begun is not taken for the other call.
@@ -352,11 +356,10 @@ impl Error {
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
             Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
-            Self::DefinitionChanged { .. }
-            | Self::PartsChanged { .. }
-            | Self::NestedChanged { .. }
-            | Self::WriteForgotten { .. } => FailureKind::DefinitionChanged,
-            Self::NestedOther { .. } => FailureKind::Interrupted,
+            Self::DefinitionChanged { .. } | Self::PartsChanged { .. } | Self::WriteForgotten { .. } => {
+                FailureKind::DefinitionChanged
+            }
+            Self::NestedChanged { .. } | Self::NestedOther { .. } => FailureKind::Interrupted,
             Self::Value { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
@@ -392,6 +395,11 @@ fn listed(differences: &[Difference]) -> String {
 fn not_undone(calls: &[NotUndone]) -> String {
     let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
     calls.join(", ")
+}
+
+/// What running a workflow anew does a second time.
+fn repeats(wrote: &[String]) -> String {
+    if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
 }
 
 /// At most ten names.

@@ -382,10 +382,24 @@ impl EventLog {
     /// What is recorded at a path and below it, in order, and still counts: what a change of the definition made void
     /// is left out.
     pub(crate) fn records_below(&self, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
+        self.records_where(|path| path.is_within(base))
+    }
+
+    /// The same of what a path is in, too: the steps around it.
+    pub(crate) fn records_around(&self, step: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
+        self.records_where(|path| path.belongs_to(step) || step.belongs_to(path))
+    }
+
+    fn records_where(&self, is_asked_for: impl Fn(&StepPath) -> bool) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let void = Void::of(state.all().map(|record| &record.kind));
-        let counts = |(at, record): &(usize, &Record)| record.path.is_within(base) && !void.covers(*at, &record.path);
+        let counts = |(at, record): &(usize, &Record)| is_asked_for(&record.path) && !void.covers(*at, &record.path);
         state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
+    }
+
+    /// Shows everything that is recorded, in order.
+    pub(crate) fn visit(&self, mut see: impl FnMut(&StepPath, &EventKind)) {
+        self.state().all().for_each(|record| see(&record.path, &record.kind));
     }
 
     /// Everything that is recorded at a path and below it, in order.

@@ -35,6 +35,7 @@ mod slots;
 mod spending;
 mod state;
 mod step_records;
+mod stopped;
 mod waits;
 
 pub use self::approval::Approval;
@@ -53,7 +54,7 @@ pub(crate) use self::nested::{HOOKS, NestedCall};
 pub(crate) use self::nesting::{Around, AroundSlot};
 pub use self::options::RunBeginning;
 pub(crate) use self::options::{RunOptions, RunOwn, RunResource, check_resources};
-pub(crate) use self::outcomes::{has_failed_since, has_written, is_own_failure};
+pub(crate) use self::outcomes::{has_failed_since, has_written, is_own_failure, outermost, writes};
 pub(crate) use self::read::{RunJournal, read_events, read_journal};
 pub(crate) use self::redaction::REDACTED;
 pub use self::redaction::{Redact, Redactor};

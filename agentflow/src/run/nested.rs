@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::outcomes::{is_own_failure, outermost, writes};
 use super::redaction::Redactor;
 use crate::error::{Error, Result};
 use crate::event::{AgentStarted, EventKind, WorkflowStarted};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::text::head;
 use crate::time::Timestamp;
-use crate::tool_definition::Effects;
 
 /// What a step calls: an agent or a workflow, with its input.
 #[derive(Clone, Debug)]
@@ -95,6 +95,8 @@ struct EarlierCall {
     call: NestedCall,
     /// It, or something below it, may have changed something outside of the run.
     wrote: bool,
+    /// What in it was stopped in the middle, and may have had an effect.
+    open: BTreeSet<StepPath>,
     /// This life of the run has asked for it again.
     claimed: bool,
 }
@@ -107,9 +109,9 @@ impl Claims {
             let Some((number, is_base)) = number_of(scope, path, kind) else { continue };
             earlier.taken.insert(number);
             if let Some(known) = earlier.calls.iter_mut().find(|call| call.number == number) {
-                known.wrote |= writes(kind);
+                known.apply(path, kind, is_base);
             } else if let Some(call) = NestedCall::of(kind).filter(|_| is_base) {
-                earlier.calls.push(EarlierCall { number, path: path.clone(), call, wrote: false, claimed: false });
+                earlier.calls.push(EarlierCall::new(number, path.clone(), call));
             }
         }
         earlier.calls.sort_by_key(|call| call.number);
@@ -166,16 +168,57 @@ impl Claims {
         }
     }
 
-    /// Why the output of the step cannot be trusted: it called something else in the place of what it had called before.
+    /// Why the output of the step cannot be trusted: it called something else in the place of what it had called before,
+    /// or did not call what was stopped in the middle of a write, so that nobody was asked about it.
     pub(super) fn left_over(&self) -> Option<Failure> {
         let earlier = self.earlier.as_ref()?;
-        let other = earlier.other.as_ref()?;
-        let left = earlier.calls.iter().find(|call| !call.claimed)?;
-        Some(Failure::from(&left.other(other.clone())))
+        let mut left = earlier.calls.iter().filter(|call| !call.claimed).peekable();
+        let first = *left.peek()?;
+        match &earlier.other {
+            Some(other) => Some(Failure::from(&first.other(other.clone()))),
+            None => left.find_map(EarlierCall::stopped),
+        }
     }
 }
 
 impl EarlierCall {
+    fn new(number: u32, path: StepPath, call: NestedCall) -> Self {
+        Self { number, path, call, wrote: false, open: BTreeSet::new(), claimed: false }
+    }
+
+    /// Takes in what is recorded of it, or below it.
+    fn apply(&mut self, path: &StepPath, kind: &EventKind, is_base: bool) {
+        self.wrote |= writes(kind);
+        match kind {
+            EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) if is_base => self.open.clear(),
+            kind if kind.begins_once() => {
+                self.open.insert(path.clone());
+            }
+            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } => {
+                self.open.remove(path);
+            }
+            EventKind::ToolFailed { result, .. } if result.status.is_outcome() => {
+                self.open.remove(path);
+            }
+            kind if is_own_failure(kind) => {
+                self.open.remove(path);
+            }
+            _ => {}
+        }
+    }
+
+    /// What an operator is asked of it when it is not called again.
+    fn stopped(&self) -> Option<Failure> {
+        let stopped: Vec<String> = outermost(&self.open).iter().map(|path| format!("`{path}`")).collect();
+        let message = format!(
+            "the program stopped in the middle of {}, in {}, which this step had begun and, run again, did not call; \
+             whether that had its effect is unknown: find out, then retry the node or cancel the run",
+            stopped.join(", "),
+            self.call
+        );
+        (!stopped.is_empty()).then(|| Failure::new(FailureKind::Interrupted, message))
+    }
+
     fn other(&self, called: String) -> Error {
         Error::NestedOther { path: self.path.clone(), began: self.call.to_string(), called }
     }
@@ -204,7 +247,3 @@ fn number_of(scope: &StepPath, path: &StepPath, kind: &EventKind) -> Option<(u32
 
 /// The name below which hooks around an agent in a step record the agents and workflows that they begin.
 pub(crate) const HOOKS: &str = "hooks";
-
-fn writes(kind: &EventKind) -> bool {
-    kind.begins_once() || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
-}

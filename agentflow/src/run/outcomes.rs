@@ -2,6 +2,8 @@
 //!
 //! It reads records and decides nothing; who calls decides.
 
+use std::collections::BTreeSet;
+
 use crate::event::EventKind;
 use crate::failure::was_stopped;
 use crate::path::StepPath;
@@ -10,6 +12,17 @@ use crate::tool_definition::Effects;
 
 /// An event with its time and its path.
 type Recorded = (Timestamp, StepPath, EventKind);
+
+/// Whether what begins with an event may change something outside of the run.
+pub(crate) fn writes(kind: &EventKind) -> bool {
+    kind.begins_once() || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
+}
+
+/// The paths that are not below another one of them: the call of a tool in a step that writes says the same as the step.
+pub(crate) fn outermost(paths: &BTreeSet<StepPath>) -> Vec<String> {
+    let is_below = |path: &&StepPath| path.parents().any(|above| paths.contains(&above));
+    paths.iter().filter(|path| !is_below(path)).map(ToString::to_string).collect()
+}
 
 /// Whether a tool that writes has begun at a path or below it.
 pub(crate) fn has_written(recorded: &[Recorded], base: &StepPath) -> bool {

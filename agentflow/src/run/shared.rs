@@ -44,6 +44,8 @@ pub(crate) struct RunShared {
     pub(super) stopping: AtomicBool,
     /// It undoes what it had done, which no cancellation stops.
     undoing: AtomicBool,
+    /// A call of a tool that may not be repeated has begun here in a step.
+    pub(super) wrote: AtomicBool,
     /// What it has of its own, when there is something.
     own: OnceLock<Box<RunOwn>>,
     end: Mutex<End>,
@@ -84,6 +86,8 @@ pub(super) struct Operations {
     task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
     left_open: OnceLock<Vec<StepPath>>,
+    /// The calls of tools that may not be repeated and were stopped when the run was resumed.
+    pub(super) stopped_calls: OnceLock<Vec<StepPath>>,
 }
 
 /// The status of a run that ended so.
@@ -128,6 +132,7 @@ impl RunShared {
             draining: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             undoing: AtomicBool::new(false),
+            wrote: AtomicBool::new(false),
             own: OnceLock::new(),
             end: Mutex::default(),
             operations: OnceLock::new(),
@@ -500,10 +505,12 @@ impl RunShared {
     }
 
     /// Why the output of an attempt at a step that was run again cannot be trusted: it called something else in the place
-    /// of an agent or a workflow that it had begun.
+    /// of an agent or a workflow that it had begun, or did not call one that was stopped in the middle of a write.
     pub(crate) fn left_over(&self, scope: impl FnOnce() -> StepPath) -> Option<Failure> {
-        let nested = locked(&self.operations.get()?.nested);
-        if nested.is_empty() { None } else { nested.get(&scope())?.left_over() }
+        match self.log.is_restored() {
+            true => self.with_claims(scope(), |claims, _| claims.left_over()),
+            false => None,
+        }
     }
 
     /// Whether an attempt continues what an earlier one began at a path: only its first call that would does.

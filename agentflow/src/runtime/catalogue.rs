@@ -91,8 +91,11 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     #[cfg(not(feature = "dynamic"))]
     let _ = within;
     let linked = linked();
-    if let Some(linked) = linked.get(name).map_err(two_linked)? {
-        found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line))));
+    match linked.get(name) {
+        Ok(Some(linked)) => found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
+        // The one that was given says which of them is meant.
+        Err(two) if found.is_empty() => return Err(two_linked(two)),
+        Ok(None) | Err(_) => {}
     }
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
@@ -197,9 +200,14 @@ impl Runtime {
             given.iter().filter(|(agent, _)| **agent.name() == *started.name).cloned().collect();
         let linked = linked_agents();
         let instructions = started.instructions.as_ref().map(|message| message.text());
-        if let Some(linked) = linked.get(&started.name).map_err(two_linked_agents)? {
-            let agent = linked.resuming(&self.context(), instructions.as_deref());
-            found.push((agent, Origin::Linked(linked.source())));
+        match linked.get(&started.name) {
+            Ok(Some(linked)) => {
+                let agent = linked.resuming(&self.context(), instructions.as_deref());
+                found.push((agent, Origin::Linked(linked.source())));
+            }
+            // The one that was given says which of them is meant.
+            Err(two) if found.is_empty() => return Err(two_linked_agents(two).into()),
+            Ok(None) | Err(_) => {}
         }
         let agent = only("agent", &started.name, found, same_agent)?.ok_or_else(|| {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());

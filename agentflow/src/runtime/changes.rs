@@ -1,7 +1,7 @@
 //! What a changed definition of a workflow means for a run: the nodes whose records no longer count, and those among
 //! them that may have changed something outside of the run; and what a runtime accepts. It reads graphs and events.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Runtime;
@@ -9,7 +9,7 @@ use crate::definition::{Definition, Difference, Known};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind};
 use crate::path::StepPath;
-use crate::run::{Host, Void};
+use crate::run::{Host, Void, outermost};
 use crate::tool::Effects;
 use crate::workflow::{Graph, GraphNode};
 
@@ -114,11 +114,7 @@ pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String])
     let counts = |(at, event): &(usize, &Event)| {
         nodes.iter().any(|node| event.path.belongs_to(node)) && writes(event) && !void.covers(*at, &event.path)
     };
-    let written: BTreeSet<StepPath> =
-        events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect();
-    // A tool call in a step that writes says the same as the step.
-    let outermost = written.iter().filter(|path| !path.parents().any(|above| written.contains(&above)));
-    outermost.map(ToString::to_string).collect()
+    outermost(&events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect())
 }
 
 /// Whether the step at a path is declared to write. A node that consists of several steps does not write itself, nor

@@ -4,7 +4,9 @@
 //! It makes no call and records nothing.
 
 use super::call_in_step::KnownCall;
+use super::call_record::lost;
 use super::history::{RecordedCall, RecordedOutcome};
+use super::undecided::undecided_failure;
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
 use crate::run::Approval;
@@ -42,7 +44,7 @@ impl KnownCall {
             return match (&here.begun, &here.outcome) {
                 // Whether the step may run again was decided before.
                 (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
-                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => self.interrupted(&here),
+                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => Self::interrupted(&here),
                 // It was dropped: it has its end, so it is made as another one.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
@@ -65,7 +67,7 @@ impl KnownCall {
         {
             match &earlier.outcome {
                 _ if earlier.is_unfinished() && !begun.repeatable && !earlier.decided => {
-                    return self.interrupted(earlier);
+                    return Self::interrupted(earlier);
                 }
                 _ if earlier.is_unfinished() => {}
                 // It had its effect, so the next attempt keeps it. A failure is an outcome, too, unless an attempt has
@@ -80,53 +82,15 @@ impl KnownCall {
                 _ => {}
             }
         }
-        if earlier.is_none()
-            && let Some(ends) = self.other_than_interrupted()
-        {
-            return ends;
-        }
         let key = own_key(&self.known.path);
         Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
     }
 
-    fn interrupted(&self, call: &RecordedCall) -> Decided {
-        let mut paths = vec![call.path.clone()];
-        // A retry makes these again, too.
-        paths.extend(
-            self.place
-                .with_calls(|calls| calls.history.undecided(None).map(|call| call.path.clone()).collect::<Vec<_>>()),
-        );
-        let (calls, whether) = match &*paths {
-            [one] => (format!("`{one}`"), "whether it had its effect"),
-            all => {
-                (all.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", "), "which had their effects")
-            }
-        };
-        let message = format!(
-            "the program or the step was stopped in the middle of {calls}; {whether} is unknown: find out, then retry the \
-             node or cancel the run"
-        );
-        Decided::Ends(Failure::new(FailureKind::Interrupted, message))
-    }
-
-    /// A call of a tool that writes, of which nothing is recorded, while another one of that tool was stopped in the
-    /// middle: it may be the same with another argument.
-    fn other_than_interrupted(&self) -> Option<Decided> {
-        if self.direct || self.definition.policy.effects != Effects::Write {
-            return None;
-        }
-        let name = &self.definition.name;
-        let (path, arguments) = self.place.with_calls(|calls| {
-            let call = calls.history.undecided(Some(name)).next()?;
-            Some((call.path.clone(), call.arguments.clone()))
-        })?;
-        let message = format!(
-            "the program or the step was stopped in the middle of `{path}`, which had called `{name}` with {arguments}; \
-             whether it had its effect is unknown, and run again the step calls `{name}` with other arguments first: find \
-             out, then retry the node or cancel the run. Let times, random numbers and ids that it is given come from a \
-             step of their own, which is recorded"
-        );
-        Some(Decided::Ends(Failure::new(FailureKind::Interrupted, message)))
+    /// The step asks about it before it runs again (`undecided_below`), so this is met only by a call that is asked for where
+    /// nobody looked.
+    fn interrupted(call: &RecordedCall) -> Decided {
+        let failure = undecided_failure(std::slice::from_ref(&call.path));
+        Decided::Ends(failure.unwrap_or_else(|| lost("an interrupted call has no path")))
     }
 
     fn unreadable(&self, call: &RecordedCall) -> Decided {

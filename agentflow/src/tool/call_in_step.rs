@@ -23,6 +23,7 @@ use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
+use super::undecided::{undecided_below, undecided_failure};
 use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::error::Error;
@@ -413,6 +414,14 @@ impl KnownCall {
                 false => cx.clone().with_attempt(attempt, attempt),
             };
             cx.forget_claims();
+            if !(fresh && attempt == 1)
+                && cx.run().may_have_stopped(cx.path())
+                && let Some(failure) = undecided_failure(&undecided_below(cx.run(), cx.path(), false))
+            {
+                // Whoever polls the step drops this.
+                self.place.end_step(failure);
+                return std::future::pending().await;
+            }
             let once = !self.policy().is_repeatable();
             let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
             // That of a node that consists of the call has its turn already.

@@ -141,6 +141,9 @@ impl OpenCall {
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
         let policy = (!answered).then_some(&definition.policy);
+        if policy.is_some_and(|policy| !policy.is_repeatable()) {
+            shared.writes();
+        }
         shared.record(path.clone(), began(Arc::clone(&call), policy, given));
         let since = shared.now();
         Self { shared, path, call, began: since, open: true }

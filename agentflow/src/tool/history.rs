@@ -10,9 +10,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ToolPolicy;
+use super::undecided::asks;
 use crate::context::{Context, attempt_of};
 use crate::event::EventKind;
-use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::message::{ToolCall, ToolResult};
 use crate::path::{PathSegment, StepPath};
 use crate::run::{Approval, is_own_failure};
 use crate::tool_definition::Effects;
@@ -130,15 +131,7 @@ impl RecordedCall {
 
     /// Whether it began and nobody knows how it ended.
     pub(super) fn is_unfinished(&self) -> bool {
-        let known = |outcome: &RecordedOutcome| {
-            !matches!(outcome.result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
-        };
-        self.begun.is_some() && !self.outcome.as_ref().is_some_and(known)
-    }
-
-    /// Whether only an operator can say that it may be repeated.
-    fn is_undecided(&self) -> bool {
-        self.is_unfinished() && !self.decided && self.begun.as_ref().is_some_and(|begun| !begun.repeatable)
+        self.begun.is_some() && !self.outcome.as_ref().is_some_and(|outcome| outcome.result.status.is_outcome())
     }
 
     fn is(&self, name: &str, arguments: &Value) -> bool {
@@ -153,7 +146,7 @@ impl History {
         let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
         // Where agents and workflows are, whose calls are theirs.
         let mut taken = HashSet::new();
-        for (_, path, kind) in cx.run().log.records_below(step) {
+        for (_, path, kind) in cx.run().log.records_around(step) {
             match &kind {
                 EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => {
                     if !calls.iter().any(|(_, call)| call.path.parent().as_ref() == Some(&path)) {
@@ -161,13 +154,14 @@ impl History {
                     }
                     continue;
                 }
-                EventKind::NodeFailed { .. } | EventKind::NodeRetrying { .. } if path == *step => {
+                EventKind::NodeFailed { .. } | EventKind::NodeRetrying { .. } if step.belongs_to(&path) => {
                     for (_, call) in &mut calls {
-                        call.decided |= matches!(kind, EventKind::NodeFailed { .. });
-                        call.failed_since |= is_own_failure(&kind);
+                        call.decided |= asks(&kind);
+                        call.failed_since |= path == *step && is_own_failure(&kind);
                     }
                     continue;
                 }
+                _ if !path.is_within(step) => continue,
                 _ => {}
             }
             let Some(parent) = path.parent().filter(|parent| !taken.contains(parent)) else { continue };
@@ -232,12 +226,6 @@ impl History {
         let number = self.numbers.entry(Arc::clone(name)).or_default();
         *number = number.saturating_add(1);
         base.tool(*number, Arc::clone(name), 0)
-    }
-
-    /// The calls that were stopped in the middle, wait for an operator and were not asked for again, of a tool or of all.
-    pub(super) fn undecided(&self, name: Option<&str>) -> impl Iterator<Item = &RecordedCall> {
-        let all = self.here.iter().chain(&self.earlier);
-        all.filter(move |call| !call.used && call.is_undecided() && name.is_none_or(|name| *call.name == *name))
     }
 
     /// A call with an effect that an earlier process recorded and that the step, run again, did not ask for, although it

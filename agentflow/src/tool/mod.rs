@@ -30,6 +30,7 @@ mod step_place;
 mod time_limit;
 mod tool_output;
 mod toolset;
+mod undecided;
 mod wire_name;
 
 use std::fmt;
@@ -64,6 +65,7 @@ pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
+pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure};
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;

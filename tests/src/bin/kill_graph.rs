@@ -123,8 +123,8 @@ fn graph(arm: &str) -> Graph {
             {"name": "words", "edges": [{"from": "sent"}],
              "does": {"call": {"kind": "agent", "name": "clerk", "with": {"from": "sent"}}}},
             {"name": "receipt", "does": {"value": {"object": {
-                "reserved": {"from": "reserved"}, "price": {"from": "price"}, "sent": {"from": "sent"},
-                "words": {"from": "words"}}}}},
+                "reserved": {"from": "reserved"}, "price": {"from": "price"}, "sent": {"from": "sent", "or": null},
+                "words": {"from": "words", "or": null}}}}},
         ],
     });
     serde_json::from_value(graph).expect("it is the JSON of a graph")

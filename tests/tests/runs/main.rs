@@ -11,6 +11,7 @@ mod durable;
 mod elsewhere;
 mod elsewhere_hostile;
 mod grants;
+mod interrupted_beside;
 mod interrupted_calls;
 mod misbehaving;
 mod recorded_errors;

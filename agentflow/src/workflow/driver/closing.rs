@@ -13,7 +13,9 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
-use crate::tool::{BegunCompensation, compensated, compensated_cancelled, continue_compensating};
+use crate::tool::{
+    BegunCompensation, compensated, compensated_cancelled, continue_compensating, repeated_below, undecided_failure,
+};
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
@@ -54,6 +56,7 @@ impl WorkflowRun {
                 self.set_timer(unit, self.segment.shared.now());
             }
             _ => {
+                let error = self.with_stopped(unit, error);
                 if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
                     // The failure of all branches is that of the last.
                     self.originals.retain(|(of, _)| *of != unit.node);
@@ -62,6 +65,25 @@ impl WorkflowRun {
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
         }
+    }
+
+    /// A question to an operator names all that was stopped in the node, since a retry does it again: also what was dropped
+    /// because of the question. That of an item or a branch becomes its node's.
+    pub(super) fn with_stopped(&self, unit: Unit, error: Arc<Failure>) -> Arc<Failure> {
+        let (path, shared) = (self.path(unit), &self.segment.shared);
+        if error.kind != FailureKind::Interrupted || unit.child.is_some() {
+            return error;
+        }
+        if self.executor.is_none() && !shared.may_have_stopped(&path) {
+            return error;
+        }
+        shared.close_below(&path, "the step has ended");
+        // The question is about that call.
+        let direct = self.machine.spec().node(unit.node).called.is_some();
+        let mut stopped = repeated_below(shared, &path, direct);
+        stopped.retain(|of| !error.message.contains(&format!("`{of}`")));
+        let Some(also) = undecided_failure(&stopped) else { return error };
+        Arc::new(Failure { message: format!("{}. Besides, {also}", error.message), ..Failure::clone(&error) })
     }
 
     /// Drops what a unit does, so that what is below it has its end first, and records its own.

@@ -32,7 +32,7 @@ use self::closing::millis;
 use self::continued::{Continued, called, continued};
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
-use self::replay::{failed_before, is_changed, is_decided};
+use self::replay::{failed_before, is_changed, is_decided, written};
 use self::task::{Ended, Task};
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
@@ -183,11 +183,14 @@ impl WorkflowRun {
         };
         let began = recorded.iter().any(started);
         let changed = began && is_changed(spec, &segment.base, &recorded);
+        let wrote = if changed { written(&recorded) } else { Vec::new() };
         let recorded = if changed { Vec::new() } else { recorded };
         let mut run = Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
         if changed {
-            run.refused =
-                Some(Error::NestedChanged { workflow: Arc::clone(&spec.name), path: run.segment.base.clone() });
+            let (workflow, path) = (Arc::clone(&spec.name), run.segment.base.clone());
+            let error = Error::NestedChanged { workflow, path, wrote };
+            StepPlace::end_with(&error);
+            run.refused = Some(error);
         }
         run.is_begun_in(cx);
         run
@@ -502,7 +505,7 @@ impl WorkflowRun {
             Command::Ask(node) => self.ask(node),
             Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
             Command::Fail { unit, error } => {
-                let attempt = self.machine.attempts(unit);
+                let (attempt, error) = (self.machine.attempts(unit), self.with_stopped(unit, error));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
             Command::Cancel { unit, reason } => self.cancel(unit, reason),

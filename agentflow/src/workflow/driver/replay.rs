@@ -7,6 +7,7 @@ use super::WorkflowRun;
 use crate::context::Context;
 use crate::event::{EventKind, RunTerms, Subject};
 use crate::path::StepPath;
+use crate::run::{outermost, writes};
 use crate::time::Timestamp;
 use crate::tool::answered_instead;
 use crate::workflow::machine::{Phase, Unit};
@@ -125,4 +126,10 @@ pub(super) fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, S
         _ => None,
     });
     !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
+}
+
+/// What may have changed something outside of the run, of what a workflow recorded: the outermost of it.
+pub(super) fn written(recorded: &[(Timestamp, StepPath, EventKind)]) -> Vec<String> {
+    let all = recorded.iter().filter(|(.., kind)| writes(kind)).map(|(_, path, _)| path.clone()).collect();
+    outermost(&all)
 }

@@ -9,7 +9,7 @@ use super::task::{Step, Task};
 use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::EventKind;
-use crate::tool::{Covered, StepPlace, ToolDefinition, call_has_events};
+use crate::tool::{Covered, StepPlace, ToolDefinition, call_has_events, undecided_below, undecided_failure};
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeSpec, Outputs, StepFuture};
@@ -30,9 +30,15 @@ impl WorkflowRun {
         cx.forget_claims();
         // An attempt before this one may have recorded calls.
         let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1, covered(node));
-        let step = match &self.executor {
-            None => Step::new(place, || body_of(node, unit, cx, self.machine.item(unit), &self.machine)),
-            Some(executor) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
+        let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
+        let undecided = match attempt > 1 && may_have_stopped() {
+            false => None,
+            true => undecided_failure(&undecided_below(cx.run(), cx.path(), node.called.is_some())),
+        };
+        let step = match (undecided, &self.executor) {
+            (Some(failure), _) => Step::new(place, || Err(StepError::recorded(failure))),
+            (None, None) => Step::new(place, || body_of(node, unit, cx, self.machine.item(unit), &self.machine)),
+            (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, since))),
         };
         let step = step.with_limit(node.policy.timeout_of(), node.called.as_ref());
         // Of a step that is handed out, this is for whoever executes it.

@@ -1,0 +1,126 @@
+//! What an operator decides on before a step runs again: the writes in it that were stopped in the middle, and of which
+//! nobody knows whether they had their effect.
+//!
+//! It reads a journal and records nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::context::attempt_of;
+use crate::event::{Edge, EventKind};
+use crate::failure::{Failure, FailureKind};
+use crate::path::StepPath;
+use crate::run::{RunShared, is_own_failure};
+
+/// What in a step, or in the call of a tool, was begun before it runs again, may not be repeated, and of which nobody knows
+/// how it ended: an operator decides on that before anything in it begins, since what would run beside it is dropped when
+/// the step asks for it. Of a node that consists of a call, `direct` leaves out that call.
+///
+/// An agent tells its model what was stopped in it, and a workflow asks by itself: where there is nothing else, nothing is
+/// due. Where there is, the workflow is stopped with the step and run again with it.
+pub(crate) fn undecided_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
+    let stopped = stopped_below(run, step, direct);
+    if !stopped.iter().any(|of| of.by == BegunBy::Step) {
+        return Vec::new();
+    }
+    outermost(stopped)
+}
+
+/// All of it that a retry of the step repeats.
+pub(crate) fn repeated_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
+    outermost(stopped_below(run, step, direct))
+}
+
+fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
+    let mut taken: HashMap<StepPath, BegunBy> = HashMap::new();
+    let mut open: Vec<Open> = Vec::new();
+    for (_, path, kind) in run.log.records_around(step) {
+        match &kind {
+            EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) if path.belongs_to(step) => {
+                let is_agent = matches!(kind, EventKind::AgentStarted(_));
+                if !open.iter().any(|call| call.path.parent().as_ref() == Some(&path)) {
+                    taken.insert(path, if is_agent { BegunBy::Agent } else { BegunBy::Workflow });
+                }
+            }
+            // An operator was asked about it, or about what it is in, and let that run again. Where it has failed otherwise,
+            // nobody was.
+            kind if asks(kind) && step.belongs_to(&path) => open.clear(),
+            _ if !path.belongs_to(step) || path == *step => {}
+            kind if kind.begins_once() => {
+                let key = match kind {
+                    EventKind::ToolStarted { call, .. } => call.id.clone(),
+                    _ => path.to_string(),
+                };
+                // An attempt that makes a call again has the last word on it.
+                open.retain(|call| call.key != key);
+                let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
+                let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
+                open.push(Open { path, key, by });
+            }
+            EventKind::ToolStarted { call, .. } => open.retain(|of| of.key != call.id),
+            EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
+            EventKind::NodeFailed { .. } if !is_own_failure(&kind) => {}
+            kind if matches!(kind.shape().edge, Edge::Closes | Edge::Retries) => open.retain(|of| of.path != path),
+            _ => {}
+        }
+    }
+    open.retain(|of| of.by != BegunBy::Agent);
+    open
+}
+
+fn outermost(open: Vec<Open>) -> Vec<StepPath> {
+    let all: HashSet<StepPath> = open.iter().map(|of| of.path.clone()).collect();
+    // The call in a step that may not be repeated says the same as the step.
+    let is_below = |path: &StepPath| path.parents().any(|above| all.contains(&above));
+    open.into_iter().map(|of| of.path).filter(|path| !is_below(path)).collect()
+}
+
+/// Whether an operator is asked about a step: who retries it then has decided on what was stopped in it.
+pub(super) fn asks(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted)
+}
+
+/// What was begun and has no end.
+struct Open {
+    path: StepPath,
+    key: String,
+    by: BegunBy,
+}
+
+/// What in a step has begun something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BegunBy {
+    /// The step itself, or a tool that it calls.
+    Step,
+    Workflow,
+    /// An agent, perhaps one in a workflow.
+    Agent,
+}
+
+/// What a path in a step belongs to, of the agents and workflows that the step had begun.
+fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, BegunBy>) -> BegunBy {
+    let (mut below, mut found) = (path.clone(), BegunBy::Step);
+    while below != *step {
+        let Some(parent) = below.parent() else { return found };
+        // The first agent or workflow of an attempt shares its path with the attempt.
+        let is_beside = below.last_name().is_some_and(|name| name.starts_with("call#") || name.starts_with("attempt#"));
+        match taken.get(&parent).filter(|_| !is_beside) {
+            Some(BegunBy::Agent) => return BegunBy::Agent,
+            Some(by) => found = *by,
+            None => {}
+        }
+        below = parent;
+    }
+    found
+}
+
+/// What an operator decides on before a step runs again.
+pub(crate) fn undecided_failure(calls: &[StepPath]) -> Option<Failure> {
+    let (first, others) = calls.split_first()?;
+    let whether = if others.is_empty() { "whether it had its effect" } else { "which had their effects" };
+    let calls = others.iter().fold(format!("`{first}`"), |text, call| format!("{text}, `{call}`"));
+    let message = format!(
+        "the program or the step was stopped in the middle of {calls}; {whether} is unknown: find out, then retry the \
+         node or cancel the run"
+    );
+    Some(Failure::new(FailureKind::Interrupted, message))
+}
