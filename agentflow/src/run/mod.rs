@@ -35,7 +35,7 @@ mod slots;
 mod spending;
 mod state;
 mod step_records;
-mod stopped;
+mod stopped_calls;
 mod waits;
 
 pub use self::approval::Approval;
