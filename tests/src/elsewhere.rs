@@ -10,6 +10,7 @@ use agentflow::executor::{
     ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder, StepSignal,
 };
 use agentflow::path::StepPath;
+use agentflow::value::Encoded;
 use agentflow::{Runtime, async_trait};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -28,6 +29,7 @@ enum Down {
 enum Up {
     Record(StepBatch),
     Delta(StepPath, ModelDelta),
+    Progress(StepPath, Encoded),
     Ended(Box<StepOutcome>),
 }
 
@@ -143,6 +145,10 @@ async fn read(
                     host.delta(&path, delta);
                     continue;
                 }
+                Up::Progress(path, value) => {
+                    host.progress(&path, value);
+                    continue;
+                }
                 Up::Record(batch) => (host.clone(), batch),
             },
             None => continue,
@@ -208,6 +214,10 @@ impl StepRecorder for Recorder {
 
     fn delta(&self, path: &StepPath, delta: ModelDelta) {
         sent(&self.to, self.call, &Up::Delta(path.clone(), delta));
+    }
+
+    fn progress(&self, path: &StepPath, value: Encoded) {
+        sent(&self.to, self.call, &Up::Progress(path.clone(), value));
     }
 
     async fn signal(&self) -> StepSignal {

@@ -27,6 +27,8 @@ pub enum ExecutorErrorKind {
     Foreign,
     /// The run no longer waits for this attempt at the step: it has ended, was stopped or has another executor.
     Ended,
+    /// Another delivery of the same call has the step. This one executes nothing, and its outcome is not the step's.
+    Taken,
     /// The run's store did not keep what was recorded.
     Store,
 }
@@ -52,7 +54,10 @@ impl ExecutorError {
         match self.kind {
             ExecutorErrorKind::Unreadable => FailureKind::UnreadableOutcome,
             ExecutorErrorKind::Foreign => FailureKind::ForeignOutcome,
-            ExecutorErrorKind::Lost | ExecutorErrorKind::Ended | ExecutorErrorKind::Store => FailureKind::Lost,
+            ExecutorErrorKind::Lost
+            | ExecutorErrorKind::Ended
+            | ExecutorErrorKind::Taken
+            | ExecutorErrorKind::Store => FailureKind::Lost,
         }
     }
 }

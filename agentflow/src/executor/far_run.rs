@@ -2,12 +2,13 @@
 //! process, which keeps it; nothing of the run is kept here.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepRecorder};
+use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepDelivery, StepRecorder};
 use crate::error::{ControlError, Result};
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId, RunStarted, WorkflowStarted};
 use crate::path::StepPath;
@@ -15,6 +16,28 @@ use crate::run::{Host, Journal, RunOwn, RunShared, read_outcome};
 use crate::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
 use crate::value::Encoded;
+
+/// A step that this execution has, and no other one.
+pub(crate) struct TakenStep {
+    pub(crate) recorder: Arc<dyn StepRecorder>,
+    delivery: StepDelivery,
+}
+
+impl TakenStep {
+    /// Takes the step of a call. Nothing of it has run.
+    ///
+    /// # Errors
+    /// When another execution of the call has it, or its run no longer waits for it.
+    pub(crate) async fn take(
+        host: &Host,
+        call: &StepCall,
+        recorder: Arc<dyn StepRecorder>,
+    ) -> Result<Self, ExecutorError> {
+        let delivery = StepDelivery::of(call, host.delivery_id());
+        recorder.record(delivery.first()).await?;
+        Ok(Self { recorder, delivery })
+    }
+}
 
 /// The run of another process, of which one step is executed here until this is dropped.
 pub(crate) struct FarRun(Arc<RunShared>);
@@ -24,7 +47,8 @@ impl FarRun {
     ///
     /// # Errors
     /// When a resource of its own cannot be made, or this runtime is drained.
-    pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, recorder: &Arc<dyn StepRecorder>) -> Result<Self> {
+    pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> Result<Self> {
+        let recorder = &taken.recorder;
         let started = RunBody::Workflow(WorkflowStarted::new(
             Arc::clone(&call.workflow),
             Arc::clone(&call.definition),
@@ -35,7 +59,14 @@ impl FarRun {
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
         let own = RunOwn::resumed(&host.run_resources, &call.run, &started)?;
-        let store = Forwarded { recorder: Arc::clone(recorder), max_event_bytes: call.max_event_bytes };
+        let store = Forwarded {
+            recorder: Arc::clone(recorder),
+            delivery: taken.delivery.clone(),
+            // The first one took the step.
+            sent: AtomicU64::new(1),
+            refused: OnceLock::new(),
+            max_event_bytes: call.max_event_bytes,
+        };
         let journal = Journal::forwarding(Arc::new(store), call.durable);
         let sinks: Arc<[Arc<dyn EventSink>]> = match call.deltas {
             true => Arc::new([Arc::new(Deltas(Arc::clone(recorder))) as _]),
@@ -74,13 +105,15 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Hands on the deltas of model calls; everything else goes another way.
+/// Hands on the deltas of model calls and the progress of steps; everything else goes another way.
 struct Deltas(Arc<dyn StepRecorder>);
 
 impl EventSink for Deltas {
     fn emit(&self, event: &Event) {
-        if let EventKind::ModelDelta(delta) = &event.kind {
-            self.0.delta(&event.path, delta.clone());
+        match &event.kind {
+            EventKind::ModelDelta(delta) => self.0.delta(&event.path, delta.clone()),
+            EventKind::StepProgress { value } => self.0.progress(&event.path, value.clone()),
+            _ => {}
         }
     }
 
@@ -92,6 +125,11 @@ impl EventSink for Deltas {
 /// The journal of a run that another process keeps: whatever is appended goes there.
 struct Forwarded {
     recorder: Arc<dyn StepRecorder>,
+    delivery: StepDelivery,
+    /// How many batches were given.
+    sent: AtomicU64,
+    /// Nothing is given after a batch that was not kept: it may have arrived, and would be there twice.
+    refused: OnceLock<StoreError>,
     max_event_bytes: Option<u64>,
 }
 
@@ -124,13 +162,18 @@ impl Store for Forwarded {
         if events.is_empty() && answers.is_empty() {
             return Ok(());
         }
-        let kept = self.recorder.record(StepBatch { events, answers }).await;
+        if let Some(refused) = self.refused.get() {
+            return Err(refused.clone());
+        }
+        let (delivery, number) = (self.delivery.clone(), self.sent.fetch_add(1, Ordering::Relaxed));
+        let kept = self.recorder.record(StepBatch { delivery, number, events, answers }).await;
         kept.map_err(|error| {
             let kind = match error.kind() {
-                ExecutorErrorKind::Ended => StoreErrorKind::Fenced,
+                ExecutorErrorKind::Ended | ExecutorErrorKind::Taken => StoreErrorKind::Fenced,
                 _ => StoreErrorKind::Io,
             };
-            StoreError::new(kind, format!("the run did not keep what its step recorded: {error}"))
+            let refused = StoreError::new(kind, format!("the run did not keep what its step recorded: {error}"));
+            self.refused.get_or_init(|| refused).clone()
         })
     }
 

@@ -65,16 +65,33 @@
 //! Limits of model calls and budgets know what the run had spent when the step was handed out, and what the step spends
 //! itself; steps that are executed at the same time do not see each other's spending before they end.
 //!
-//! # When something goes wrong
+//! # What is promised
 //!
-//! An executor that fails gives an [`ExecutorError`]: the attempt fails with a failure of its kind, which the node's retry
-//! policy may repeat. A step that may not simply be repeated ends as `interrupted` in its place, since nobody knows whether
-//! it had its effect: the run waits for an operator's decision, as after a crash. A time limit and a cancellation end the
-//! wait for an executor; what it still records of that attempt is refused, and what it left open has its end recorded.
+//! To a program, whatever its executor does:
 //!
-//! An executor delivers each attempt once: of one that is executed twice at the same time, both have their effects. A
-//! node that is the call of one tool has no outcome when the executor loses it, even where the call below the node is
-//! recorded as completed: look there before you retry the node.
+//! | | |
+//! | --- | --- |
+//! | a call is delivered twice, at the same time or later | one delivery executes the step; the others execute nothing of it, and end with [`StepEnd::Refused`] |
+//! | a call comes after its attempt has ended, after the next attempt has begun, or after the end of the run | nothing of it is executed: [`StepEnd::Refused`] |
+//! | a batch of records is sent again | it is kept once |
+//! | records are not the step's, begin twice what is open, or come without those before them | the batch is refused as a whole ([`ExecutorErrorKind::Foreign`]) |
+//! | the executor fails before anybody had taken the step | nothing of it has run: the attempt fails as `lost`, and its retry policy may repeat it |
+//! | the step is lost, and the node is the call of one tool whose outcome is recorded | that outcome is the step's |
+//! | the step is lost in the middle of a write, or of what may not be repeated | the question to the operator is that after a crash of the process at this place: of the call, or of the node of a workflow in the step; a model is told that the outcome is unknown |
+//! | the step is lost in the middle of anything else | the attempt fails as `lost`, `unreadable_outcome` or `foreign_outcome`, and its retry policy may repeat it; a further attempt keeps the writes that are recorded |
+//! | an output is not of the step's type | it is not the step's output: the step fails as `unreadable_outcome`, with its name and type, and is retried as above |
+//! | a worker is drained while a person is asked in the step, or at its deadline | the step continues elsewhere at once, as a run whose process is drained |
+//! | nothing ever comes back | time limits, cancellation and draining end the wait; pausing works |
+//! | something comes back after the end of the wait | it has no effect |
+//!
+//! A step is lost when its executor gives an [`ExecutorError`], panics, or gives what is not the outcome of the attempt.
+//! A call of a tool of which nothing is recorded below its node, since nothing undoes it and no middleware stands around it,
+//! has no outcome when it is lost: of a tool that writes the run asks.
+//!
+//! An executor promises that steps are executed by [`Runtime::execute_step`](crate::Runtime::execute_step) and nothing else,
+//! that its [`StepRecorder`] says that a batch is kept when the [`StepHost`] has said so, and that it gives the outcome of the
+//! delivery that was not refused. A worker that is given a call which another worker had begun is refused: the executor says
+//! that the step is lost, and the run hands out a further attempt when the step's policy has one.
 
 mod executor_error;
 mod far_run;
@@ -87,9 +104,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::executor_error::{ExecutorError, ExecutorErrorKind};
-pub(crate) use self::far_run::FarRun;
+pub(crate) use self::far_run::{FarRun, TakenStep};
 pub use self::step_call::{StepCall, StepEnd, StepOutcome};
-pub use self::step_exchange::{StepAnswer, StepBatch, StepRecorder, StepSignal};
+pub use self::step_exchange::{StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
 pub(crate) use self::step_host::HandedOut;
 pub use self::step_host::StepHost;
 use crate::run::Host;
@@ -112,7 +129,8 @@ pub trait StepExecutor: Send + Sync {
     /// [`StepSignal::Stop`].
     ///
     /// # Errors
-    /// When the outcome is not known: the process that executed the step is gone, say.
+    /// When the outcome is not known: the process that executed the step is gone, say. What follows from that is in the
+    /// [module](self#what-is-promised)'s table. A panic is the same.
     async fn execute(&self, call: StepCall, host: StepHost) -> Result<StepOutcome, ExecutorError>;
 }
 

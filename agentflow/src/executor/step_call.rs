@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::ExecutorError;
 use crate::error::Failure;
 use crate::event::{Event, RunId, Spending};
 use crate::path::StepPath;
@@ -117,5 +118,11 @@ pub enum StepEnd {
     Left {
         /// The agents and workflows in it that wait.
         parked: Vec<StepPath>,
+    },
+    /// Nothing of it was executed by this delivery: the run refused it, since another one has the step or the run no longer
+    /// waits for it. This is not the step's outcome; an executor that delivers a call twice waits for that of the other.
+    Refused {
+        /// Why.
+        error: ExecutorError,
     },
 }

@@ -6,22 +6,55 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::ExecutorError;
+use super::{ExecutorError, StepCall};
 use crate::error::ControlError;
-use crate::event::{Event, ModelDelta};
+use crate::event::{Event, ModelDelta, RunId};
 use crate::path::StepPath;
 use crate::value::Encoded;
 
+/// One execution of a [`StepCall`]: a call that is delivered twice has two, of which one takes the step. It survives JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepDelivery {
+    /// The run.
+    pub run: RunId,
+    /// The step.
+    pub path: StepPath,
+    /// The attempt.
+    pub attempt: u32,
+    /// What tells this execution from all others of the call.
+    pub id: Arc<str>,
+}
+
 /// What was recorded below a step, to be kept together. It survives JSON.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+///
+/// [`Runtime::execute_step`](crate::Runtime::execute_step) makes it, and nobody else does. Its first batch, of the number 0,
+/// takes the step for the delivery; nothing of the step runs before that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepBatch {
+    /// The execution of the step that this is of.
+    pub delivery: StepDelivery,
+    /// Which batch of the delivery this is, from 0. One that is sent again is kept once.
+    pub number: u64,
     /// The events, in their order. Their numbers and times are given anew where the run is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// The outcomes of control requests, which are kept with the events that follow from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<StepAnswer>,
+}
+
+impl StepDelivery {
+    /// An execution of a call.
+    pub(crate) fn of(call: &StepCall, id: Arc<str>) -> Self {
+        Self { run: call.run.clone(), path: call.path.clone(), attempt: call.attempt, id }
+    }
+
+    /// The batch that takes the step.
+    pub(crate) fn first(&self) -> StepBatch {
+        StepBatch { delivery: self.clone(), number: 0, events: Vec::new(), answers: Vec::new() }
+    }
 }
 
 /// The outcome of a control request to a step.
@@ -90,15 +123,23 @@ pub enum StepSignal {
 )]
 pub trait StepRecorder: Send + Sync {
     /// Keeps what was recorded below the step, and returns when it is kept: a write that must not be lost begins after
-    /// that. There is one call at a time. Dropped, it leaves open whether the batch was kept.
+    /// that. There is one call at a time. Dropped, it leaves open whether the batch was kept; who does not know that may
+    /// give the same batch again.
     ///
     /// # Errors
-    /// When it cannot be kept. The step ends then, and its outcome no longer matters.
+    /// When it cannot be kept. The step ends then, and its outcome no longer matters. Of the first batch, the step does not
+    /// begin and its outcome is [`StepEnd::Refused`](super::StepEnd::Refused).
     async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError>;
 
     /// Shows a piece of a model's answer to whoever listens. It may be lost. Default: it is.
     fn delta(&self, path: &StepPath, delta: ModelDelta) {
         let _ = (path, delta);
+    }
+
+    /// Shows how far a step has come, as it said with [`Context::emit`](crate::Context::emit), to whoever listens. It may be
+    /// lost. Default: it is.
+    fn progress(&self, path: &StepPath, value: Encoded) {
+        let _ = (path, value);
     }
 
     /// Waits for the next thing that the run says to the step. Dropping the future loses none. After

@@ -11,10 +11,11 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepRecorder, StepSignal};
+use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
 use crate::event::{Event, EventKind, ModelDelta, PauseReason, Subject};
 use crate::path::StepPath;
-use crate::run::{Asked, ControlRequest, RunShared, RunState};
+use crate::run::{Asked, ControlRequest, OpenSteps, RunShared};
+use crate::value::Encoded;
 
 /// The run, as a [`StepExecutor`](super::StepExecutor) sees it: where what is recorded below the step is kept, and where
 /// control requests come from.
@@ -27,6 +28,7 @@ pub struct StepHost(Arc<Inner>);
 struct Inner {
     run: Arc<RunShared>,
     path: StepPath,
+    attempt: u32,
     /// Where what this attempt records begins.
     since: usize,
     state: Mutex<State>,
@@ -38,6 +40,11 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
+    /// The delivery that has the step, and the number of its next batch.
+    taken: Option<Arc<str>>,
+    batches: u64,
+    /// What it has begun below the step and not ended.
+    open: OpenSteps,
     /// Why the run no longer waits for the step.
     ended: Option<Arc<str>>,
     /// The requests that were handed on and have no outcome.
@@ -49,7 +56,63 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl State {
+    /// Whether a batch is new; one that is here already is not taken twice.
+    ///
+    /// # Errors
+    /// When another delivery has the step, a batch before this one is missing, or something in it is begun twice.
+    fn takes(&mut self, delivery: &StepDelivery, number: u64, events: &[Event]) -> Result<bool, ExecutorError> {
+        let StepDelivery { run, path, attempt, id } = delivery;
+        if self.taken.as_ref().is_some_and(|taken| taken != id) {
+            let message = format!(
+                "attempt {attempt} at `{path}` of the run `{run}` is executed by another delivery of the same call; drop \
+                 this one, and let the outcome of the other be the step's"
+            );
+            return Err(ExecutorError::new(ExecutorErrorKind::Taken, message));
+        }
+        if number < self.batches {
+            return Ok(false);
+        }
+        if number > self.batches {
+            let message = format!(
+                "batch {number} of attempt {attempt} at `{path}` of the run `{run}` came, and batch {} did not; give each \
+                 batch when the one before it is kept",
+                self.batches
+            );
+            return Err(ExecutorError::new(ExecutorErrorKind::Foreign, message));
+        }
+        let mut open = self.open.clone();
+        for event in events {
+            if !open.begins(&event.path, &event.kind) {
+                let message = format!(
+                    "`{}` at `{}` of the run `{run}` begins what has begun already and has no end; send each event once",
+                    event.name(),
+                    event.path
+                );
+                return Err(ExecutorError::new(ExecutorErrorKind::Foreign, message));
+            }
+        }
+        (self.open, self.batches) = (open, number + 1);
+        self.taken.get_or_insert_with(|| Arc::clone(id));
+        Ok(true)
+    }
+}
+
 impl StepHost {
+    /// Whether what a delivery gives belongs to this attempt.
+    fn is_of_this(&self, delivery: &StepDelivery) -> Result<(), ExecutorError> {
+        let Inner { run, path, attempt, .. } = &*self.0;
+        if delivery.run == run.id && delivery.path == *path && delivery.attempt == *attempt {
+            return Ok(());
+        }
+        let message = format!(
+            "attempt {} at `{}` of the run `{}` was delivered, and this is the way to attempt {attempt} at `{path}` of the \
+             run `{}`; send each batch to the attempt that it belongs to",
+            delivery.attempt, delivery.path, delivery.run, run.id
+        );
+        Err(ExecutorError::new(ExecutorErrorKind::Foreign, message))
+    }
+
     /// What the run says next; also what it said before anybody asked.
     fn poll_signal(&self, cx: &mut task::Context<'_>) -> task::Poll<StepSignal> {
         let Inner { state, requests, .. } = &*self.0;
@@ -114,25 +177,29 @@ impl StepHost {
 
 #[async_trait]
 impl StepRecorder for StepHost {
-    async fn record(&self, StepBatch { events, answers }: StepBatch) -> Result<(), ExecutorError> {
+    async fn record(&self, batch: StepBatch) -> Result<(), ExecutorError> {
+        let StepBatch { delivery, number, events, answers } = batch;
         let Inner { run, path: step, state, waiting, .. } = &*self.0;
+        self.is_of_this(&delivery)?;
         if let Some(error) = events.iter().find_map(|event| self.foreign(event)) {
             return Err(error);
         }
         {
+            // Under the lock, so that one of several deliveries has the step, and nothing is recorded after its end.
             let mut state = locked(state);
             if let Some(reason) = &state.ended {
                 let message = format!("the run `{}` no longer waits for the step `{step}`: {reason}", run.id);
                 return Err(ExecutorError::new(ExecutorErrorKind::Ended, message));
             }
-            let replies = answers.into_iter().filter_map(|StepAnswer { request, outcome }| {
-                let asked = state.asked.remove(&request)?;
-                asked.reply.map(|reply| (reply, outcome))
-            });
-            let replies: Vec<_> = replies.collect();
-            let events = events.into_iter().map(|Event { path, kind, .. }| (path, kind));
-            // Under the lock, so that nothing is recorded after the end of the step.
-            run.log.record_and_answer(run.now(), events, replies);
+            if state.takes(&delivery, number, &events)? {
+                let replies = answers.into_iter().filter_map(|StepAnswer { request, outcome }| {
+                    let asked = state.asked.remove(&request)?;
+                    asked.reply.map(|reply| (reply, outcome))
+                });
+                let replies: Vec<_> = replies.collect();
+                let events = events.into_iter().map(|Event { path, kind, .. }| (path, kind));
+                run.log.record_and_answer(run.now(), events, replies);
+            }
         }
         waiting.wake();
         let kept = run.log.commit().await;
@@ -143,6 +210,13 @@ impl StepRecorder for StepHost {
         let Inner { run, path: step, state, .. } = &*self.0;
         if path.is_within(step) && locked(state).ended.is_none() && run.log.wants_deltas() {
             run.log.delta(run.now(), path, EventKind::ModelDelta(delta));
+        }
+    }
+
+    fn progress(&self, path: &StepPath, value: Encoded) {
+        let Inner { run, path: step, state, .. } = &*self.0;
+        if path.is_within(step) && locked(state).ended.is_none() && run.log.wants_deltas() {
+            run.log.delta(run.now(), path, EventKind::StepProgress { value });
         }
     }
 
@@ -168,11 +242,19 @@ impl fmt::Debug for StepHost {
 
 /// A step that is handed out: as long as this lives, the run waits for it, and control requests for what is below it are
 /// the step's. Dropped, it gives everything below the step its end.
-pub(crate) struct HandedOut(StepHost);
+pub(crate) struct HandedOut(StepHost, CloseBelow);
+
+/// Gives what is open below a step, after so many records, its end, for a reason.
+pub(crate) type CloseBelow = fn(&RunShared, &StepPath, usize, &str);
 
 impl HandedOut {
     /// The step at a path; what it records follows the first `since` records of this life of the run.
-    pub(crate) fn new(run: &Arc<RunShared>, path: &StepPath, since: usize) -> Self {
+    pub(crate) fn new(
+        run: &Arc<RunShared>,
+        path: &StepPath,
+        (attempt, since): (u32, usize),
+        close_below: CloseBelow,
+    ) -> Self {
         let (sender, requests) = mpsc::unbounded_channel();
         // What an operator paused before this is the first that the step hears.
         let first = sender.clone();
@@ -182,19 +264,26 @@ impl HandedOut {
             // The receiver is here.
             let _ = first.send(Asked { request, reply: None });
         }
-        Self(StepHost(Arc::new(Inner {
+        let host = StepHost(Arc::new(Inner {
             run: Arc::clone(run),
             path: path.clone(),
+            attempt,
             since,
             state: Mutex::default(),
             requests: Mutex::new(requests),
             ended: CancellationToken::new(),
             waiting: AtomicWaker::new(),
-        })))
+        }));
+        Self(host, close_below)
     }
 
     pub(crate) fn host(&self) -> &StepHost {
         &self.0
+    }
+
+    /// Whether a delivery has taken the step; if not, nothing of this attempt has run.
+    pub(crate) fn is_taken(&self) -> bool {
+        locked(&self.0.0.state).taken.is_some()
     }
 
     /// The run no longer waits for the step. Once.
@@ -217,9 +306,7 @@ impl HandedOut {
                 asked.push(one);
             }
         }
-        for (path, kind) in RunState::closings_below(path, &run.log.records_since(*since, path), reason) {
-            run.record(path, kind);
-        }
+        (self.1)(run, path, *since, reason);
         // What the step did not do is asked of the workflow around it.
         for asked in asked.into_iter().filter(|asked| asked.reply.is_some()) {
             run.request(asked);

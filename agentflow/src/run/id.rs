@@ -1,4 +1,7 @@
-//! Makes the ids of runs. The type of an id is `event::RunId`.
+//! Makes the ids of runs, and of executions of their steps. The type of a run's id is `event::RunId`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::host::Host;
 use crate::event::RunId;
@@ -15,6 +18,14 @@ impl Host {
     /// The id of a context that belongs to no run. It takes none of the ids of runs.
     pub(crate) fn detached_id(&self) -> RunId {
         RunId::new(format!("detached-{}", self.random_id()))
+    }
+
+    /// What tells an execution of a step from all others, in all processes. It is in no journal.
+    pub(crate) fn delivery_id(&self) -> Arc<str> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // Randomness that tests own may be the same twice.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        format!("{:016x}-{}-{number}", (self.random_bits)(), std::process::id()).into()
     }
 
     /// 48 bits of milliseconds and 64 random bits in hexadecimal: ids of later runs sort later.

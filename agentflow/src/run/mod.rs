@@ -65,4 +65,4 @@ pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;
 pub(crate) use self::spending::Ledger;
-pub(crate) use self::state::{NodeInfo, NodeState, RunState};
+pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};

@@ -56,7 +56,7 @@ pub(crate) enum NodeState {
 }
 
 /// What has begun and has no end, by the event that opened it, in the order of their beginning.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OpenSteps(Vec<(StepPath, EventKind)>);
 
 impl OpenSteps {
@@ -76,6 +76,17 @@ impl OpenSteps {
             }
             _ => {}
         }
+    }
+
+    /// The same of one process, which does not begin what is open: then this is false.
+    pub(crate) fn begins(&mut self, path: &StepPath, kind: &EventKind) -> bool {
+        let Shape { subject, edge, .. } = kind.shape();
+        let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
+        if edge == Edge::Opens && subject.runs() && self.0.iter().any(same) {
+            return false;
+        }
+        self.apply(path, kind);
+        true
     }
 
     pub(crate) fn paths(self) -> Vec<StepPath> {

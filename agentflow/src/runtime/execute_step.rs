@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Runtime;
 use crate::error::{Failure, FailureKind};
-use crate::executor::{StepCall, StepEnd, StepOutcome, StepRecorder};
+use crate::executor::{StepCall, StepEnd, StepOutcome, StepRecorder, TakenStep};
 use crate::workflow::execute;
 use crate::workflow::spec::Spec;
 
@@ -14,16 +14,23 @@ impl Runtime {
     /// the step with the resources, models and middleware of this runtime. What is recorded below the step goes to
     /// `recorder` and is kept by the run before the step continues.
     ///
-    /// Whatever goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition of
+    /// Before all that it takes the step, with a first batch to `recorder` that holds no events: of a call that is executed
+    /// twice, at the same time or one after the other, the run lets one have the step, and the other one ends with
+    /// [`StepEnd::Refused`] before anything of the step has run.
+    ///
+    /// Whatever else goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition of
     /// it (`definition_changed`), a missing resource (`missing_resource`), a runtime that is being drained (`draining`). The
     /// outcome of a step whose run does not keep what it records no longer matters to that run.
     ///
     /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
     /// step and leaves it at the deadline.
     pub async fn execute_step(&self, call: StepCall, recorder: impl StepRecorder + 'static) -> StepOutcome {
-        let end = match self.spec_of(&call).await {
-            Ok(spec) => execute(&spec, self.host(), &call, &(Arc::new(recorder) as Arc<dyn StepRecorder>)).await,
-            Err(failure) => StepEnd::Failed { failure },
+        let end = match TakenStep::take(self.host(), &call, Arc::new(recorder)).await {
+            Ok(taken) => match self.spec_of(&call).await {
+                Ok(spec) => execute(&spec, self.host(), &call, &taken).await,
+                Err(failure) => StepEnd::Failed { failure },
+            },
+            Err(error) => StepEnd::Refused { error },
         };
         call.ended(end)
     }

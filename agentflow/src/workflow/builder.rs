@@ -437,7 +437,7 @@ impl Builder {
         reads: Vec<RawHandle>,
         body: Body,
     ) -> Handle<T> {
-        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::made(T::schema)));
+        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::of::<T>()));
         Handle::new(at.node, at.builder)
     }
 

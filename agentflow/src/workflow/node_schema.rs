@@ -8,27 +8,42 @@ use serde_json::Value;
 
 #[cfg(feature = "dynamic")]
 use crate::schema_check::SchemaCheck;
-use crate::value::Encoded;
+use crate::value::{Encoded, NodeValue};
 
 /// The JSON Schema of a node's output; made when it is first looked at.
 #[derive(Clone)]
 pub struct NodeSchema(Schema);
 
+/// Whether a value is of a type.
+type FitsType = fn(&Encoded) -> Result<(), serde_json::Error>;
+
 #[derive(Clone)]
 enum Schema {
-    Made(fn() -> Value),
+    Made(fn() -> Value, FitsType),
     Known(Arc<Value>),
 }
 
 impl NodeSchema {
-    pub(crate) const fn made(make: fn() -> Value) -> Self {
-        Self(Schema::Made(make))
+    /// That of a type.
+    pub(crate) fn of<T: NodeValue>() -> Self {
+        Self(Schema::Made(T::schema, |value| T::decode(value).map(drop)))
+    }
+
+    /// Whether a value is of the type, where there is one. A schema that is data is looked at by who knows it.
+    ///
+    /// # Errors
+    /// Where the value does not fit.
+    pub(crate) fn check_type(&self, value: &Encoded) -> Result<(), serde_json::Error> {
+        match &self.0 {
+            Schema::Made(_, fits) => fits(value),
+            Schema::Known(_) => Ok(()),
+        }
     }
 
     /// The schema.
     pub fn to_value(&self) -> Value {
         match &self.0 {
-            Schema::Made(make) => make(),
+            Schema::Made(make, _) => make(),
             Schema::Known(schema) => Value::clone(schema),
         }
     }
@@ -36,7 +51,7 @@ impl NodeSchema {
     /// What is the same for all nodes of one Rust type.
     pub(super) fn key(&self) -> Option<usize> {
         match &self.0 {
-            Schema::Made(make) => Some(*make as usize),
+            Schema::Made(make, _) => Some(*make as usize),
             Schema::Known(_) => None,
         }
     }
@@ -81,7 +96,7 @@ impl<'de> Deserialize<'de> for NodeSchema {
 
 /// Whether a value is of a type, or fits a schema.
 pub(crate) enum Fits {
-    Type(fn(&Encoded) -> Result<(), serde_json::Error>),
+    Type(FitsType),
     #[cfg(feature = "dynamic")]
     Schema(SchemaCheck),
 }

@@ -398,7 +398,7 @@ impl<'b, E: 'static> Steps<'b, E> {
         O: NodeValue,
     {
         let of = self.of;
-        let described = (item, (std::any::type_name::<I>().into(), NodeSchema::made(I::schema)));
+        let described = (item, (std::any::type_name::<I>().into(), NodeSchema::of::<I>()));
         let inner = self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
             let item = Handle::of(item.unwrap_or(RawHandle::nowhere()));
             nodes(&mut Steps { builder, of }, item, reads)

@@ -14,7 +14,7 @@ use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunStatus};
 use agentflow::workflow::{Node, NodePolicy};
 use agentflow::{Event, Workflow, async_trait};
-use agentflow_testing::check_events;
+use agentflow_testing::{check_events, test_runtime};
 
 type Outcome = Result<StepOutcome, ExecutorError>;
 
@@ -87,15 +87,9 @@ async fn what_cannot_be_read_is_a_failure_of_its_own() {
         assert_eq!(error.kind(), FailureKind::UnreadableOutcome, "{error}");
         assert!(error.to_string().contains("cannot be read"), "{error}");
     }
-    // An output of another type is found where it is read.
-    let change = |mut outcome: Value| {
-        outcome["end"] = json!({"completed": {"output": "a text"}});
-        Ok(outcome)
-    };
-    assert_eq!(failed(Changed { worker: worker(), change }).await.kind(), FailureKind::Value);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_executor_that_is_lost_or_panics() {
     struct Dies(bool);
 
@@ -114,8 +108,19 @@ async fn an_executor_that_is_lost_or_panics() {
     assert_eq!(error.kind(), FailureKind::Lost, "{error}");
     assert!(error.to_string().contains("the executor of the step panicked: oh"), "{error}");
 
+    // Nobody had taken the step, so it has not begun, and its policy repeats it although it may not be repeated otherwise.
+    let runtime = test_runtime().executor(Dies(false)).store(MemoryStore::new()).build();
+    let run = runtime.start(flow(false, 2), 1).await.unwrap();
+    let id = run.run_id().clone();
+    assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Lost);
+    let report = runtime.inspect(&id).await.unwrap();
+    assert_eq!(report.nodes.iter().find(|node| node.name == "step").unwrap().attempts.len(), 3);
+
     // Nobody knows whether it had its effect: an operator decides, as after a crash.
-    let runtime = Runtime::builder().executor(Dies(false)).store(MemoryStore::new()).build();
+    let lost = |_: Value| Err(ExecutorError::lost("the worker has left"));
+    let worker = Runtime::builder().workflow(&flow(false, 3)).build();
+    let executor = Changed { worker, change: lost };
+    let runtime = Runtime::builder().executor(executor).store(MemoryStore::new()).build();
     let run = runtime.start(flow(false, 3), 1).await.unwrap();
     while runtime.run_record(run.run_id()).await.unwrap().status != RunStatus::Paused {
         tokio::task::yield_now().await;
@@ -147,12 +152,12 @@ async fn a_lost_step_is_repeated_by_its_policy() {
 }
 
 /// Never answers, and hands the host to the test.
-struct Silent(Arc<Mutex<Option<StepHost>>>);
+struct Silent(Arc<Mutex<Option<(StepCall, StepHost)>>>);
 
 #[async_trait]
 impl StepExecutor for Silent {
-    async fn execute(&self, _: StepCall, host: StepHost) -> Outcome {
-        *self.0.lock().unwrap() = Some(host);
+    async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
+        *self.0.lock().unwrap() = Some((call, host));
         std::future::pending().await
     }
 }
@@ -169,8 +174,8 @@ async fn an_executor_that_never_answers() {
     let error = runtime.start(limited, 1).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Timeout, "{error}");
     // What comes late is refused, and whoever has the host hears of the end.
-    let late = host.lock().unwrap().take().unwrap();
-    let refused = late.record(StepBatch::default()).await.unwrap_err();
+    let (call, late) = host.lock().unwrap().take().unwrap();
+    let refused = late.record(batch(&call, 0, Vec::new())).await.unwrap_err();
     assert_eq!(refused.kind(), ExecutorErrorKind::Ended);
     assert!(matches!(late.signal().await, StepSignal::Stop { .. }));
 
@@ -180,20 +185,21 @@ async fn an_executor_that_never_answers() {
     }
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
-    let late = host.lock().unwrap().take().unwrap();
+    let (_, late) = host.lock().unwrap().take().unwrap();
     let StepSignal::Stop { reason } = late.signal().await else { panic!("it is stopped") };
     assert_eq!(&*reason, "enough");
 }
 
-fn event(run: &str, path: &str, name: &str, payload: Value) -> Event {
+pub(crate) fn event(run: &str, path: &str, name: &str, payload: Value) -> Event {
     let event = json!({"run_id": run, "seq": 1, "time": 1, "path": path, "name": name, "payload": payload});
     serde_json::from_str(&event.to_string()).unwrap()
 }
 
-fn batch(events: Vec<Event>) -> StepBatch {
-    let mut batch = StepBatch::default();
-    batch.events = events;
-    batch
+/// A batch as a worker would send it.
+pub(crate) fn batch(call: &StepCall, number: u64, events: Vec<Event>) -> StepBatch {
+    let delivery = json!({"run": call.run, "path": call.path, "attempt": call.attempt, "id": "by hand"});
+    let batch = json!({"delivery": delivery, "number": number, "events": events});
+    serde_json::from_str(&batch.to_string()).unwrap()
 }
 
 #[tokio::test]
@@ -218,7 +224,7 @@ async fn records_that_are_not_the_steps_are_refused() {
             ] {
                 // One that is the step's does not help.
                 let own = event(run, "step/model#1", "model.started", json!({"provider": "p", "model": "m"}));
-                let refused = host.record(batch(vec![own, forged])).await.unwrap_err();
+                let refused = host.record(batch(&call, 0, vec![own, forged])).await.unwrap_err();
                 assert_eq!(refused.kind(), ExecutorErrorKind::Foreign, "{refused}");
                 assert!(refused.to_string().contains("is not an event of the step `step`"), "{refused}");
             }
@@ -244,7 +250,7 @@ async fn what_is_left_open_has_an_end() {
         async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
             let open =
                 event(call.run.as_str(), "step/model#1", "model.started", json!({"provider": "p", "model": "m"}));
-            host.record(batch(vec![open])).await?;
+            host.record(batch(&call, 0, vec![open])).await?;
             Err(ExecutorError::lost("the worker has left"))
         }
     }
@@ -298,7 +304,8 @@ async fn a_worker_of_another_program_says_so() {
 
     let nowhere: fn(&mut StepCall) = |call| call.path = "nowhere".parse().unwrap();
     let unread: fn(&mut StepCall) = |call| drop(std::mem::take(&mut call.inputs));
-    assert_eq!(failed(Misled(worker(), nowhere)).await.kind(), FailureKind::Input);
+    // Sent to the way of another step it is refused before anything of it runs.
+    assert_eq!(failed(Misled(worker(), nowhere)).await.kind(), FailureKind::ForeignOutcome);
     assert_eq!(failed(Misled(worker(), unread)).await.kind(), FailureKind::Value);
 }
 

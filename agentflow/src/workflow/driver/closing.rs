@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lost_step::{StoppedInMiddle, undecided};
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun};
 use crate::context::Context;
@@ -49,7 +50,10 @@ impl WorkflowRun {
         }
         let error = Arc::new(failure);
         let retry = &self.machine.spec().node(unit.node).policy.retry;
-        match retry.delay(self.machine.failures(unit) + 1, &error) {
+        // As after the end of a process, whatever the policy says.
+        let continues = original.as_ref().is_some_and(|original| original.is::<StoppedInMiddle>());
+        let delay = retry.delay(self.machine.failures(unit) + 1, &error);
+        match delay.or(continues.then_some(Duration::ZERO)) {
             Some(delay) if attempt > 0 => {
                 let delay_ms = millis(delay);
                 self.record(unit, EventKind::NodeRetrying { attempt, error, delay_ms });
@@ -99,6 +103,10 @@ impl WorkflowRun {
     /// Whether the present attempt at a unit has begun something within it that may not simply be done again.
     fn has_begun_once(&self, unit: Unit) -> bool {
         let path = self.path(unit);
+        // Also an attempt before that was lost, of which this one was to ask.
+        if self.executor.is_some() && !undecided(&self.segment.shared, &path).is_empty() {
+            return true;
+        }
         let is_body = self.machine.spec().node(unit.node).bodies().next().is_some();
         // All attempts at a body record in one place, and what is done stays done.
         let attempt = if is_body { 1 } else { self.machine.failures(unit) + 1 };

@@ -19,7 +19,7 @@ use super::task::{Ended, Step, Task};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
-use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
+use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal, TakenStep};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{Around, Asked, ControlRequest, Host, Reply, RunShared, check_resources};
@@ -30,16 +30,11 @@ use crate::workflow::callee::needs_of;
 use crate::workflow::spec::{NodeIndex, Spec};
 
 /// What became of a step that was executed here. Whatever it recorded is kept by its run then.
-pub(crate) async fn execute(
-    spec: &Arc<Spec>,
-    host: &Arc<Host>,
-    call: &StepCall,
-    recorder: &Arc<dyn StepRecorder>,
-) -> StepEnd {
-    match begun(spec, host, call, recorder) {
+pub(crate) async fn execute(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> StepEnd {
+    match begun(spec, host, call, taken) {
         Ok(step) => {
             let span = telemetry::workflow_span(&spec.name, &call.run);
-            step.run(recorder).instrument(span).await
+            step.run(&*taken.recorder).instrument(span).await
         }
         Err(error) => failed(Failure::from(&error)),
     }
@@ -71,12 +66,7 @@ enum Over {
 }
 
 /// Makes the step. None of its code has run.
-fn begun(
-    spec: &Arc<Spec>,
-    host: &Arc<Host>,
-    call: &StepCall,
-    recorder: &Arc<dyn StepRecorder>,
-) -> Result<FarStep, Error> {
+fn begun(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> Result<FarStep, Error> {
     let by_path: HashMap<StepPath, NodeIndex> =
         (0..).zip(&spec.nodes).map(|(at, node)| (node.path.clone(), at)).collect();
     let at = |name: &String| by_path.get(&StepPath::of_names(name.as_str().into())).copied();
@@ -92,7 +82,7 @@ fn begun(
     for (name, failure) in &call.failures {
         given.failures.insert(at(name).ok_or_else(|| unknown(name))?, failure.clone());
     }
-    let run = FarRun::begin(host, call, recorder)?;
+    let run = FarRun::begin(host, call, taken)?;
     let shared = run.shared();
     let (node, resources) = (spec.node(unit.node), shared.resources());
     let needs = needs_of(std::slice::from_ref(node));
@@ -113,7 +103,7 @@ fn begun(
 }
 
 impl FarStep {
-    async fn run(mut self, recorder: &Arc<dyn StepRecorder>) -> StepEnd {
+    async fn run(mut self, recorder: &dyn StepRecorder) -> StepEnd {
         let shared = Arc::clone(self.run.shared());
         let over = {
             let mut stopped = pin!(shared.cancellation.cancelled());

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt;
 
 use super::WorkflowRun;
+use super::lost_step::{HandedStep, close_below};
 use crate::context::Context;
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
-use crate::run::RunShared;
 use crate::text::panic_text;
 use crate::value::Encoded;
 use crate::workflow::machine::Unit;
@@ -30,25 +30,45 @@ impl WorkflowRun {
         cx: &Context,
         since: usize,
     ) -> StepFuture {
-        let handed = HandedOut::new(&self.segment.shared, cx.path(), since);
-        let repeatable = self.machine.spec().node(unit.node).policy.repeatable.unwrap_or(true);
-        let call = self.call_of(unit, cx, since);
-        let (executor, shared) = (Arc::clone(executor), Arc::clone(&self.segment.shared));
+        let handed = HandedOut::new(&self.segment.shared, cx.path(), (cx.attempt(), since), close_below);
+        let step = HandedStep {
+            spec: Arc::clone(self.machine.spec()),
+            unit,
+            shared: Arc::clone(&self.segment.shared),
+            call: self.call_of(unit, cx, since),
+            since,
+        };
+        let executor = Arc::clone(executor);
         Box::pin(async move {
-            let outcome = executed(&*executor, &call, &handed).await;
-            let unknown = |error: &ExecutorError| failure_of(&shared, &call, error, repeatable);
-            let ended = match outcome.and_then(|outcome| checked(&call, outcome)) {
-                Ok(StepEnd::Completed { output }) => Ok(output),
-                Ok(StepEnd::Failed { failure }) => Err(failure),
-                Ok(StepEnd::Left { parked }) if shared.is_draining() => match shared.park_left(parked).await {},
-                Ok(StepEnd::Left { .. }) => Err(unknown(&ExecutorError::lost(
-                    "what executed the step was drained before the step had ended; retry the step, or give its node a \
-                     retry policy",
-                ))),
-                Err(error) => Err(unknown(&error)),
+            let outcome = executed(&*executor, &step.call, &handed).await;
+            let lost = match outcome.and_then(|outcome| checked(&step.call, outcome)) {
+                Ok(StepEnd::Completed { output }) => match step.fits(&output) {
+                    Ok(()) => {
+                        handed.end("the step has ended");
+                        return Ok(output);
+                    }
+                    Err(error) => error,
+                },
+                Ok(StepEnd::Failed { failure }) => {
+                    handed.end("the step has ended");
+                    return Err(StepError::recorded(failure));
+                }
+                Ok(StepEnd::Left { parked }) if step.shared.is_draining() => {
+                    match step.shared.park_left(parked).await {}
+                }
+                Ok(StepEnd::Left { .. }) => {
+                    handed.end("what executed the step was drained");
+                    return step.left();
+                }
+                Ok(StepEnd::Refused { error }) => {
+                    let message = format!("the outcome of a delivery came back that had executed nothing: {error}");
+                    ExecutorError::new(error.kind(), message)
+                }
+                Err(error) => error,
             };
-            handed.end("the step has ended");
-            ended.map_err(StepError::recorded)
+            // Nobody takes it after this.
+            handed.end("the executor of the step lost it");
+            step.lost(&lost, handed.is_taken())
         })
     }
 
@@ -97,8 +117,9 @@ async fn executed(
     call: &StepCall,
     handed: &HandedOut,
 ) -> Result<StepOutcome, ExecutorError> {
-    let mut executed = AssertUnwindSafe(executor.execute(call.clone(), handed.host().clone())).catch_unwind();
-    let mut executed = std::pin::pin!(&mut executed);
+    // It may panic before it gives a future, too.
+    let executed = async { executor.execute(call.clone(), handed.host().clone()).await };
+    let mut executed = std::pin::pin!(AssertUnwindSafe(executed).catch_unwind());
     let ended = std::future::poll_fn(|cx| {
         handed.host().watch(cx);
         executed.as_mut().poll(cx)
@@ -126,21 +147,6 @@ fn foreign(call: &StepCall, what: &str) -> ExecutorError {
     let StepCall { run, path, attempt, .. } = call;
     let message = format!("attempt {attempt} at `{path}` of the run `{run}` was handed out, and {what} came back");
     ExecutorError::new(ExecutorErrorKind::Foreign, message)
-}
-
-/// How an attempt fails whose outcome is not known: one that may not simply be repeated waits for an operator.
-fn failure_of(shared: &RunShared, call: &StepCall, error: &ExecutorError, repeatable: bool) -> Failure {
-    let path = &call.path;
-    tracing::warn!(run = %shared.id, %path, %error, "a step that was handed out has no outcome");
-    match repeatable {
-        true => Failure::new(error.failure_kind(), error.to_string()),
-        false => Failure::new(
-            FailureKind::Interrupted,
-            format!(
-                "{error}; whether the step had its effect is unknown: find out, then retry the node or cancel the run"
-            ),
-        ),
-    }
 }
 
 /// The outputs and failures that a call says, by the places of their nodes.

@@ -10,6 +10,7 @@ mod elsewhere;
 mod handed_out;
 mod keeping;
 mod leaving_workflow;
+mod lost_step;
 mod replay;
 mod requested;
 mod starting;
