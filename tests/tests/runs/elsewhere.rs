@@ -37,14 +37,14 @@ async fn elsewhere_pay(cx: &Context, log: Inject<EffectLog>, cents: u32) -> u32 
 
 /// Sends a letter.
 #[tool]
-async fn elsewhere_send(cx: &Context, log: Inject<EffectLog>, to: String) -> String {
+pub(crate) async fn elsewhere_send(cx: &Context, log: Inject<EffectLog>, to: String) -> String {
     log.note(cx);
     format!("sent to {to}")
 }
 
 /// Say what is the matter with the {thing}.
 #[agent(tools = [elsewhere_send], model = "none/none")]
-async fn elsewhere_clerk(cx: &Context, thing: String) -> Result<String>;
+pub(crate) async fn elsewhere_clerk(cx: &Context, thing: String) -> Result<String>;
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
 
@@ -473,13 +473,7 @@ async fn an_agent_and_calls_of_tools_crash_at_every_write() {
     let report = CrashTest::new(&elsewhere_office::workflow(), || "kettle".to_owned())
         .effects(&effects)
         .runtime(move |runtime| {
-            let model = ScriptedModel::from_fn(|request| {
-                match request.messages.messages().iter().flat_map(|message| message.results()).count() {
-                    0 => Turn::call("elsewhere_send", json!({"to": "ada"})),
-                    _ => Turn::text("done"),
-                }
-            });
-            let worker = Runtime::builder().model(model).resource(noted.clone()).build();
+            let worker = office_worker(&noted);
             runtime.executor(Elsewhere::on_task(worker))
         })
         .answer("both/tool#1.elsewhere_pay", Approval::granted())
@@ -489,6 +483,17 @@ async fn an_agent_and_calls_of_tools_crash_at_every_write() {
     assert_eq!(sent.began(), 1, "{report}");
     assert!(sent.interrupted() > 0, "{report}");
     assert_eq!(effects.count("both/tool#1.elsewhere_pay"), 1);
+}
+
+/// Whoever executes the steps of the office.
+pub(crate) fn office_worker(effects: &EffectLog) -> Runtime {
+    let model = ScriptedModel::from_fn(|request| {
+        match request.messages.messages().iter().flat_map(|message| message.results()).count() {
+            0 => Turn::call("elsewhere_send", json!({"to": "ada"})),
+            _ => Turn::text("done"),
+        }
+    });
+    Runtime::builder().model(model).resource(effects.clone()).build()
 }
 
 #[workflow]

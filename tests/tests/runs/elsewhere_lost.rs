@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 /// What is done, and what stops whoever does it, once.
 #[derive(Clone, Default)]
-struct Shop(Arc<Open>);
+pub(crate) struct Shop(Arc<Open>);
 
 #[derive(Default)]
 struct Open {
@@ -71,7 +71,7 @@ async fn lost_look(shop: Inject<Shop>, item: String) -> Result<String, String> {
 #[agent(tools = [lost_charge, lost_look], model = "none/none")]
 async fn lost_buyer(cx: &Context, item: String) -> Result<String>;
 
-type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub(crate) type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 async fn bought(cx: &Context, item: &str) -> Boxed<String> {
     let seen = lost_look(cx.inject()?, item.to_owned()).await?;
@@ -82,20 +82,20 @@ async fn bought(cx: &Context, item: &str) -> Boxed<String> {
 }
 
 #[workflow]
-async fn lost_in_calls(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_in_calls(cx: &Context, item: String) -> Boxed<String> {
     let all = bought(cx, &item).await?;
     Ok(all)
 }
 
 #[workflow]
-async fn lost_in_calls_again(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_in_calls_again(cx: &Context, item: String) -> Boxed<String> {
     #[node(retry = 2)]
     let all = bought(cx, &item).await?;
     Ok(all)
 }
 
 #[workflow]
-async fn lost_direct(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_direct(cx: &Context, item: String) -> Boxed<String> {
     let paid = lost_charge(cx.inject()?, item).await?;
     let more = lost_charge(cx.inject()?, format!("bow for {paid}")).await?;
     Ok(more)
@@ -109,27 +109,27 @@ async fn lost_result(cx: &Context, item: String) -> Boxed<String> {
 }
 
 #[workflow]
-async fn lost_in_workflow(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_in_workflow(cx: &Context, item: String) -> Boxed<String> {
     let inner = lost_direct(cx, item).await?;
     let more = lost_charge(cx.inject()?, format!("box for {inner}")).await?;
     Ok(more)
 }
 
 #[workflow]
-async fn lost_in_agent(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_in_agent(cx: &Context, item: String) -> Boxed<String> {
     let said = lost_buyer(cx, item).await?;
     Ok(said)
 }
 
 #[workflow]
-async fn lost_in_items(cx: &Context, item: String) -> Boxed<Vec<String>> {
+pub(crate) async fn lost_in_items(cx: &Context, item: String) -> Boxed<Vec<String>> {
     let items = vec!["hat".to_owned(), item];
     let all = map!(items, |item| lost_charge(cx.inject()?, item)).await?;
     Ok(all)
 }
 
 #[workflow]
-async fn lost_in_rounds(cx: &Context, item: String) -> Boxed<String> {
+pub(crate) async fn lost_in_rounds(cx: &Context, item: String) -> Boxed<String> {
     let all = repeat!(item, max = 1, |item| bought_again(cx, item)).await?;
     Ok(all)
 }
@@ -139,7 +139,7 @@ async fn bought_again(cx: &Context, item: String) -> Boxed<String> {
 }
 
 /// What has the resources and the model of both sides.
-fn described(shop: &Shop) -> agentflow::runtime::RuntimeBuilder {
+pub(crate) fn described(shop: &Shop) -> agentflow::runtime::RuntimeBuilder {
     let model = ScriptedModel::from_fn(|request| {
         let results = request.messages.messages().iter().flat_map(|message| message.results());
         let results: Vec<String> = results.map(|result| result.text().into_owned()).collect();
@@ -209,19 +209,19 @@ fn process(shop: &Shop, store: &MemoryStore, loses: Loses) -> Runtime {
     described(shop).store(store.clone()).executor(loser).build()
 }
 
-async fn read_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
+pub(crate) async fn read_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     store.read(run, 0, usize::MAX).await.unwrap()
 }
 
 /// The events of a run that has ended.
-async fn all_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
+pub(crate) async fn all_of(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     let events = read_of(store, run).await;
     check_events(&events).unwrap();
     events
 }
 
 /// What is asked about: the steps that were interrupted, with the sentence.
-fn questions(events: &[Event]) -> Vec<(String, String)> {
+pub(crate) fn questions(events: &[Event]) -> Vec<(String, String)> {
     let of = |event: &Event| match &event.kind {
         EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => {
             Some((event.path.to_string(), error.message.clone()))
@@ -233,14 +233,14 @@ fn questions(events: &[Event]) -> Vec<(String, String)> {
 
 /// What became of a run that an operator lets do again whatever it asks about.
 #[derive(Debug, PartialEq)]
-struct Ran {
-    asked: Vec<String>,
+pub(crate) struct Ran {
+    pub(crate) asked: Vec<String>,
     done_before: Vec<String>,
-    done: Vec<String>,
-    result: Result<String, String>,
+    pub(crate) done: Vec<String>,
+    pub(crate) result: Result<String, String>,
 }
 
-async fn answered<Out: NodeValue + std::fmt::Debug>(
+pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
     runtime: &Runtime,
     store: &MemoryStore,
     shop: &Shop,

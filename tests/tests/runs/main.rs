@@ -9,6 +9,7 @@ mod definition_changes;
 mod drain;
 mod durable;
 mod elsewhere;
+mod elsewhere_cut;
 mod elsewhere_deliveries;
 mod elsewhere_hostile;
 mod elsewhere_lost;
