@@ -27,12 +27,19 @@ impl TakenStep {
     /// Takes the step of a call. Nothing of it has run.
     ///
     /// # Errors
-    /// When another execution of the call has it, or its run no longer waits for it.
+    /// When another execution of the call has it, its run no longer waits for it, or this runtime is drained.
     pub(crate) async fn take(
         host: &Host,
         call: &StepCall,
         recorder: Arc<dyn StepRecorder>,
     ) -> Result<Self, ExecutorError> {
+        if host.running.check().is_err() {
+            return Err(ExecutorError::lost(format!(
+                "the step `{}` of the run `{}` was given to a runtime that is being drained, which takes none; give it to \
+                 another one",
+                call.path, call.run
+            )));
+        }
         let delivery = StepDelivery::of(call, host.delivery_id());
         recorder.record(delivery.first()).await?;
         Ok(Self { recorder, delivery })

@@ -120,7 +120,7 @@ pub enum StepEnd {
         parked: Vec<StepPath>,
     },
     /// Nothing of it was executed by this delivery: the run refused it, since another one has the step or the run no longer
-    /// waits for it. This is not the step's outcome; an executor that delivers a call twice waits for that of the other.
+    /// waits for it, or the runtime that was given it is drained. This is not the step's outcome; an executor that delivers a call twice waits for that of the other.
     Refused {
         /// Why.
         error: ExecutorError,

@@ -16,11 +16,12 @@ impl Runtime {
     ///
     /// Before all that it takes the step, with a first batch to `recorder` that holds no events: of a call that is executed
     /// twice, at the same time or one after the other, the run lets one have the step, and the other one ends with
-    /// [`StepEnd::Refused`] before anything of the step has run.
+    /// [`StepEnd::Refused`] before anything of the step has run. So does a call that is given to a runtime which is being
+    /// drained.
     ///
-    /// Whatever else goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition of
-    /// it (`definition_changed`), a missing resource (`missing_resource`), a runtime that is being drained (`draining`). The
-    /// outcome of a step whose run does not keep what it records no longer matters to that run.
+    /// Whatever else goes wrong is in the outcome: a workflow that is not known here (`unknown_workflow`), another definition
+    /// of it (`definition_changed`), a missing resource (`missing_resource`). The outcome of a step whose run does not keep
+    /// what it records no longer matters to that run.
     ///
     /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
     /// step and leaves it at the deadline.

@@ -339,5 +339,6 @@ async fn a_worker_that_is_drained_takes_no_step() {
     worker.drain(Duration::ZERO).await;
     let keep = |outcome: Value| Ok(outcome);
     let error = failed(Changed { worker, change: keep }).await;
-    assert_eq!(error.kind(), FailureKind::Draining, "{error}");
+    assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Lost, true), "{error}");
+    assert!(error.to_string().contains("is being drained, which takes none; give it to another one"), "{error}");
 }
