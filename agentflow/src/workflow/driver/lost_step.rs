@@ -224,13 +224,9 @@ pub(super) fn undecided(shared: &RunShared, step: &StepPath) -> Vec<StepPath> {
             }
             EventKind::ToolCompleted { .. } => open.retain(|of| *of != path),
             EventKind::ToolFailed { result, .. } if is_known(result) => open.retain(|of| *of != path),
-            EventKind::NodeFailed { error, .. } if is_step => {
-                // An operator is asked, and decides on all of it.
-                if error.kind == FailureKind::Interrupted {
-                    open.clear();
-                }
-            }
-            EventKind::NodeReset { .. } if is_step => {}
+            // An operator is asked, and decides on all of it.
+            EventKind::NodeFailed { error, .. } if is_step && error.kind == FailureKind::Interrupted => open.clear(),
+            EventKind::NodeFailed { .. } | EventKind::NodeReset { .. } if is_step => {}
             EventKind::NodeFailed { error, .. } if was_stopped(&error.kind) => {}
             EventKind::NodeReset { by } if **by == *FURTHER_ATTEMPT => {}
             EventKind::NodeFailed { .. }
