@@ -374,8 +374,8 @@ async fn nobody_is_there_who_could_ask() {
     assert_eq!(path, "all");
     assert_eq!(
         why,
-        "there is no worker, in the middle of `all/tool#2.lost_charge`; whether it had its effect is unknown: find out, then \
-         retry the node or cancel the run"
+        "the program or the step was stopped in the middle of `all/tool#2.lost_charge`; whether it had its effect is unknown: \
+         find out, then retry the node or cancel the run"
     );
     assert_eq!(shop.done().iter().filter(|what| *what == "charge kettle").count(), 1);
     let id = handle.run_id().clone();

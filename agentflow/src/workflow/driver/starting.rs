@@ -28,8 +28,10 @@ impl WorkflowRun {
             .granted(&self.grants)
             .with_attempt(attempt, scope);
         cx.forget_claims();
-        // An attempt before this one may have recorded calls.
-        let place = StepPlace::of_step(cx.clone(), node.callee, attempt == 1, covered(node));
+        // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
+        // executed: nothing is called here.
+        let fresh = attempt == 1 || self.executor.is_some();
+        let place = StepPlace::of_step(cx.clone(), node.callee, fresh, covered(node));
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,
