@@ -65,7 +65,7 @@ pub(crate) use self::step_place::{Covered, EndsStep, StepPlace, ValuePlace};
 pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
-pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure};
+pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure, unknown_below};
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;

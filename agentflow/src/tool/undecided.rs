@@ -30,7 +30,19 @@ pub(crate) fn repeated_below(run: &RunShared, step: &StepPath, direct: bool) -> 
     outermost(stopped_below(run, step, direct))
 }
 
+/// What was begun in a step, may not be repeated, and of which nobody knows how it ended, neither an operator nor the model
+/// of an agent in it.
+pub(crate) fn unknown_below(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
+    open_below(run, step, false).into_iter().map(|of| of.path).collect()
+}
+
 fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
+    let mut open = open_below(run, step, direct);
+    open.retain(|of| of.by != BegunBy::Agent);
+    open
+}
+
+fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
     let mut taken: HashMap<StepPath, BegunBy> = HashMap::new();
     let mut open: Vec<Open> = Vec::new();
     for (_, path, kind) in run.log.records_around(step) {
@@ -57,13 +69,16 @@ fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 open.push(Open { path, key, by });
             }
             EventKind::ToolStarted { call, .. } => open.retain(|of| of.key != call.id),
+            // With the outcomes of its calls, whatever they are.
+            EventKind::ModelStarted { .. } => {
+                open.retain(|of| of.by != BegunBy::Agent || of.path.parent() != path.parent());
+            }
             EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
             EventKind::NodeFailed { .. } if !is_own_failure(&kind) => {}
             kind if matches!(kind.shape().edge, Edge::Closes | Edge::Retries) => open.retain(|of| of.path != path),
             _ => {}
         }
     }
-    open.retain(|of| of.by != BegunBy::Agent);
     open
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lost_step::{StoppedInMiddle, undecided};
+use super::lost_step::StoppedInMiddle;
 use super::task::Task;
 use super::{OfWorkflow, WorkflowRun};
 use crate::context::Context;
@@ -16,6 +16,7 @@ use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
 use crate::tool::{
     BegunCompensation, compensated, compensated_cancelled, continue_compensating, repeated_below, undecided_failure,
+    unknown_below,
 };
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
@@ -104,7 +105,7 @@ impl WorkflowRun {
     fn has_begun_once(&self, unit: Unit) -> bool {
         let path = self.path(unit);
         // Also an attempt before that was lost, of which this one was to ask.
-        if self.executor.is_some() && !undecided(&self.segment.shared, &path).is_empty() {
+        if self.executor.is_some() && !unknown_below(&self.segment.shared, &path).is_empty() {
             return true;
         }
         let is_body = self.machine.spec().node(unit.node).bodies().next().is_some();

@@ -6,15 +6,14 @@
 
 use std::sync::Arc;
 
-use super::replay::FURTHER_ATTEMPT;
 use crate::context::attempt_of;
 use crate::error::{Failure, FailureKind};
 use crate::event::{EventKind, Subject};
 use crate::executor::{ExecutorError, ExecutorErrorKind, StepCall};
-use crate::failure::was_stopped;
-use crate::message::{ToolResult, ToolStatus};
+use crate::message::ToolStatus;
 use crate::path::{PathSegment, StepPath};
 use crate::run::{RunShared, RunState};
+use crate::tool::unknown_below;
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::{Body, NodeSpec, Spec};
@@ -98,7 +97,7 @@ impl HandedStep {
                 ))));
             }
         }
-        let open = undecided(&self.shared, path);
+        let open = unknown_below(&self.shared, path);
         if open.is_empty() {
             return Err(StepError::recorded(failure));
         }
@@ -156,7 +155,9 @@ impl HandedStep {
                 true => Ok(wrapped("Ok", &result.output)),
                 false => Ok(Encoded::from_json(result.output.clone()).ok()),
             }),
-            EventKind::ToolFailed { result, error, answered_by, cause, .. } if path == call && is_known(result) => {
+            EventKind::ToolFailed { result, error, answered_by, cause, .. }
+                if path == call && result.status.is_outcome() =>
+            {
                 let is_value = result.status == ToolStatus::Error && answered_by.is_none();
                 Some(match (is_value && is_result, error) {
                     (true, Some(error)) => Ok(wrapped("Err", error.as_str())),
@@ -183,7 +184,7 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
     if closings.is_empty() {
         return;
     }
-    let open = undecided(shared, step);
+    let open = unknown_below(shared, step);
     for (path, kind) in closings {
         let kind = match kind {
             EventKind::NodeFailed { attempt, .. } => {
@@ -197,48 +198,7 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
     }
 }
 
-/// Whether somebody knows how a call ended.
-fn is_known(result: &ToolResult) -> bool {
-    !matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted)
-}
-
 /// The failure of a step that waits for an operator.
 fn asking(what: String) -> Failure {
     Failure::new(FailureKind::Interrupted, what + ": find out, then retry the node or cancel the run")
-}
-
-/// What was begun in a step, may not simply be done again, and has no end that anybody knows: an operator has not decided
-/// on it since. What an agent has called is no longer among it when its model was told.
-pub(super) fn undecided(shared: &RunShared, step: &StepPath) -> Vec<StepPath> {
-    let mut open: Vec<StepPath> = Vec::new();
-    for (_, path, kind) in shared.log.records_below(step) {
-        let is_step = path == *step;
-        match &kind {
-            EventKind::NodeStarted { .. } if is_step => {}
-            kind if kind.begins_once() => {
-                // A further attempt at the step makes a call again under the name that it had first.
-                let again =
-                    |of: &StepPath| matches!(kind, EventKind::ToolStarted { call, .. } if *call.id == *of.to_string());
-                open.retain(|of| *of != path && !again(of));
-                open.push(path);
-            }
-            EventKind::ToolCompleted { .. } => open.retain(|of| *of != path),
-            EventKind::ToolFailed { result, .. } if is_known(result) => open.retain(|of| *of != path),
-            // An operator is asked, and decides on all of it.
-            EventKind::NodeFailed { error, .. } if is_step && error.kind == FailureKind::Interrupted => open.clear(),
-            EventKind::NodeFailed { .. } | EventKind::NodeReset { .. } if is_step => {}
-            EventKind::NodeFailed { error, .. } if was_stopped(&error.kind) => {}
-            EventKind::NodeReset { by } if **by == *FURTHER_ATTEMPT => {}
-            EventKind::NodeFailed { .. }
-            | EventKind::NodeReset { .. }
-            | EventKind::NodeCompleted { .. }
-            | EventKind::WorkflowCompleted(_)
-            | EventKind::AgentCompleted(_) => open.retain(|of| !of.is_within(&path)),
-            EventKind::ModelStarted { .. } => {
-                open.retain(|of| !(of.is_tool_call() && of.parent() == path.parent()));
-            }
-            _ => {}
-        }
-    }
-    open
 }

@@ -73,7 +73,7 @@ impl WorkflowRun {
 }
 
 /// Who resets a node when nobody does.
-pub(super) const FURTHER_ATTEMPT: &str = "a further attempt";
+const FURTHER_ATTEMPT: &str = "a further attempt";
 
 /// Whether an operator let a step run again that now has a further attempt, and not its retry policy.
 pub(super) fn is_decided(cx: &Context) -> bool {
