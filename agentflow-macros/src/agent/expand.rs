@@ -2,7 +2,7 @@
 //! expansion holds no logic: it calls functions of the library. `tests/expansion/agent` shows examples.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
 use super::model::{Agent, ContextParam, Param};
@@ -41,7 +41,8 @@ pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> 
     let call = quote_spanned!(last=> (#call));
     let make = quote_spanned!(first=> <#output as #private::AgentReturn>::agent #call);
     let params = agent.params.iter().map(|Param { ident, ty, .. }| quote!(#ident: #ty));
-    let options = options(&agent.options, &returned(function), &private, errors);
+    let takes = takes(agent, &made_of(agent, ident, &output, &private), &output, &private);
+    let options = options(&agent.options, &returned(function), takes, &private, errors);
     let known_model = known_model(&agent.options, &private);
     quote! {
         // The documentation is what the model reads, and the arguments are the call's.
@@ -145,7 +146,51 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
     quote_spanned!(shown.span=> #private::AgentParam::json(&#param #(.#fields)*))
 }
 
-fn options(options: &AgentOptions, returned: &TokenStream, private: &TokenStream, errors: &mut Errors) -> TokenStream {
+/// The agent of a call whose arguments were read.
+fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenStream) -> TokenStream {
+    let (first, last) = ends(output);
+    let arguments = local("arguments");
+    let each = (0..agent.params.len()).map(|at| quote!(#private::AgentArguments::take(#arguments, #at)?));
+    let begin = quote_spanned!(first=> <);
+    let agent_fn = Ident::new("agent", last);
+    let given = quote_spanned!(last=> (#(#each),*));
+    quote!(#begin #ident>::#agent_fn #given)
+}
+
+/// How the agent is called by its name, with arguments as JSON.
+fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &TokenStream) -> TokenStream {
+    let parameters = agent.params.iter().map(|Param { ty, name, .. }| {
+        quote!(#private::AgentParameter::new::<#ty>(#name, #private::ParameterForm::<#ty>::READ))
+    });
+    let taken = match agent.params.is_empty() {
+        true => quote!(_),
+        false => local("arguments").into_token_stream(),
+    };
+    quote! {
+        parameters: || {
+            #[allow(unused_imports)]
+            use #private::UnreadParameter as _;
+            #private::Vec::from([#(#parameters),*])
+        },
+        asking: |#taken| {
+            #[allow(unused_imports)]
+            use #private::AnswersText as _;
+            #private::Answers::<#output>::erased(#made)
+        }
+    }
+}
+
+fn local(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+fn options(
+    options: &AgentOptions,
+    returned: &TokenStream,
+    takes: TokenStream,
+    private: &TokenStream,
+    errors: &mut Errors,
+) -> TokenStream {
     let AgentOptions { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
@@ -173,6 +218,7 @@ fn options(options: &AgentOptions, returned: &TokenStream, private: &TokenStream
         use #private::AnswersText as _;
         #private::Answers::<#returned>::answering(agent)
     }));
+    fields.push(takes);
     quote!(#private::AgentOptions { #(#fields,)* ..#private::AgentOptions::DEFAULT })
 }
 

@@ -1,6 +1,7 @@
 //! The names in the expansion of `#[agent]`: the static behind an agent, its tools, and the check of its model's name.
 
 use super::tool::LinkedTool;
+pub use crate::agent::arguments::{AgentArguments, AgentParameter, ParameterForm, UnreadParameter};
 pub use crate::agent::call::{
     AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers, AnswersText,
 };

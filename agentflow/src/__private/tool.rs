@@ -152,7 +152,7 @@ pub fn linked<T: PathTool>() -> ToolRef {
 #[diagnostic::on_unimplemented(
     message = "this is not a tool",
     label = "not a tool: put `#[tool]` on the function of this name",
-    note = "an `#[agent]` is given as a `#[tool]` that calls it"
+    note = "an `#[agent]` function is given to an agent by `.tools(my_agent::definition())`"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
     /// The names of its parameters, as models see them.

@@ -19,7 +19,7 @@ use crate::tool::{
 };
 
 /// How much of an agent's instructions describes it as a tool.
-const DESCRIPTION: usize = 1024;
+pub(super) const DESCRIPTION: usize = 1024;
 
 /// An agent as a tool. [`Agent::tools`] takes an agent itself; this is for another name, description or policy.
 ///

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Agent;
+use super::arguments::{AgentArguments, AgentParameter};
 use super::definition::AgentDefinition;
 use super::erased::ErasedAgent;
 use super::prompt::Prompt;
@@ -27,6 +28,9 @@ pub struct AgentOptions {
     pub max_steps: Option<u32>,
     pub output_retries: Option<u32>,
     pub answering: fn(Agent) -> ErasedAgent,
+    pub parameters: fn() -> Vec<AgentParameter>,
+    /// The agent of a call with arguments that were read; `None` when one is missing.
+    pub asking: fn(&mut AgentArguments) -> Option<ErasedAgent>,
 }
 
 impl AgentOptions {
@@ -38,6 +42,8 @@ impl AgentOptions {
         max_steps: None,
         output_retries: None,
         answering: ErasedAgent::new::<String>,
+        parameters: Vec::new,
+        asking: |_| None,
     };
 }
 
@@ -144,6 +150,9 @@ pub trait AgentReturn: Sized {
 
     /// The agent with the answer's type as its output type.
     fn answering(agent: Agent) -> ErasedAgent;
+
+    /// The agent without its output type.
+    fn erased(agent: Self::Agent) -> ErasedAgent;
 }
 
 impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
@@ -161,6 +170,10 @@ impl<T: AgentAnswer, E: AgentError> AgentReturn for Result<T, E> {
     fn answering(agent: Agent) -> ErasedAgent {
         ErasedAgent::new(agent.output::<T>())
     }
+
+    fn erased(agent: Agent<T>) -> ErasedAgent {
+        ErasedAgent::new(agent)
+    }
 }
 
 /// Asks of what an `#[agent]` function returns how its answer is read: `Answers::<R>::answering`. Method resolution takes
@@ -171,11 +184,19 @@ impl<R: AgentReturn> Answers<R> {
     pub fn answering(agent: Agent) -> ErasedAgent {
         R::answering(agent)
     }
+
+    pub fn erased(agent: R::Agent) -> Option<ErasedAgent> {
+        Some(R::erased(agent))
+    }
 }
 
 pub trait AnswersText {
     fn answering(agent: Agent) -> ErasedAgent {
         ErasedAgent::new(agent)
+    }
+
+    fn erased<A>(_: A) -> Option<ErasedAgent> {
+        None
     }
 }
 

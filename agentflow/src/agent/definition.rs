@@ -80,6 +80,10 @@ impl AgentDefinition {
         SourceLocation::new(self.file, self.line)
     }
 
+    pub(super) fn options(&self) -> &AgentOptions {
+        &self.options
+    }
+
     /// The agent behind it: everything but what it is asked and its output type.
     pub(super) fn agent(&'static self) -> Agent {
         let settings = ModelSettings {

@@ -122,6 +122,11 @@ impl ErasedAgent {
         self.0.run_in(cx, RunRequest::new(text)).await
     }
 
+    /// Runs it as such a step; it is asked what its `#[agent]` function was given.
+    pub(crate) async fn ask_in(&self, cx: &Context) -> Result<Encoded> {
+        self.0.run_in(cx, RunRequest::default()).await
+    }
+
     /// Whether one of its tools changes something outside of the run.
     pub(crate) fn writes(&self) -> bool {
         self.0.writes()

@@ -6,6 +6,8 @@
 mod agent_parts;
 mod agent_tool;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
+pub(crate) mod arguments;
+#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
 pub(crate) mod definition;
@@ -15,6 +17,7 @@ mod erased;
 mod hooks;
 mod kept_agent;
 mod limits;
+mod linked_agent_tool;
 mod machine;
 mod model_call;
 mod model_retry;

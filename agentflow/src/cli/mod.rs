@@ -23,7 +23,8 @@
 //! - `tools call NAME [--input JSON] [--grant A,B]`: calls one, with its time-out, its checks and everything else that its
 //!   policy says, and prints its answer.
 //! - `agents list [--json]`, `agents show NAME [--json] [--format mermaid|dot|dry-run]`: the same of agents,
-//!   with the schema of their answers, `{"kind", "name", "description", "origin", "output"}`, or drawn.
+//!   with the schemas of what they take and answer, `{"kind", "name", "description", "origin", "input", "output"}`, or
+//!   drawn.
 //! - `models [list] [--json]`: the providers that models can be named by, where each is called and which variable its key
 //!   comes from; never the key. With `--json` an array of `{"name", "origin", "host", "base_url", "base_url_variable",
 //!   "key_names", "key_from", "problem"}`.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Runtime;
 use super::catalogue::{given, graphs, linked_tools_of, only, workflow_spec_in};
 use super::catalogue_entry::Origin;
+use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
@@ -165,14 +166,20 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
     let same = super::catalogue::same_agent;
     let found = only("agent", name, of_name, same).map_err(|error| error.to_string())?;
-    found.map(Callee::Agent).ok_or_else(|| {
-        let near = nearest(name, given.iter().map(|(agent, _)| &**agent.name()));
-        match near {
-            Some(_) => format!("the runtime was given no agent `{name}`{}", did_you_mean(near)),
-            None => format!(
-                "the runtime was given no agent `{name}`; give it one with `Runtime::builder().agent(..)`, of an `#[agent]` \
-                 function `{name}` the value of `{name}::agent(..)`, which is then asked what the graph gives it"
-            ),
+    if let Some(agent) = found {
+        return Ok(Callee::Agent(agent));
+    }
+    let linked = linked_agents();
+    if let Some(agent) = linked.get(name).map_err(|two| two_linked_agents(two).to_string())? {
+        agent.input_schema().map_err(|error| error.to_string())?;
+        return Ok(Callee::LinkedAgent(agent));
+    }
+    let near = nearest(name, given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names()));
+    let give = match near {
+        Some(_) => "",
+        None => {
+            "; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`"
         }
-    })
+    };
+    Err(format!("this program knows no agent `{name}`{}{give}", did_you_mean(near)))
 }

@@ -131,8 +131,11 @@ impl Runtime {
             }
             let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
             entry.description = agent.instructions().unwrap_or_default().into();
-            // The arguments of an `#[agent]` function have no schema.
-            entry.input = agent.definition().is_none().then(|| serde_json::json!({"type": "string"}));
+            // One that was given is asked a text, in the place of what its function asks.
+            entry.input = match (agent.definition(), origin) {
+                (Some(function), Origin::Linked(_)) => function.input_schema().ok(),
+                _ => Some(serde_json::json!({"type": "string"})),
+            };
             entry.output = Some(agent.answer_schema());
             list.entries.push(entry);
         }

@@ -178,10 +178,11 @@ impl Param {
 }
 
 /// One parameter as its type sees it.
-pub(crate) struct ParamType {
+pub struct ParamType {
     injected: bool,
     pub(super) schema: fn(&mut SchemaGenerator) -> Schema,
-    pub(super) optional: fn() -> bool,
+    /// The value when no argument is given, where there is one.
+    absent: fn() -> Option<Box<dyn Any + Send>>,
     from_json: fn(&str) -> Result<Box<dyn Any + Send>, Refusal>,
     resource: fn() -> Option<ResourceKey>,
 }
@@ -191,10 +192,14 @@ impl ParamType {
         Self {
             injected: T::INJECTED,
             schema: T::schema,
-            optional: || T::absent(None).is_some(),
+            absent: || T::absent(None).map(|value| Box::new(value) as Box<dyn Any + Send>),
             from_json: |text| Ok(Box::new(T::from_json(text)?)),
             resource: T::resource,
         }
+    }
+
+    pub(super) fn is_optional(&self) -> bool {
+        (self.absent)().is_some()
     }
 }
 
@@ -210,11 +215,6 @@ impl Parameters {
     pub(super) fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
         let pairs = self.params.iter().zip(self.types);
         pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
-    }
-
-    /// The names of those the model fills in.
-    fn names(self) -> impl Iterator<Item = &'static str> + Clone {
-        self.params.iter().zip(self.types).filter(|(_, of)| !of.injected).map(|(param, _)| param.name)
     }
 
     fn find(self, name: &str) -> Option<usize> {
@@ -254,7 +254,7 @@ fn fill<T: ToolParam>(slot: Option<T>, param: &Param, cx: &Context) -> Result<T,
             "the program gave this agent no resource of type {}; other arguments do not help",
             cx.resources().missing(key)
         )),
-        None => ToolError::invalid_arguments(missing_argument(param)),
+        None => ToolError::invalid_arguments(missing_argument(param.name)),
     })
 }
 
@@ -405,10 +405,36 @@ impl Visitor<'_> for Key {
     }
 }
 
-/// The way that explains: argument by argument, all complaints together. It also accepts what JSON Schema calls an
-/// integer and serde does not, such as `2.0`.
+/// The way that explains. It also accepts what JSON Schema calls an integer and serde does not, such as `2.0`.
 fn read_slowly(
     parameters: Parameters,
+    text: &str,
+    set: &mut dyn FnMut(usize, Box<dyn Any + Send>),
+) -> Result<(), ToolError> {
+    let shown = parameters.shown();
+    let shown: Vec<(usize, &str, &ParamType, bool)> =
+        shown.map(|(at, param, of)| (at, param.name, of, param.default.is_some())).collect();
+    read_named(&shown, text, set)
+}
+
+/// Reads arguments of parameters that have no defaults; what is not given and has no value is refused.
+pub(crate) fn read_each(
+    parameters: &[(&'static str, &ParamType)],
+    arguments: &str,
+) -> Result<Vec<Option<Box<dyn Any + Send>>>, ToolError> {
+    let shown = parameters.iter().enumerate();
+    let shown: Vec<(usize, &str, &ParamType, bool)> = shown.map(|(at, (name, of))| (at, *name, *of, false)).collect();
+    let mut values: Vec<Option<Box<dyn Any + Send>>> = parameters.iter().map(|_| None).collect();
+    read_named(&shown, given(arguments), &mut |at, value| values[at] = Some(value))?;
+    for (value, (_, of)) in values.iter_mut().zip(parameters) {
+        *value = value.take().or_else(of.absent);
+    }
+    Ok(values)
+}
+
+/// Argument by argument, all complaints together; of each parameter its place, its name and whether it has a default.
+fn read_named(
+    shown: &[(usize, &str, &ParamType, bool)],
     text: &str,
     set: &mut dyn FnMut(usize, Box<dyn Any + Send>),
 ) -> Result<(), ToolError> {
@@ -417,21 +443,21 @@ fn read_slowly(
     let arguments: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let mut complaints = Vec::new();
     for (name, value) in &arguments {
-        let Some(index) = parameters.find(name) else {
-            complaints.push(unknown_argument(name, parameters.names()));
+        let Some((at, _, of, _)) = shown.iter().find(|(_, of, ..)| of == name) else {
+            complaints.push(unknown_argument(name, shown.iter().map(|(_, name, ..)| *name)));
             continue;
         };
-        match with_integers(value.get(), parameters.types[index].from_json) {
-            Ok(value) => set(index, value),
+        match with_integers(value.get(), of.from_json) {
+            Ok(value) => set(*at, value),
             Err(Refusal { path, message, seen }) => {
                 complaints.push(format!("`{name}{path}`: {message}; seen: {seen}"));
             }
         }
     }
-    let missing = parameters
-        .shown()
-        .filter(|(_, param, of)| param.default.is_none() && !arguments.contains_key(param.name) && !(of.optional)());
-    complaints.extend(missing.map(|(_, param, _)| missing_argument(param)));
+    let missing = shown
+        .iter()
+        .filter(|(_, name, of, has_default)| !has_default && !arguments.contains_key(*name) && !of.is_optional());
+    complaints.extend(missing.map(|(_, name, ..)| missing_argument(name)));
     if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
 }
 
@@ -443,8 +469,8 @@ pub(super) fn with_integers<T, E>(text: &str, read: impl Fn(&str) -> Result<T, E
     })
 }
 
-fn missing_argument(param: &Param) -> String {
-    format!("`{}`: this argument is missing; give it a value", param.name)
+fn missing_argument(name: &str) -> String {
+    format!("`{name}`: this argument is missing; give it a value")
 }
 
 /// What is said of an argument that a tool does not have, with the names of those it has.

@@ -3,28 +3,37 @@
 
 use serde_json::{Map, Value};
 
-use super::parameters::Parameters;
+use super::parameters::{Param, ParamType, Parameters};
 
 /// The JSON Schema of a call's arguments: a closed object, since an argument nobody knows is a mistake to be reported.
 pub(crate) fn parameters_schema(parameters: Parameters) -> Value {
+    closed_object(parameters.shown().map(|(_, param, of)| (param.name, of, Some(param))))
+}
+
+/// The same of parameters that have neither descriptions nor defaults.
+pub(crate) fn parameters_of(parameters: &[(&'static str, &ParamType)]) -> Value {
+    closed_object(parameters.iter().map(|(name, of)| (*name, *of, None)))
+}
+
+fn closed_object<'p>(parameters: impl Iterator<Item = (&'static str, &'p ParamType, Option<&'p Param>)>) -> Value {
     let mut generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for (_, param, of) in parameters.shown() {
+    for (name, of, param) in parameters {
         let mut schema = (of.schema)(&mut generator);
-        if !param.description.is_empty() {
+        if let Some(param) = param.filter(|param| !param.description.is_empty()) {
             schema.insert("description".to_owned(), param.description.into());
         }
-        match param.default {
+        match param.and_then(|param| param.default) {
             Some(default) => {
                 schema.insert("default".to_owned(), (default.json)(default.make));
             }
-            None if (of.optional)() => {}
-            None => required.push(Value::from(param.name)),
+            None if of.is_optional() => {}
+            None => required.push(Value::from(name)),
         }
-        properties.insert(param.name.to_owned(), schema.to_value());
+        properties.insert(name.to_owned(), schema.to_value());
     }
     let mut root = Map::new();
     root.insert("type".to_owned(), "object".into());

@@ -4,15 +4,17 @@
 use std::any::Any;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
-use crate::value::Encoded;
+use crate::value::{Encoded, NodeValue};
 
 /// A tool's answer: JSON text, encoded once, for programs; and for the model a text of its own, files and links, where the
 /// tool gives some.
 ///
-/// A function under `#[tool]` returns any value that is JSON, or this, or a `Result` of either.
+/// A function under `#[tool]` returns any value that is JSON, or this, or a `Result` of either. In a `#[workflow]` it is the
+/// value of a node as any other, with its files and links; a node of a graph has the JSON.
 ///
 /// ```
 /// use agentflow::message::{Media, ResourceLink};
@@ -49,7 +51,7 @@ impl ToolOutput {
 
     /// A text; its JSON is a string.
     pub fn text(text: impl AsRef<str>) -> Self {
-        Self { json: serde_json::Value::from(text.as_ref()).to_string(), content: None }
+        Self { json: Value::from(text.as_ref()).to_string(), content: None }
     }
 
     /// A file and nothing else; its JSON is `null`.
@@ -132,6 +134,42 @@ impl<T: Serialize> ToolReturn for T {
 impl ToolReturn for ToolOutput {
     fn to_output(&self) -> Result<ToolOutput, ToolError> {
         Ok(self.clone())
+    }
+}
+
+/// As the output of a node: its JSON, or both when there is something beside that.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerOfNode {
+    tool_output: Encoded,
+    tool_content: Option<Box<ToolContent>>,
+}
+
+/// The name that tells the two forms apart; JSON of a tool that has it stands in the second one.
+const CONTENT: &str = "\"tool_content\"";
+
+/// The output of a node in a `#[workflow]`: every reader gets the whole answer, after a restart too. Its JSON is recorded as
+/// it is; what goes with it, such as a file, stands beside it in an object with the fields `tool_output` and `tool_content`.
+impl NodeValue for ToolOutput {
+    fn encode(&self) -> Result<Encoded, serde_json::Error> {
+        let json = Encoded::from_json(self.json.clone())?;
+        match self.content.is_none() && !self.json.contains(CONTENT) {
+            true => Ok(json),
+            false => Encoded::new(&AnswerOfNode { tool_output: json, tool_content: self.content.clone() }),
+        }
+    }
+
+    fn decode(encoded: &Encoded) -> Result<Self, serde_json::Error> {
+        if encoded.as_str().contains(CONTENT)
+            && let Ok(whole) = encoded.decode::<AnswerOfNode>()
+        {
+            return Ok(Self { json: whole.tool_output.as_str().to_owned(), content: whole.tool_content });
+        }
+        Ok(Self::encoded(encoded.clone()))
+    }
+
+    fn schema() -> Value {
+        Value::Bool(true)
     }
 }
 

@@ -11,7 +11,7 @@ use super::policy::NodePolicy;
 use super::run_by_names;
 use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
 use super::step_error::StepError;
-use crate::agent::ErasedAgent;
+use crate::agent::{AgentDefinition, ErasedAgent};
 use crate::context::Context;
 use crate::dry_run::DryCall;
 use crate::error::{Error, Failure, FailureKind};
@@ -29,6 +29,8 @@ pub(crate) enum Callee {
     /// has when the node begins.
     Fetched(ToolsetRef, ToolRef),
     Agent(ErasedAgent),
+    /// An `#[agent]`, which is given the arguments of its function.
+    LinkedAgent(&'static AgentDefinition),
     Workflow(Arc<Spec>),
 }
 
@@ -37,14 +39,14 @@ impl Callee {
     pub(super) fn function(&self) -> Option<TypeId> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
-            Self::Agent(_) | Self::Workflow(_) => None,
+            Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
         }
     }
 
     pub(super) fn definition(&self) -> Option<Arc<ToolDefinition>> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => Some(Arc::clone(tool.definition())),
-            Self::Agent(_) | Self::Workflow(_) => None,
+            Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
         }
     }
 
@@ -53,6 +55,7 @@ impl Callee {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.effects == Effects::Write,
             Self::Agent(agent) => agent.writes(),
+            Self::LinkedAgent(agent) => agent.writes(),
             Self::Workflow(spec) => spec.writes_or_asks(),
         }
     }
@@ -66,7 +69,7 @@ impl Callee {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.is_repeatable(),
-            Self::Agent(_) | Self::Workflow(_) => true,
+            Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => true,
         }
     }
 
@@ -83,6 +86,7 @@ impl Callee {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
             Self::Agent(agent) => agent.answer_schema(),
+            Self::LinkedAgent(agent) => agent.described().answer_schema(),
             Self::Workflow(spec) => spec.output_schema(),
         }
     }
@@ -94,11 +98,13 @@ impl Callee {
                 DryCall::tool(tool.catalogue_name(), &tool.definition().policy)
             }
             Self::Agent(agent) => DryCall::new("agent", Arc::clone(agent.name())),
+            Self::LinkedAgent(agent) => DryCall::new("agent", agent.name()),
             Self::Workflow(spec) => DryCall::new("workflow", Arc::clone(&spec.name)),
         }
     }
 
-    /// What it is, in words, and the JSON Schema of the object that it takes; of an agent, which takes any value, nothing.
+    /// What it is, in words, and the JSON Schema of the object that it takes; of an agent that was
+    /// given, which takes any value, nothing.
     fn takes(&self) -> Option<(String, Value)> {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => {
@@ -107,6 +113,8 @@ impl Callee {
             Self::Workflow(spec) => {
                 Some((format!("the workflow `{}`", spec.name), super::Graph::of(spec).input_schema()))
             }
+            // One without a schema is not found.
+            Self::LinkedAgent(agent) => Some((format!("the agent `{}`", agent.name()), agent.input_schema().ok()?)),
             Self::Agent(_) => None,
         }
     }
@@ -181,6 +189,12 @@ fn call(callee: Callee, cx: Context, given: Encoded, seen_to: SeenTo) -> StepFut
             Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await })
         }
         Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::of) }),
+        Callee::LinkedAgent(agent) => Box::pin(async move {
+            let asked = agent.asked(given.as_str()).map_err(|error| {
+                StepError::new(FailureKind::from(error.status().as_str()), error.message().to_owned())
+            });
+            asked?.ask_in(&cx).await.map_err(StepError::of)
+        }),
         Callee::Workflow(spec) => Box::pin(run_workflow(spec, cx, given)),
     }
 }

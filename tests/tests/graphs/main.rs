@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "a test of chance says its seed")]
 
+mod answers;
 mod arguments;
 mod arms;
 mod assignable;
@@ -10,6 +11,7 @@ mod compensation;
 mod dry_run;
 mod elsewhere;
 mod every_caller;
+mod linked_agents;
 mod parts;
 mod problems;
 mod reference;

@@ -48,7 +48,7 @@ fn all_problems_are_said_at_once() {
         "the tool `fetch_page` needs `url`, which is not given",
         "the router `way` has two arms `yes`; name them apart",
         "the node `judge` uses `item`, and there is one only in `map` and `repeat`; use `from`",
-        "the node `judge`: the runtime was given no agent `judge`",
+        "the node `judge`: this program knows no agent `judge`",
         "the node `code` is code, which a graph does not have",
     ];
     for says in expected {

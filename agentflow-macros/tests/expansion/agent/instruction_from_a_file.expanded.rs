@@ -25,6 +25,24 @@ const _: () = {
                 use __private::AnswersText as _;
                 __private::Answers::<Result<String>>::answering(agent)
             },
+            parameters: || {
+                #[allow(unused_imports)]
+                use __private::UnreadParameter as _;
+                __private::Vec::from([
+                    __private::AgentParameter::new::<String>("customer", __private::ParameterForm::<String>::READ),
+                    __private::AgentParameter::new::<u8>("limit", __private::ParameterForm::<u8>::READ),
+                ])
+            },
+            asking: |arguments| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<String>>::erased(
+                    <judge>::agent(
+                        __private::AgentArguments::take(arguments, 0usize)?,
+                        __private::AgentArguments::take(arguments, 1usize)?,
+                    ),
+                )
+            },
             ..__private::AgentOptions::DEFAULT
         },
     );

@@ -25,6 +25,20 @@ const _: () = {
                 use __private::AnswersText as _;
                 __private::Answers::<Result<String>>::answering(agent)
             },
+            parameters: || {
+                #[allow(unused_imports)]
+                use __private::UnreadParameter as _;
+                __private::Vec::from([
+                    __private::AgentParameter::new::<String>("question", __private::ParameterForm::<String>::READ),
+                ])
+            },
+            asking: |arguments| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<String>>::erased(
+                    <answer>::agent(__private::AgentArguments::take(arguments, 0usize)?),
+                )
+            },
             ..__private::AgentOptions::DEFAULT
         },
     );

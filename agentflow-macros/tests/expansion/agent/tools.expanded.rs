@@ -46,6 +46,24 @@ const _: () = {
                 use __private::AnswersText as _;
                 __private::Answers::<Result<Risk>>::answering(agent)
             },
+            parameters: || {
+                #[allow(unused_imports)]
+                use __private::UnreadParameter as _;
+                __private::Vec::from([
+                    __private::AgentParameter::new::<Change>("change", __private::ParameterForm::<Change>::READ),
+                    __private::AgentParameter::new::<u32>("limit", __private::ParameterForm::<u32>::READ),
+                ])
+            },
+            asking: |arguments| {
+                #[allow(unused_imports)]
+                use __private::AnswersText as _;
+                __private::Answers::<Result<Risk>>::erased(
+                    <judge>::agent(
+                        __private::AgentArguments::take(arguments, 0usize)?,
+                        __private::AgentArguments::take(arguments, 1usize)?,
+                    ),
+                )
+            },
             ..__private::AgentOptions::DEFAULT
         },
     );
