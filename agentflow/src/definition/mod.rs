@@ -86,8 +86,9 @@ impl Aspect {
     }
 
     /// In a sentence, of something that was named.
-    fn phrase(self) -> &'static str {
+    fn phrase(self, kind: &str) -> &'static str {
         match self {
+            Self::Policy if kind == PartOf::Tool.word() => "its policy",
             Self::Description => "its description",
             Self::Instructions => "its instructions",
             Self::Limits => "its limits",
@@ -101,8 +102,13 @@ impl Aspect {
     }
 
     /// Whether a journal of one version means the same to the other one.
-    fn is_compatible(self) -> bool {
-        matches!(self, Self::Description | Self::Instructions | Self::Limits | Self::Model | Self::Settings)
+    fn is_compatible(self, kind: &str) -> bool {
+        match self {
+            Self::Description | Self::Instructions | Self::Limits | Self::Model | Self::Settings => true,
+            // That of a node says what it waits for.
+            Self::Policy => kind == PartOf::Tool.word(),
+            Self::Output | Self::Parameters | Self::Plan => false,
+        }
     }
 }
 
@@ -120,7 +126,7 @@ pub struct Difference {
     /// Whether it is only in the one version.
     pub presence: Presence,
     /// Whether a run of the one version can be continued by the other one: its journal means the same to both. So it is
-    /// with an agent's instructions, model and limits, with a tool's description, and with what is new.
+    /// with an agent's instructions, model and limits, with a tool's description and policy, and with what is new.
     pub compatible: bool,
 }
 
@@ -155,6 +161,7 @@ impl Definition {
         let mut notes = vec![&*tool.description];
         notes_of(&tool.parameters, &mut notes);
         self.add(PartOf::Tool, &tool.name, Aspect::Description, &notes);
+        self.add(PartOf::Tool, &tool.name, Aspect::Policy, &tool.policy);
     }
 
     /// What identifies the whole: 64 hexadecimal digits.
@@ -186,7 +193,7 @@ impl Definition {
                         _ => false,
                     };
                     let changed = Aspect::ALL.iter().filter(differs);
-                    all.extend(changed.map(|of| difference(of.word(), Presence::Changed, of.is_compatible())));
+                    all.extend(changed.map(|of| difference(of.word(), Presence::Changed, of.is_compatible(kind))));
                 }
                 (Some(_), None) => all.push(difference("", Presence::Gone, false)),
                 // What is new in a plan changes the plan, which says so itself.
@@ -219,7 +226,7 @@ impl fmt::Display for Difference {
             Presence::Gone => f.write_str(" is gone"),
             Presence::Changed => {
                 let known = Aspect::ALL.iter().find(|aspect| aspect.word() == self.aspect);
-                write!(f, ": {}", known.map_or(self.aspect.as_str(), |aspect| aspect.phrase()))
+                write!(f, ": {}", known.map_or(self.aspect.as_str(), |aspect| aspect.phrase(&self.kind)))
             }
         }
     }

@@ -251,9 +251,9 @@ pub enum Error {
     },
     /// A run began with another definition of its workflow.
     #[error(
-        "the workflow `{workflow}` has changed since the run began: {} would run again; to continue all the same, use \
-         `resume_changed`",
-        names(nodes)
+        "the workflow `{workflow}` has changed since the run began: {} would run again; {}",
+        names(nodes),
+        ACCEPT_ALL
     )]
     DefinitionChanged {
         /// The workflow.
@@ -263,11 +263,7 @@ pub enum Error {
     },
     /// A run began with another version of its agent, or of what its workflow calls, and the runtime does not accept that
     /// ([`Changes`](crate::runtime::Changes)).
-    #[error(
-        "the {what} `{name}` has changed since the run began: {}; to continue all the same, let the runtime accept it with \
-         `Changes::AcceptAll`",
-        listed(differences)
-    )]
+    #[error("the {what} `{name}` has changed since the run began: {}; {}", listed(differences), ACCEPT_ALL)]
     #[non_exhaustive]
     PartsChanged {
         /// `agent` or `workflow`.
@@ -401,6 +397,10 @@ fn not_undone(calls: &[NotUndone]) -> String {
 fn repeats(wrote: &[String]) -> String {
     if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
 }
+
+/// How a changed definition is accepted.
+const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes \
+    accept-all`";
 
 /// At most ten names.
 fn names(nodes: &[String]) -> String {

@@ -206,7 +206,8 @@ impl RunTerms {
 pub struct WorkflowStarted {
     /// The workflow's name.
     pub name: Arc<str>,
-    /// The hash of its definition; a run is resumed only by a workflow of the same hash, or with `resume_changed`.
+    /// The hash of its definition; a run is resumed only by a workflow of the same hash, unless its runtime
+    /// accepts all changes.
     pub definition: Arc<str>,
     /// The input.
     pub input: Encoded,
@@ -312,12 +313,13 @@ impl WorkflowCompleted {
     }
 }
 
-/// The definition that a run goes by after its workflow was changed.
+/// The definition that a run goes by after its workflow or its agent was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Redefined {
-    /// The hash of the new definition.
-    pub definition: Arc<str>,
+    /// The hash of the new definition of its workflow; `None` in a run of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Arc<str>>,
     /// The nodes whose earlier records no longer count.
     pub forgotten: Vec<StepPath>,
     /// The id of the new definition by parts.
@@ -326,7 +328,7 @@ pub struct Redefined {
 }
 
 impl Redefined {
-    pub(crate) fn new(definition: Arc<str>, forgotten: Vec<StepPath>, parts: Arc<str>) -> Self {
+    pub(crate) fn new(definition: Option<Arc<str>>, forgotten: Vec<StepPath>, parts: Arc<str>) -> Self {
         Self { definition, forgotten, parts: Some(parts) }
     }
 }

@@ -211,7 +211,7 @@ impl EventLog {
         let state = self.state();
         let definition = |kind: &EventKind| match kind {
             EventKind::RunStarted(started) => started.workflow().map(|workflow| Arc::clone(&workflow.definition)),
-            EventKind::RunResumed { redefined, .. } => redefined.as_ref().map(|new| Arc::clone(&new.definition)),
+            EventKind::RunResumed { redefined, .. } => redefined.as_ref().and_then(|new| new.definition.clone()),
             _ => None,
         };
         state.all().filter_map(|record| definition(&record.kind)).last()

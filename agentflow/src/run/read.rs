@@ -111,6 +111,6 @@ impl RunJournal {
 
     /// The definition that the run goes by, when it is not the one it began with.
     pub(crate) fn definition(&self) -> Option<&Arc<str>> {
-        self.all().filter_map(|event| redefined(&event.kind)).last().map(|redefined| &redefined.definition)
+        self.all().filter_map(|event| redefined(&event.kind)?.definition.as_ref()).last()
     }
 }

@@ -8,7 +8,7 @@ use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, linked_agents, two_linked_agents};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
-use crate::event::{AgentStarted, EventKind, RunId};
+use crate::event::{AgentStarted, EventKind, Redefined, RunId};
 use crate::path::StepPath;
 use crate::run::{
     Journal, Reservation, RunHandle, RunJournal, RunOwn, RunResult, RunShared, attach, deliver, read_journal,
@@ -100,13 +100,20 @@ impl Runtime {
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
             let (checked, parts) = check(agent, &shared)?;
             let differences = self.differences(journal.parts(), &parts).await?;
-            self.changes().accept("agent", &agent.name, differences)?;
+            let redefined = match differences.is_empty() {
+                true => None,
+                false => {
+                    self.changes().accept("agent", &agent.name, differences)?;
+                    self.host().put_parts(&parts).await?;
+                    Some(Arc::new(Redefined::new(None, Vec::new(), Arc::clone(&parts.id))))
+                }
+            };
             let messages = store.receive(run, epoch).await?;
             let RunJournal { offset, events, kept } = journal;
             let shared = Arc::new(shared);
             shared.restore(offset, kept, events);
             shared.hold_as_recorded();
-            shared.record(StepPath::root(), EventKind::recovered(None));
+            shared.record(StepPath::root(), EventKind::recovered(redefined));
             shared.log.commit().await?;
             // Before its first step: a run that is to be cancelled takes none.
             messages.into_iter().for_each(|message| deliver(&shared, message));

@@ -17,7 +17,7 @@ use crate::workflow::{Graph, GraphNode};
 /// [`RuntimeBuilder::changes`](super::RuntimeBuilder::changes).
 ///
 /// A journal that means the same to both versions is compatible: an agent's instructions, model, settings and limits may
-/// change, a tool's description, and there may be new tools. The schema of a tool's parameters, an agent's answer and a
+/// change, a tool's description and policy, and there may be new tools. The schema of a tool's parameters, an agent's answer and a
 /// node of a workflow may not. [`Difference`] names what differs; the bodies of functions are not compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -25,7 +25,8 @@ use crate::workflow::{Graph, GraphNode};
 pub enum Changes {
     /// It is not resumed when anything differs.
     Refuse,
-    /// It is resumed when all that differs is compatible, and the log of the program says what that is.
+    /// It is resumed when all that differs is compatible. The log of the program says what that is, and the run goes by
+    /// the new version from then on.
     #[default]
     AcceptCompatible,
     /// It is resumed. What was done by nodes that are the same, and depend only on such, is kept; all else runs again,

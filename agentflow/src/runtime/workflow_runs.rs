@@ -162,7 +162,9 @@ impl Runtime {
     /// Like [`resume`](Self::resume), of a workflow that is at hand, with its output's type.
     ///
     /// # Errors
-    /// As [`resume`](Self::resume); also when this process executes the run by another definition.
+    /// As [`resume`](Self::resume); also when this process executes the run by another definition. With
+    /// [`Changes::AcceptAll`] also when the inputs of a changed workflow are others, or when a node that may have changed
+    /// something outside of the run would run again or is gone ([`Error::WriteForgotten`]).
     pub async fn resume_as<In: Inputs, Out: NodeValue>(
         &self,
         run: &RunId,
@@ -172,21 +174,7 @@ impl Runtime {
         if live.and_then(|live| live.log.definition()).is_some_and(|hash| hash == *workflow.spec().hash()) {
             return Ok(RunHandle::of(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
         }
-        self.resume_spec(run, workflow.spec(), self.changes(), decoder::<In, Out>(workflow)).await
-    }
-
-    /// Like [`resume_as`](Self::resume_as) of a runtime with [`Changes::AcceptAll`]: also when the workflow has changed
-    /// since the run began.
-    ///
-    /// # Errors
-    /// As [`resume`](Self::resume); also when the inputs are others, or when a node that may have changed something
-    /// outside of the run would run again or is gone ([`Error::WriteForgotten`]).
-    pub async fn resume_changed<In: Inputs, Out: NodeValue>(
-        &self,
-        run: &RunId,
-        workflow: &Workflow<In, Out>,
-    ) -> Result<RunHandle<Out>> {
-        self.resume_spec(run, workflow.spec(), Changes::AcceptAll, decoder::<In, Out>(workflow)).await
+        self.resume_spec(run, workflow.spec(), decoder::<In, Out>(workflow)).await
     }
 
     /// Resumes every run of the store that has not ended and that nobody executes, of workflows and of agents; after a
@@ -242,7 +230,7 @@ impl Runtime {
             None => self.resume_known_agent(reservation, &record.run_id).await,
             Some(_) => {
                 let spec = self.fetched_workflow_spec(&record.name).await?;
-                self.resume_journal(reservation, store, &record.run_id, &spec, self.changes(), undecoded).await
+                self.resume_journal(reservation, store, &record.run_id, &spec, undecoded).await
             }
         }
     }
@@ -271,14 +259,13 @@ impl Runtime {
         &self,
         run: &RunId,
         spec: &Arc<Spec>,
-        changes: Changes,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let store = self.require_store()?;
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, spec, changes, decode).await {
+        match self.resume_journal(reservation, &store, run, spec, decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -290,11 +277,10 @@ impl Runtime {
         store: &Arc<dyn Store>,
         run: &RunId,
         spec: &Arc<Spec>,
-        changes: Changes,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let opened = Opened::open(store, run).await?;
-        match self.prepare(run, spec, changes, store, opened.epoch).await {
+        match self.prepare(run, spec, store, opened.epoch).await {
             Ok((shared, resumed)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
@@ -311,7 +297,6 @@ impl Runtime {
         &self,
         run: &RunId,
         spec: &Arc<Spec>,
-        changes: Changes,
         store: &Arc<dyn Store>,
         epoch: Epoch,
     ) -> Result<(Arc<RunShared>, WorkflowRun)> {
@@ -321,13 +306,14 @@ impl Runtime {
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;
+        let is_same = differences.is_empty() && definition == *spec.hash();
         let forgotten = match definition == *spec.hash() {
             true => {
-                changes.accept("workflow", &spec.name, differences)?;
+                self.changes().accept("workflow", &spec.name, differences)?;
                 Vec::new()
             }
             false => {
-                let names = self.forgotten(store, run, &started, &definition, spec, changes).await?;
+                let names = self.forgotten(store, run, &started, &definition, spec).await?;
                 names.iter().map(|name| StepPath::root().child(name)).collect()
             }
         };
@@ -338,13 +324,13 @@ impl Runtime {
         check_needs(spec, &shared)?;
         let RunJournal { offset, events, kept } = journal_read;
         shared.restore(offset, kept, events);
-        let redefined = match definition == *spec.hash() {
+        let redefined = match is_same {
             true => None,
             false => {
                 self.put_definition(store, spec).await?;
                 shared.close_forgotten(&forgotten);
                 let parts = Arc::clone(&spec.parts().id);
-                Some(Arc::new(Redefined::new(Arc::clone(spec.hash()), forgotten, parts)))
+                Some(Arc::new(Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts)))
             }
         };
         shared.record(StepPath::root(), EventKind::recovered(redefined));
@@ -365,13 +351,12 @@ impl Runtime {
         started: &WorkflowStarted,
         definition: &str,
         spec: &Arc<Spec>,
-        changes: Changes,
     ) -> Result<Vec<String>> {
         let new = Graph::of(spec);
         let old: Option<Graph> =
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
         let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
-        if changes != Changes::AcceptAll {
+        if self.changes() != Changes::AcceptAll {
             return Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing });
         }
         let gone = old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());

@@ -93,7 +93,7 @@ use crate::event::{Event, RunId};
 /// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is left out silently |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
-/// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | nothing is kept | when a workflow's code has changed, all of its nodes count as changed: `resume` names all of them, and `resume_changed` runs all of them again. `inspect` does not list the nodes that have not begun |
+/// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | nothing is kept | when a workflow's code has changed, all of its nodes count as changed: `resume` names all of them, and `Changes::AcceptAll` runs all of them again. `inspect` does not list the nodes that have not begun |
 /// | [`identity`](Self::identity) | `None` | two runtimes of one process do not find each other's runs |
 /// | [`holder`](Self::holder) | `None` | see below |
 /// | [`max_event_bytes`](Self::max_event_bytes) | no limit | an event that is too large fails in `append` and stops the run, not its step |

@@ -144,7 +144,7 @@ impl RunRecord {
             // Resumed from its journal it is what it was before, and a process executes it.
             EventKind::RunResumed { recovered: true, redefined, waiting, .. } => {
                 if let Some(redefined) = redefined {
-                    self.definition = Some(Arc::clone(&redefined.definition));
+                    self.definition = redefined.definition.clone().or_else(|| self.definition.take());
                     self.pause_reason = *waiting;
                     self.status = if waiting.is_some() { RunStatus::Paused } else { RunStatus::Running };
                 }

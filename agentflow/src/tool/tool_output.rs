@@ -150,6 +150,7 @@ const CONTENT: &str = "\"tool_content\"";
 
 /// The output of a node in a `#[workflow]`: every reader gets the whole answer, after a restart too. Its JSON is recorded as
 /// it is; what goes with it, such as a file, stands beside it in an object with the fields `tool_output` and `tool_content`.
+#[diagnostic::do_not_recommend]
 impl NodeValue for ToolOutput {
     fn encode(&self) -> Result<Encoded, serde_json::Error> {
         let json = Encoded::from_json(self.json.clone())?;

@@ -154,7 +154,7 @@ async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
     handle.abandon();
     tokio::task::yield_now().await;
     let runtime = process();
-    let handle = runtime.resume_changed(&run, with).await?;
+    let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, with).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     runtime.answer(&run, "ok", &Approval::Granted { comment: None }, "ada").await?;
     handle.result().await

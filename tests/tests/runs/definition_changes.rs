@@ -68,7 +68,7 @@ fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
     test_runtime().clock(clock.clone()).store(store.clone()).build()
 }
 
-/// `resume` refuses and names these; `resume_changed` runs these again and has this output.
+/// `resume` refuses and names these; `Changes::AcceptAll` runs these again and has this output.
 async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, again: &str, output: i64) {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
@@ -80,13 +80,13 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
     assert_eq!(
         error.to_string(),
         format!(
-            "the workflow `flow` has changed since the run began: {named} would run again; to continue all the same, use \
-             `resume_changed`"
+            "the workflow `flow` has changed since the run began: {named} would run again; to continue all the same, accept it \
+             with `Changes::AcceptAll`, or by `agentwf runs resume --changes accept-all`"
         )
     );
     assert_eq!(store.read(&run, 0, 1000).await.unwrap(), before, "refused, nothing is written");
 
-    let handle = runtime.resume_changed(&run, &flow).await.unwrap();
+    let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap();
     // It crashes once more before anybody answers, and then it is the definition that the run goes by.
     tokio::time::sleep(Duration::from_secs(60)).await;
     handle.abandon();
@@ -203,7 +203,7 @@ async fn the_inputs_are_others() {
     let (store, clock, run) = open_run(&ran).await;
     let flow = Workflow::<(i64, i64), i64>::build("flow", ["n", "m"], |b, (n, _)| ran.step(b, "a", n)).unwrap();
     let runtime = process(&store, &clock);
-    let error = runtime.resume_changed(&run, &flow).await.unwrap_err();
+    let error = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap_err();
     assert_eq!(error.to_string(), "the input does not fit the workflow `flow`: the input `m` is missing");
 }
 
@@ -223,7 +223,7 @@ async fn a_node_that_was_open_is_gone() {
     })
     .unwrap();
     let second = process(&store, &clock);
-    let handle = second.resume_changed(&run, &flow).await.unwrap();
+    let handle = second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(ran.take(), "a 1, new 1");
 }

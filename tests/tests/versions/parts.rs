@@ -6,7 +6,7 @@ use agentflow::event::EventKind;
 use agentflow::prelude::*;
 use agentflow::runtime::Changes;
 use agentflow::store::{MemoryStore, RunStatus, Store};
-use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy};
 use agentflow::{Error, RunId, Runtime};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
@@ -97,8 +97,35 @@ async fn the_schema_of_a_tool_is_not_compatible() {
     assert_eq!(
         process(&store, &second).resume(&run).await.unwrap_err().to_string(),
         "the agent `clerk` has changed since the run began: the tool `refund`: the schema of its parameters; to continue \
-         all the same, let the runtime accept it with `Changes::AcceptAll`"
+         all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes accept-all`"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_of_a_tool_is_compatible_and_named() {
+    let slow = refund("Pays back.", cents("how much", "integer")).policy(ToolPolicy::default().retry(3));
+    let (differs, accepted) = resumed(&clerk("Be kind.", vec![slow], true)).await;
+    assert_eq!(differs, ["the tool `refund`: its policy"]);
+    assert_eq!(accepted, [false, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_by_the_version_that_was_accepted_for_it() {
+    let (store, run) = begun().await;
+    let second = |ends| clerk("Be kind.", vec![refund("Pays back.", cents("how much", "string"))], ends);
+    let accepting = process(&store, &second(false)).with_changes(Changes::AcceptAll);
+    let handle = accepting.resume(&run).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    handle.abandon();
+    tokio::task::yield_now().await;
+    // It is no longer one of the first version, and nothing differs from the second one.
+    let first = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], true);
+    let error = process(&store, &first).resume(&run).await.unwrap_err().to_string();
+    assert!(error.contains("the tool `refund`: the schema of its parameters"), "{error}");
+    let strict = process(&store, &second(true)).with_changes(Changes::Refuse);
+    assert_eq!(strict.inspect(&run).await.unwrap().differences, []);
+    strict.resume(&run).await.unwrap().result().await.unwrap();
+    assert_eq!(store.record(&run).await.unwrap().unwrap().definition, None, "it is a run of an agent");
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,7 +102,7 @@ async fn is_the_same(order: Order) {
     assert_eq!(done, ["send"]);
 }
 
-/// It is refused with these nodes, and `resume_changed` continues: this is done, and this is the output.
+/// It is refused with these nodes, and `Changes::AcceptAll` continues: this is done, and this is the output.
 async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     let killed = Killed::new();
     let error = killed.is_refused(&order).await;
@@ -110,13 +110,14 @@ async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     assert_eq!(named, nodes);
     let runtime = killed.process(&order).await;
     assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed.unwrap(), nodes);
-    let handle = runtime.resume_changed(&killed.run, &order).await.unwrap();
+    let handle =
+        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&killed.run, &order).await.unwrap();
     let (of_run, of_effects) = killed.completed(&runtime, handle.result()).await;
     assert_eq!(of_run, output);
     assert_eq!(of_effects, done);
 }
 
-/// It is refused, also by `resume_changed`, because of these steps. The first version still resumes the run, and the second one
+/// It is refused, also by `Changes::AcceptAll`, because of these steps. The first version still resumes the run, and the second one
 /// can cancel it.
 async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
     for cancel in [false, true] {
@@ -125,7 +126,11 @@ async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
         assert!(matches!(error, Error::DefinitionChanged { .. }), "{error}");
         let runtime = killed.process(&order).await;
         let before = runtime.journal(&killed.run).await.unwrap();
-        let error = runtime.resume_changed(&killed.run, &order).await.unwrap_err();
+        let error = runtime
+            .with_changes(agentflow::runtime::Changes::AcceptAll)
+            .resume_as(&killed.run, &order)
+            .await
+            .unwrap_err();
         let Error::WriteForgotten { nodes, .. } = &error else { panic!("{error}") };
         assert_eq!(nodes, steps);
         assert_eq!(runtime.journal(&killed.run).await.unwrap(), before);

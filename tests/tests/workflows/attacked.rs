@@ -196,7 +196,8 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `x` failed: a bug");
         let second = world.process();
         second.retry(&run, "x", "ada").await.unwrap();
-        let handle = second.resume_changed(&run, &flow(true)).await.unwrap();
+        let handle =
+            second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(true)).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 2);
         world.events(&run).await;
     }
@@ -229,7 +230,8 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
     pass(1000).await;
     let run = end(handle).await;
     let new = flow("new", 10_000_000, false);
-    let handle = world.process().resume_changed(&run, &new).await.unwrap();
+    let handle =
+        world.process().with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &new).await.unwrap();
     pass(60_000).await;
     end(handle).await;
     assert!(world.has_snapshot(&run).await);
@@ -239,7 +241,12 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
     assert_eq!(paid.load(Ordering::SeqCst), 2, "nobody said that it may run again");
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     end(handle).await;
-    let error = world.process().resume_changed(&run, &flow("newer", 10, false)).await.unwrap_err();
+    let error = world
+        .process()
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow("newer", 10, false))
+        .await
+        .unwrap_err();
     assert!(matches!(&error, Error::WriteForgotten { nodes, .. } if *nodes == ["pay"]), "{error}");
     assert_eq!(paid.load(Ordering::SeqCst), 2);
 }
@@ -271,7 +278,12 @@ async fn a_snapshot_keeps_what_the_items_of_a_changed_node_have_done() {
     pass(20_000).await;
     let run = end(handle).await;
     assert_eq!(std::mem::take(&mut *ran.lock().unwrap()).len(), 3000);
-    let handle = world.process().resume_changed(&run, &flow("new")).await.unwrap();
+    let handle = world
+        .process()
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow("new"))
+        .await
+        .unwrap();
     pass(7000).await;
     end(handle).await;
     assert!(world.has_snapshot(&run).await);
@@ -322,7 +334,8 @@ async fn a_workflow_in_a_step_that_a_change_forgot_begins_anew() {
     let second = world.process();
     let error = second.resume_as(&run, &flow(100, "new")).await.unwrap_err();
     assert_eq!(error.kind(), "definition_changed");
-    let handle = second.resume_changed(&run, &flow(100, "new")).await.unwrap();
+    let handle =
+        second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(100, "new")).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1011);
     assert_eq!(count(&world.events(&run).await, "in/one", "workflow.node.completed"), 2, "with each input once");
 }
@@ -355,7 +368,12 @@ async fn an_agent_in_a_step_that_a_change_forgot_is_asked_anew() {
     let handle = world.process().start(flow("old question", 1_000_000), 1).await.unwrap();
     pass(1000).await;
     let run = end(handle).await;
-    let handle = world.process().resume_changed(&run, &flow("new question", 1)).await.unwrap();
+    let handle = world
+        .process()
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow("new question", 1))
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap(), "new question: answer");
     assert_eq!(*asked.lock().unwrap(), ["old question", "new question"]);
     world.events(&run).await;
@@ -736,7 +754,8 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
         let run = end(handle).await;
         assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Approval)));
         let runtime = world.process();
-        let handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
+        let handle =
+            runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
         pass(10_000).await;
         assert_eq!(world.status(&run).await, (RunStatus::Running, None), "`long` runs, and nobody is asked");
         refused(runtime.unpause(&run).await, "the run cannot be unpaused: it is running, not paused");
@@ -1081,7 +1100,8 @@ async fn a_run_whose_gate_a_change_took_away_is_not_said_to_wait_for_it() {
     pass(100).await;
     let run = end(handle).await;
     let runtime = world.process();
-    let handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
+    let handle =
+        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
     pass(10_000).await;
     end(handle).await;
     let mut wrong = Vec::new();
@@ -1131,7 +1151,8 @@ async fn a_removed_workflow_with_a_gate() {
     pass(100).await;
     let run = end(handle).await;
     let runtime = world.process();
-    let handle = runtime.resume_changed(&run, &flow(false)).await.unwrap();
+    let handle =
+        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
     pass(10_000).await;
     let live = world.status(&run).await;
     end(handle).await;
@@ -1166,7 +1187,11 @@ async fn a_router_that_has_changed_ends_nothing_in_its_arms() {
         let handle = runtime().start(routed("v1", 1), 1).await.unwrap();
         pass().await;
         handle.abandon();
-        let handle = runtime().resume_changed(&id, &routed("v2", arm)).await.unwrap();
+        let handle = runtime()
+            .with_changes(agentflow::runtime::Changes::AcceptAll)
+            .resume_as(&id, &routed("v2", arm))
+            .await
+            .unwrap();
         pass().await;
         handle.abandon();
         let handle = runtime().resume_as(&id, &routed("v2", arm)).await.unwrap();
@@ -1196,7 +1221,8 @@ async fn running_steps_of_a_node_that_a_change_removes_have_an_end() {
     let handle = runtime().start(flow(true), 1).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     handle.abandon();
-    let handle = runtime().resume_changed(&id, &flow(false)).await.unwrap();
+    let handle =
+        runtime().with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&id, &flow(false)).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
 }
