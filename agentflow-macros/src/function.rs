@@ -196,3 +196,8 @@ pub(crate) fn borrows(tokens: TokenStream) -> bool {
     }
     false
 }
+
+/// Whether a type has a reference in it, or a lifetime, as far as it is written.
+pub(crate) fn has_lifetime(tokens: TokenStream) -> bool {
+    any_token(tokens, &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')))
+}

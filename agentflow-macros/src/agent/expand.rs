@@ -9,7 +9,7 @@ use super::model::{Agent, ContextParam, Param};
 use super::parse::AgentOptions;
 use super::template::{Piece, Shown};
 use crate::errors::Errors;
-use crate::function::{Function, ends};
+use crate::function::{Function, ends, has_lifetime};
 use crate::paths;
 
 pub(super) fn agent(agent: &Agent, function: &Function, errors: &mut Errors) -> TokenStream {
@@ -160,7 +160,12 @@ fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenSt
 /// How the agent is called by its name, with arguments as JSON.
 fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &TokenStream) -> TokenStream {
     let parameters = agent.params.iter().map(|Param { ty, name, .. }| {
-        quote!(#private::AgentParameter::new::<#ty>(#name, #private::ParameterForm::<#ty>::READ))
+        // Method resolution does not look at lifetimes, and a reference cannot be read.
+        let read = match has_lifetime(quote!(#ty)) {
+            true => quote!(#private::None),
+            false => quote!(#private::ParameterForm::<#ty>::READ),
+        };
+        quote!(#private::AgentParameter::new::<#ty>(#name, #read))
     });
     let taken = match agent.params.is_empty() {
         true => quote!(_),
@@ -170,7 +175,7 @@ fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &Toke
         parameters: || {
             #[allow(unused_imports)]
             use #private::UnreadParameter as _;
-            #private::Vec::from([#(#parameters),*])
+            #private::agent_parameters([#(#parameters),*])
         },
         asking: |#taken| {
             #[allow(unused_imports)]

@@ -8,7 +8,7 @@ use syn::{FnArg, Pat, ReturnType, Type};
 
 use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
-use crate::function::{Function, any_token, ends};
+use crate::function::{Function, any_token, ends, has_lifetime};
 use crate::paths;
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
@@ -236,11 +236,6 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
             }
         }
     })
-}
-
-/// Whether a type has a reference in it, or a lifetime, as far as it is written.
-fn has_lifetime(tokens: TokenStream) -> bool {
-    any_token(tokens, &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')))
 }
 
 /// A variable that the user's code cannot name.

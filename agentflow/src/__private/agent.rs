@@ -18,6 +18,11 @@ pub const fn agent_definition(
     AgentDefinition::new(name, instruction, place, options)
 }
 
+/// The parameters of an `#[agent]` function.
+pub fn agent_parameters<const N: usize>(parameters: [AgentParameter; N]) -> Vec<AgentParameter> {
+    parameters.into()
+}
+
 /// The tools of `#[agent(tools = [..])]`.
 pub fn linked_tools<const N: usize>(tools: [&'static LinkedTool; N]) -> Vec<ToolRef> {
     tools.map(|tool| ToolRef::linked(tool)).into()

@@ -28,7 +28,7 @@ const _: () = {
             parameters: || {
                 #[allow(unused_imports)]
                 use __private::UnreadParameter as _;
-                __private::Vec::from([
+                __private::agent_parameters([
                     __private::AgentParameter::new::<String>("customer", __private::ParameterForm::<String>::READ),
                     __private::AgentParameter::new::<u8>("limit", __private::ParameterForm::<u8>::READ),
                 ])

@@ -28,7 +28,7 @@ const _: () = {
             parameters: || {
                 #[allow(unused_imports)]
                 use __private::UnreadParameter as _;
-                __private::Vec::from([
+                __private::agent_parameters([
                     __private::AgentParameter::new::<String>("question", __private::ParameterForm::<String>::READ),
                 ])
             },

@@ -49,7 +49,7 @@ const _: () = {
             parameters: || {
                 #[allow(unused_imports)]
                 use __private::UnreadParameter as _;
-                __private::Vec::from([
+                __private::agent_parameters([
                     __private::AgentParameter::new::<Change>("change", __private::ParameterForm::<Change>::READ),
                     __private::AgentParameter::new::<u32>("limit", __private::ParameterForm::<u32>::READ),
                 ])
