@@ -90,11 +90,6 @@ pub(crate) fn was_stopped(kind: &FailureKind) -> bool {
     matches!(kind, FailureKind::Interrupted | FailureKind::Cancelled)
 }
 
-/// Whether nobody knows how an attempt at a step ended that was executed elsewhere.
-pub(crate) fn was_lost(kind: &FailureKind) -> bool {
-    matches!(kind, FailureKind::Lost | FailureKind::UnreadableOutcome | FailureKind::ForeignOutcome)
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

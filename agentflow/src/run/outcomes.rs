@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::event::EventKind;
-use crate::failure::{was_lost, was_stopped};
+use crate::failure::was_stopped;
 use crate::path::StepPath;
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
@@ -31,12 +31,10 @@ pub(crate) fn has_written(recorded: &[Recorded], base: &StepPath) -> bool {
     })
 }
 
-/// Whether this is the failure of an attempt that was neither stopped nor lost, so that another attempt may end otherwise.
+/// Whether this is the failure of an attempt that was not stopped, so that another attempt may end otherwise.
 pub(crate) fn is_own_failure(kind: &EventKind) -> bool {
     match kind {
-        EventKind::NodeRetrying { error, .. } | EventKind::NodeFailed { error, .. } => {
-            !was_stopped(&error.kind) && !was_lost(&error.kind)
-        }
+        EventKind::NodeRetrying { error, .. } | EventKind::NodeFailed { error, .. } => !was_stopped(&error.kind),
         _ => false,
     }
 }
