@@ -258,6 +258,8 @@ kinds! {
     Cancelled "cancelled" Cancelled Never,
     /// Its process ended in the middle of it, and nobody knows whether it had its effect.
     Interrupted "interrupted" ToolError Never,
+    /// The run has to undo what it had done, which cannot be done here.
+    CompensationOwed "compensation_owed" ToolError May,
     /// A person denied it.
     Denied "denied" Permission Never,
     /// The workflow has no output, since the node that gives it was skipped.

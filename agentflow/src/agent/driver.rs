@@ -299,12 +299,15 @@ impl Run {
             }
             None => {
                 let reason = self.segment.shared.cancel_reason();
-                if self.compensation.is_asked() {
-                    let cx = self.as_a_whole();
-                    Box::pin(compensated_cancelled(self, cx, &reason)).await?;
-                }
+                let error = match self.compensation.is_asked() {
+                    true => {
+                        let cx = self.as_a_whole();
+                        Box::pin(compensated_cancelled(self, cx, &reason)).await?
+                    }
+                    false => Error::Cancelled { reason: Arc::clone(&reason) },
+                };
                 self.record_cancelled(&reason);
-                Err(Error::Cancelled { reason })
+                Err(error)
             }
         };
         let result = match result {

@@ -224,7 +224,7 @@ pub(super) enum RunsCommand {
         #[arg(long, value_name = "FORMAT")]
         events: Option<EventFormat>,
     },
-    /// Remove a run that has ended, with its journal
+    /// Remove a run with its journal: one that has ended, still has to undo what it did, or cannot be read
     Delete {
         /// The run's id
         run: String,

@@ -10,7 +10,7 @@ use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
 use super::workflows::{Follow, follow};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime};
+use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
@@ -92,7 +92,13 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             said("no longer paused")
         }
         RunsCommand::Delete { run } => {
-            runtime.delete(&RunId::new(run)).await?;
+            let deleted = runtime.delete(&RunId::new(run)).await?;
+            if let Some(problem) = deleted.unreadable {
+                note(OneLine(problem));
+            }
+            for call in &deleted.not_undone {
+                note(format_args!("not undone: {}", OneLine(&call.path)));
+            }
             said("deleted")
         }
         RunsCommand::Purge { older_than, name, dry_run } => {
@@ -187,8 +193,8 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         line(format_args!("  executed by {}", OneLine(process)))?;
     }
     let ended = of.status.has_ended();
-    if report.compensating {
-        line(if ended { "  what it had done was undone" } else { "  compensating: it undoes what it had done" })?;
+    for call in report.compensation.iter().flat_map(|compensation| &compensation.calls) {
+        undo_line(call)?;
     }
     for node in &report.nodes {
         let number = node.attempts.last().map_or(0, |attempt| attempt.number);
@@ -225,6 +231,13 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         ))?;
     }
     Ok(())
+}
+
+/// A call that the run undoes, and how far that is.
+fn undo_line(call: &UndoReport) -> Result<(), Stop> {
+    let by = if call.by.is_empty() { String::new() } else { format!(" by {}", OneLine(&call.by)) };
+    let problem = call.problem.as_ref().map(|problem| format!(": {}", OneLine(problem))).unwrap_or_default();
+    line(format_args!("  undo: {:<11} {}{DIM}{by}{problem}{DIM:#}", call.status, OneLine(&call.path)))
 }
 
 /// What an attempt gave, when there were several, and who answered.

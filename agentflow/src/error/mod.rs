@@ -171,14 +171,30 @@ pub enum Error {
         /// Why.
         failure: Arc<Failure>,
     },
-    /// A run failed and undid what it had done, but not all of it.
-    #[error("{error}; these calls are not undone: {}", not_undone(left))]
+    /// A run failed or was cancelled and undid what it had done, but not all of it.
+    #[error("{error}; {}", NotUndone::list(left))]
     #[non_exhaustive]
     Compensation {
-        /// Why the run failed.
+        /// Why the run failed, or that it was cancelled.
         error: Arc<Error>,
         /// The calls that may have had an effect which is not undone.
         left: Vec<NotUndone>,
+    },
+    /// A run failed or was cancelled and has to undo what it had done, which cannot be done here. Its status is
+    /// `compensating` until it is done: a process that resumes it does nothing else.
+    #[error(
+        "the run `{run}` still has to undo {}: {problem}; resume it in a program that can, or see what it did with \
+         `Runtime::inspect`",
+        names(&calls.iter().map(ToString::to_string).collect::<Vec<_>>())
+    )]
+    #[non_exhaustive]
+    CompensationOwed {
+        /// The run.
+        run: RunId,
+        /// The calls that are to be undone, in that order.
+        calls: Vec<StepPath>,
+        /// Why it cannot be done here.
+        problem: String,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
     #[error("this program knows no workflow `{name}`{}", did_you_mean(near.as_ref()))]
@@ -363,6 +379,7 @@ impl Error {
             Self::Store(error) => error.kind().as_str().into(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),
             Self::Compensation { error, .. } => error.kind(),
+            Self::CompensationOwed { .. } => FailureKind::CompensationOwed,
             Self::Lost { .. } => FailureKind::Lost,
         }
     }
@@ -387,12 +404,6 @@ fn listed(differences: &[Difference]) -> String {
     }
 }
 
-/// The calls that are not undone, each with the reason.
-fn not_undone(calls: &[NotUndone]) -> String {
-    let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
-    calls.join(", ")
-}
-
 /// What running a workflow anew does a second time.
 fn repeats(wrote: &[String]) -> String {
     if wrote.is_empty() { String::new() } else { format!(" and repeats {}", names(wrote)) }
@@ -413,6 +424,14 @@ fn names(nodes: &[String]) -> String {
 }
 
 impl Error {
+    /// The same of a run that undid what it had done, with the calls that are not undone.
+    pub(crate) fn with_not_undone(self, left: Vec<NotUndone>) -> Self {
+        match left.is_empty() {
+            true => self,
+            false => Self::Compensation { error: Arc::new(self), left },
+        }
+    }
+
     pub(crate) fn value(workflow: &Arc<str>, error: &serde_json::Error) -> Self {
         Self::Value { workflow: Arc::clone(workflow), problem: error.to_string() }
     }

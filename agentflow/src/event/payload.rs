@@ -339,13 +339,22 @@ impl Redefined {
 pub struct NotUndone {
     /// The call.
     pub path: StepPath,
+    /// The tool that was called, by the name in the call; empty where that is not known.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub tool: Arc<str>,
     /// Why it is not undone.
     pub problem: Arc<str>,
 }
 
 impl NotUndone {
-    pub(crate) fn new(path: StepPath, problem: impl Into<Arc<str>>) -> Self {
-        Self { path, problem: problem.into() }
+    pub(crate) fn new(path: StepPath, tool: impl Into<Arc<str>>, problem: impl Into<Arc<str>>) -> Self {
+        Self { path, tool: tool.into(), problem: problem.into() }
+    }
+
+    /// The calls that are not undone, each with the reason, as a sentence.
+    pub(crate) fn list(calls: &[Self]) -> String {
+        let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
+        format!("these calls are not undone: {}", calls.join(", "))
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -31,6 +31,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     fn wants_deltas(&self) -> bool {
         false
     }
+
+    /// What it is called where it is named, as in [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the
+    /// name of its type.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
 }
 
 /// What a [`QueuedSink`] does with a recorded event when its queue is full.
@@ -38,7 +44,8 @@ pub trait AsyncEventSink: Send + Sync + 'static {
 #[non_exhaustive]
 pub enum WhenFull {
     /// The run waits until there is room, and nothing is lost. It waits on its own thread, so a sink that itself waits for
-    /// something the run has to do must not have this.
+    /// something the run has to do must not have this. Only at the deadline of a runtime that is being
+    /// [drained](crate::Runtime::drain) the wait is over: the event is left out and counted, as by [`Drop`](Self::Drop).
     #[default]
     Wait,
     /// The event is left out and counted: [`QueuedSink::lost`] says how many, and each gap is a warning in the log of the
@@ -132,6 +139,8 @@ struct State {
     closed: bool,
     /// There is no thread, and no other one begins.
     given_up: bool,
+    /// Until when a run waits for room: the runtime is being drained.
+    wait_until: Option<Instant>,
 }
 
 /// What the thread does next.
@@ -173,8 +182,8 @@ impl QueuedSink {
         self
     }
 
-    /// How many recorded events were left out since the queue was full; 0 with [`WhenFull::Wait`], unless the program could
-    /// begin no thread.
+    /// How many recorded events were left out since the queue was full; 0 with [`WhenFull::Wait`], unless a runtime was
+    /// drained whose deadline came while a run waited, or the program could begin no thread.
     pub fn lost(&self) -> u64 {
         self.door.queue.state().lost
     }
@@ -209,7 +218,21 @@ impl EventSink for QueuedSink {
                 state.lost += 1;
                 return;
             }
-            state = queue.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match state.wait_until {
+                None => queue.taken.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        state.lost += 1;
+                        return;
+                    }
+                    queue.taken.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            if state.given_up {
+                state.lost += 1;
+                return;
+            }
         }
         state.accepted += 1;
         state.events.push_back(event.clone());
@@ -223,6 +246,20 @@ impl EventSink for QueuedSink {
 
     fn wants_deltas(&self) -> bool {
         self.door.deltas
+    }
+
+    fn wait_until(&self, end: Option<Instant>) {
+        let queue = &self.door.queue;
+        queue.state().wait_until = end;
+        // Those that wait already learn it too.
+        queue.taken.notify_all();
+    }
+
+    fn name(&self) -> &str {
+        match &self.door.sink {
+            Taker::Quick(sink) => sink.name(),
+            Taker::Waiting(sink) => sink.name(),
+        }
     }
 
     async fn flush(&self) {

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use async_trait::async_trait;
 
@@ -31,6 +32,18 @@ pub trait EventSink: Send + Sync {
     /// Hands on whatever it has put off; [`Runtime::drain`](crate::Runtime::drain) waits for it until its deadline, and
     /// drops it then. The default does nothing.
     async fn flush(&self) {}
+
+    /// How long [`emit`](Self::emit) may make a run wait from now on: a runtime that is being drained sets its deadline, by
+    /// the clock of the machine, and takes it back (`None`) when it is drained. The default does nothing: `emit` is quick.
+    fn wait_until(&self, end: Option<Instant>) {
+        let _ = end;
+    }
+
+    /// What it is called where it is named, as in [`Drained::unflushed`](crate::runtime::Drained::unflushed). Default: the
+    /// name of its type.
+    fn name(&self) -> &str {
+        std::any::type_name::<Self>()
+    }
 }
 
 impl<F: Fn(&Event) + Send + Sync> EventSink for F {

@@ -6,16 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attach::attach;
 use super::control_events::Recorder;
 use super::control_request::ControlRequest;
+use super::done_calls::{DoneCalls, NewerEvent, Undo};
 use super::host::Host;
 use super::live::Found;
 use super::read::read_events;
 use super::replies::read_outcome;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind, Error, Result};
-use crate::event::{Event, EventKind, PauseReason, RunId};
-use crate::store::{MessageId, Store, StoreError, StoreErrorKind};
+use crate::event::{Event, EventKind, NotUndone, PauseReason, RunId};
+use crate::path::StepPath;
+use crate::store::{MessageId, RunStatus, Store, StoreError, StoreErrorKind};
 
 /// How long the process that executes a run is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,12 +50,17 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
             // Its journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {}
-            Ok(true) => {
+            Ok(then) => {
                 drop(reservation);
-                continue_here(host, run).await;
-                return Ok(());
+                return match then {
+                    Then::Rests => Ok(()),
+                    Then::Continues => {
+                        continue_here(host, run).await;
+                        Ok(())
+                    }
+                    Then::Undoes => undo_here(host, &store, run).await,
+                };
             }
-            Ok(false) => return Ok(()),
             Err(error) => return Err(error),
         }
         drop(reservation);
@@ -62,28 +70,81 @@ pub(crate) async fn control(host: &Arc<Host>, run: &RunId, request: ControlReque
     }
 }
 
-/// Resumes a run that was retried, or that undoes what it had done, where the program knows what it runs. Elsewhere it waits for a process that does.
+/// What follows from a request to a run that no process executes.
+enum Then {
+    /// It waits for a process that resumes it, or has ended.
+    Rests,
+    /// It continues here, if it can.
+    Continues,
+    /// It undoes what it had done, and ends.
+    Undoes,
+}
+
+/// Resumes a run that was retried, where the program knows what it runs. Elsewhere it waits for a process that does.
 async fn continue_here(host: &Arc<Host>, run: &RunId) {
     if let Err(error) = (host.resume)(host, run).await {
         tracing::warn!(%run, %error, "a run is to continue and waits: it could not be resumed here");
     }
 }
 
-/// Does it to a run that no process executes: what follows is written into its journal, in one commit. Whether the run
-/// then continues.
+/// Lets a run that was cancelled undo what it had done, and waits for its end; also where another process does that.
+///
+/// # Errors
+/// [`Error::CompensationOwed`] when this process cannot: the run stays as it is, and another process can.
+async fn undo_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) -> Result<()> {
+    let problem = match (host.resume)(host, run).await {
+        Ok(()) => None,
+        Err(owed @ Error::CompensationOwed { .. }) => return Err(owed),
+        Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    let problem = match problem {
+        Some(problem) => problem,
+        // Whatever it ends with: the record says how it did.
+        None => match attach(host, run).await?.end().await {
+            Err(Error::Store(error)) => error.to_string(),
+            _ => String::new(),
+        },
+    };
+    match store.record(run).await? {
+        Some(record) if record.status == RunStatus::Cancelled => Ok(()),
+        Some(record) if record.status.has_ended() => Err(ControlError::over("cancelled", record.status).into()),
+        Some(_) => {
+            let undos = DoneCalls::of(&read_events(store, run, 0).await?).undos();
+            let open = undos.into_iter().filter(|undo| undo.state.is_open());
+            Err(Error::CompensationOwed { run: run.clone(), calls: open.map(|undo| undo.call.path).collect(), problem })
+        }
+        None => Err(StoreError::not_found(run).into()),
+    }
+}
+
+/// Does it to a run that no process executes: what follows is written into its journal, in one commit.
 async fn control_at_rest(
     host: &Arc<Host>,
     store: &Arc<dyn Store>,
     run: &RunId,
     request: &ControlRequest,
     asked_after: Option<u64>,
-) -> Result<bool> {
+) -> Result<Then> {
     let events = read_events(store, run, 0).await?;
+    let state = RunState::of(&events);
+    let cancels = matches!(request, ControlRequest::Cancel { .. });
+    let undoes = state.compensating && !state.status.has_ended();
     if asked_after.is_some_and(|after| events.iter().any(|event| event.seq > after && is_done(request, event))) {
         // It was done, and the run stopped before that was told.
-        return Ok(matches!(request, ControlRequest::Retry { .. }));
+        return Ok(match request {
+            ControlRequest::Retry { .. } => Then::Continues,
+            ControlRequest::Cancel { .. } if undoes => Then::Undoes,
+            _ => Then::Rests,
+        });
     }
-    let state = RunState::of(&events);
+    if cancels && undoes {
+        // It was cancelled before, or failed, and nobody has undone what it had done.
+        return match store.holder(run).await? {
+            Some(process) => Err(StoreError::busy(run, &process).into()),
+            None => Ok(Then::Undoes),
+        };
+    }
     let after = events.len() as u64;
     let time = host.clock.now();
     let new = match host.events_for(&state, request, Recorder::AtRest) {
@@ -96,11 +157,42 @@ async fn control_at_rest(
             };
         }
     };
-    let new =
-        (after + 1..).zip(new).map(|(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind });
-    store.amend(run, after, new.collect()).await?;
-    let compensates = matches!(request, ControlRequest::Cancel { .. }) && state.compensates;
-    Ok(compensates || matches!(request, ControlRequest::Retry { .. }))
+    let events_of = |new: Vec<(StepPath, EventKind)>, after: u64| -> Vec<Event> {
+        let event = |(seq, (path, kind))| Event { run_id: run.clone(), seq, part: 0, time, path, kind };
+        (after + 1..).zip(new).map(event).collect()
+    };
+    let mut new = events_of(new, after);
+    let mut undoes = cancels && state.compensates;
+    if undoes && let Some(end) = end_without_undoing(&events, &new) {
+        undoes = false;
+        let seq = after + new.len() as u64;
+        new.extend(events_of(end, seq));
+    }
+    store.amend(run, after, new).await?;
+    Ok(match request {
+        _ if undoes => Then::Undoes,
+        ControlRequest::Retry { .. } => Then::Continues,
+        _ => Then::Rests,
+    })
+}
+
+/// The end of a cancelled run that has no call to undo; `None` when it has one. `new` are the events that cancel it.
+fn end_without_undoing(events: &[Event], new: &[Event]) -> Option<Vec<(StepPath, EventKind)>> {
+    let reason = new.iter().find_map(|event| match &event.kind {
+        EventKind::RunCompensating { cancelled: Some(reason), .. } => Some(Arc::clone(reason)),
+        _ => None,
+    })?;
+    let mut done = DoneCalls::of(events);
+    new.iter().for_each(|event| done.apply(&event.path, &event.kind));
+    let newer = done.take_newer();
+    let undos = done.undos();
+    if undos.iter().any(|undo| undo.state.is_open()) {
+        return None;
+    }
+    let mut left: Vec<NotUndone> = undos.into_iter().filter_map(Undo::not_undone).collect();
+    left.extend(newer.map(NewerEvent::not_undone));
+    let root = StepPath::root;
+    Some(vec![(root(), EventKind::RunCompensated { undone: 0, left }), (root(), EventKind::RunCancelled { reason })])
 }
 
 /// Leaves the request for the process that executes the run and waits for its outcome; `None` when that process no
@@ -123,6 +215,15 @@ async fn control_elsewhere(
     }
     match waited {
         Ok(left) => left.map(|()| None).map_err(Error::from),
+        // The request was taken, and its outcome is the end of the run.
+        Err(_) if matches!(request, ControlRequest::Cancel { .. }) && is_compensating(store, run).await? => {
+            let problem = format!(
+                "the process that executes the run `{run}` undoes what the run had done, and has not ended that within \
+                 {PATIENCE:?}; the run ends after that: look at it again, or cancel it again to give up the compensation \
+                 that it waits for"
+            );
+            Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))
+        }
         Err(_) => {
             let problem = format!(
                 "the process that executes the run `{run}` did not respond within {PATIENCE:?}; the request is withdrawn, \
@@ -131,6 +232,10 @@ async fn control_elsewhere(
             Ok(Some(Err(ControlError::new(ControlErrorKind::NoResponse, problem))))
         }
     }
+}
+
+async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, StoreError> {
+    Ok(store.record(run).await?.is_some_and(|record| record.status == RunStatus::Compensating))
 }
 
 /// Whether an event is what a request asked for.

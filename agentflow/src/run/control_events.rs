@@ -30,6 +30,10 @@ impl Host {
         recorder: Recorder,
     ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let paused_for = state.waits_for();
+        let is_drain = *request == ControlRequest::Drain;
+        if state.compensating && !is_drain && (!state.status.has_ended() || request.is_retry()) {
+            return Err(ControlError::undoing(request));
+        }
         Ok(match request {
             ControlRequest::Pause if state.status.has_ended() => {
                 return Err(ControlError::over("paused", state.status));
@@ -50,25 +54,16 @@ impl Host {
             ControlRequest::Cancel { .. } if state.status.has_ended() => {
                 return Err(ControlError::over("cancelled", state.status));
             }
-            ControlRequest::Cancel { .. } if state.compensating => {
-                return Err(ControlError::state("cancelled", "undoing what it had done already"));
-            }
             ControlRequest::Cancel { reason } => {
                 let mut events = state.closings(&format!("the run was cancelled: {reason}"));
                 let reason: Arc<str> = reason.as_str().into();
-                // The process that resumes it undoes what it had done, and ends it.
+                // What it had done is undone then, and it ends after that.
                 let end = match state.compensates {
                     true => EventKind::compensating_cancelled(reason),
                     false => EventKind::RunCancelled { reason },
                 };
                 events.push((StepPath::root(), end));
                 events
-            }
-            ControlRequest::Retry { node, .. } if state.compensating => {
-                return Err(ControlError::new(
-                    ControlErrorKind::WrongState,
-                    format!("the node `{node}` cannot be retried: what the run had done was undone; start a new run"),
-                ));
             }
             ControlRequest::Retry { node, by } => {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {

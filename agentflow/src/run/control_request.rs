@@ -44,6 +44,10 @@ impl ControlRequest {
         }
     }
 
+    pub(crate) fn is_retry(&self) -> bool {
+        matches!(self, Self::Retry { .. })
+    }
+
     /// The node it is about.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {

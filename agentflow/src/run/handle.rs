@@ -70,6 +70,11 @@ impl Life {
         Self { shared, ended: Joined(task).shared(), task: Some(abort) }
     }
 
+    /// Waits for the end.
+    pub(super) async fn end(self) -> Result<Ended> {
+        self.ended.await
+    }
+
     /// One that is executed elsewhere, or by somebody else in this process.
     pub(super) fn watched(shared: Arc<RunShared>, ended: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
         Self { shared, ended: Joined(tokio::spawn(ended)).shared(), task: None }

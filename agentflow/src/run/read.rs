@@ -53,12 +53,30 @@ impl RunJournal {
         Self { offset: 0, events, kept: Vec::new() }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Event> {
+    /// The events that matter, in their order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Event> {
         self.kept.iter().chain(&self.events)
     }
 
-    /// What the run began with.
+    /// What the run began with, of a run whose events are all known.
     pub(crate) fn started(&self, run: &RunId) -> Result<&RunStarted> {
+        let started = self.beginning(run)?;
+        let unknown = |event: &Event| match &event.kind {
+            EventKind::Unknown(unknown) => Some((event.seq, Arc::clone(&unknown.name))),
+            _ => None,
+        };
+        if let Some((seq, name)) = self.all().find_map(unknown) {
+            let message = format!(
+                "event {seq} of the run `{run}`, `{name}`, was recorded by a newer release and means something that this \
+                 one does not know, so the run is not resumed here; update agentflow, or cancel the run"
+            );
+            return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
+        }
+        Ok(started)
+    }
+
+    /// What the run began with, whatever came then.
+    pub(crate) fn beginning(&self, run: &RunId) -> Result<&RunStarted> {
         let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind) else {
             let message =
                 format!("the journal of the run `{run}` does not begin with its start; restore it from a copy");
@@ -69,17 +87,6 @@ impl RunJournal {
                 "the run `{run}` was recorded by a newer release (version {}, this one knows {}); update agentflow",
                 started.version,
                 RunStarted::VERSION
-            );
-            return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
-        }
-        let unknown = |event: &Event| match &event.kind {
-            EventKind::Unknown(unknown) => Some((event.seq, Arc::clone(&unknown.name))),
-            _ => None,
-        };
-        if let Some((seq, name)) = self.all().find_map(unknown) {
-            let message = format!(
-                "event {seq} of the run `{run}`, `{name}`, was recorded by a newer release and means something that this \
-                 one does not know, so the run is not resumed here; update agentflow, or cancel the run"
             );
             return Err(StoreError::new(StoreErrorKind::NewerVersion, message).into());
         }

@@ -120,6 +120,9 @@ pub(crate) trait InSegment {
     /// Gives everything that has begun in it and not ended its end, since the run or the step is cancelled.
     fn close_steps_cancelled(&mut self, reason: &Arc<str>);
 
+    /// Takes no control requests any more: those that wait for it are the run's to answer, which undoes what it had done.
+    fn hand_back_requests(&mut self) {}
+
     /// Records that it ended well.
     fn record_completed(&mut self, completed: <Self::Kind as SegmentKind>::Completed) {
         let segment = self.segment();

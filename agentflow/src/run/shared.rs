@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::approval::Approval;
 use super::control_events::Recorder;
 use super::control_request::{Asked, ControlRequest, Reply};
+use super::give_ups::GiveUps;
 use super::host::Host;
 use super::journal::Journal;
 use super::log::EventLog;
@@ -43,7 +44,7 @@ pub(crate) struct RunShared {
     /// It was stopped here without an end.
     pub(super) stopping: AtomicBool,
     /// It undoes what it had done, which no cancellation stops.
-    undoing: AtomicBool,
+    pub(super) undoing: AtomicBool,
     /// A call of a tool that may not be repeated has begun here in a step.
     pub(super) wrote: AtomicBool,
     /// What it has of its own, when there is something.
@@ -63,7 +64,7 @@ struct End {
 /// What is there once something is nested in the run, somebody asks something of it, or it is resumed.
 #[derive(Default)]
 pub(super) struct Operations {
-    cancel_reason: OnceLock<Arc<str>>,
+    pub(super) cancel_reason: OnceLock<Arc<str>>,
     /// The paths of the agents and workflows that attempts at steps have begun.
     nested: Mutex<HashMap<StepPath, Claims>>,
     /// Which attempts at a step have continued what an earlier one began at a path.
@@ -80,6 +81,8 @@ pub(super) struct Operations {
     pub(super) held_for: Mutex<(Option<Instant>, Duration)>,
     /// The agents and workflows in steps that wait for the run to stop.
     pub(super) parked: Mutex<Vec<StepPath>>,
+    /// What was asked of it while it undoes what it had done.
+    pub(super) give_ups: GiveUps,
     /// A question below a step was answered.
     answered: Notify,
     /// What executes a run with a store here.
@@ -268,11 +271,16 @@ impl RunShared {
     /// Hands a control request to the workflow that it is about: the innermost one that its node belongs to, else the
     /// outermost. When the run stops meanwhile, the reply is dropped, and whoever asked looks at the run anew.
     pub(crate) fn request(&self, asked: Asked) {
-        if let ControlRequest::Cancel { reason } = asked.request {
-            return self.request_cancel(reason, asked.reply);
-        }
         let node: Option<StepPath> = asked.request.node().and_then(|node| node.parse().ok());
         let listeners = self.listeners();
+        if self.is_undoing() {
+            drop(listeners);
+            return self.request_while_undoing(asked);
+        }
+        if let ControlRequest::Cancel { reason } = asked.request {
+            drop(listeners);
+            return self.request_cancel(reason, asked.reply);
+        }
         let around = |node: &StepPath| {
             let holds = |(base, _): &&(StepPath, _)| node.is_within(base) && node != base;
             listeners.iter().filter(holds).max_by_key(|(base, _)| base.depth())
@@ -370,18 +378,25 @@ impl RunShared {
     }
 
     fn request_cancel(&self, reason: String, reply: Option<Reply>) {
+        if self.await_cancelled(reply) {
+            self.cancel(reason);
+        }
+    }
+
+    /// Gives the outcome of a cancellation with the end of the run; whether that is still to come.
+    pub(super) fn await_cancelled(&self, reply: Option<Reply>) -> bool {
         let end = locked(&self.end);
         match end.ended {
             Some(status) => {
                 drop(end);
                 self.log.reply(reply, Err(ControlError::over("cancelled", status)));
+                false
             }
             // Whoever asked looks elsewhere.
-            None if end.stopped => {}
+            None if end.stopped => false,
             None => {
                 locked(&self.operations().cancels).extend(reply);
-                drop(end);
-                self.cancel(reason);
+                true
             }
         }
     }
@@ -401,6 +416,7 @@ impl RunShared {
                 locked(&operations.cancels).clear();
             }
         }
+        self.forget_give_ups();
         self.log.close();
         if let Some((store, Some(epoch))) = self.log.store()
             && self.log.end().is_none()
@@ -528,11 +544,6 @@ impl RunShared {
                 nested.remove(&scope);
             }
         }
-    }
-
-    /// The run undoes what it had done from now on: what it calls for that is not cancelled.
-    pub(crate) fn undoes(&self) {
-        self.undoing.store(true, Ordering::Relaxed);
     }
 
     /// Whether what runs in it is cancelled.

@@ -132,7 +132,8 @@ impl RunState {
         match kind {
             EventKind::RunCompensating { .. } => {
                 self.compensating = true;
-                self.status = RunStatus::Running;
+                self.status = RunStatus::Compensating;
+                self.stop_below(path);
             }
             EventKind::RunStarted(started) => {
                 self.compensates = started.terms().compensate;

@@ -30,6 +30,8 @@ impl Waits {
                 let forgotten = |of: &StepPath| redefined.forgotten.iter().any(|node| of.belongs_to(node));
                 self.workflows.retain(|of, _| !of.is_root() && !forgotten(of));
             }
+            // It waits for nobody while it undoes what it had done.
+            EventKind::RunCompensating { .. } => *self = Self::default(),
             kind if kind.ends_run() => *self = Self::default(),
             // Nothing waits below a step that has ended or begins anew.
             EventKind::NodeReset { .. } => self.forget_below(path),

@@ -13,6 +13,7 @@ use crate::path::StepPath;
 use crate::run::{
     Journal, Reservation, RunHandle, RunJournal, RunOwn, RunResult, RunShared, attach, deliver, read_journal,
 };
+use crate::tool::{BegunCompensation, can_compensate};
 use crate::value::Encoded;
 
 impl<O: 'static> Agent<O> {
@@ -99,8 +100,13 @@ impl Runtime {
             let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
             let (checked, parts) = check(agent, &shared)?;
+            // Nothing of the agent is executed by a run that is only undone.
+            let undoes = BegunCompensation::of_journal(journal.all()).is_some();
+            if undoes {
+                can_compensate(self.host(), run, &agent.name, None).await?;
+            }
             let differences = self.differences(journal.parts(), &parts).await?;
-            let redefined = match differences.is_empty() {
+            let redefined = match undoes || differences.is_empty() {
                 true => None,
                 false => {
                     self.changes().accept("agent", &agent.name, differences)?;

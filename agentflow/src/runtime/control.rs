@@ -36,10 +36,16 @@ impl Runtime {
         self.control(run, ControlRequest::Unpause).await
     }
 
-    /// Cancels a run, also one that no process executes, and waits until its end is kept.
+    /// Cancels a run, also one that no process executes, and waits until its end is kept. One that
+    /// [undoes](super::StartRun::compensate) what it had done does so before that; when no process executes it, in this one.
+    /// Cancelling it again gives up the compensation that it waits for: its call is named as not undone, and the others are
+    /// undone all the same.
     ///
     /// # Errors
-    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.
+    /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile; when it has failed and undoes what
+    /// it had done, the first time; when another process undoes for longer than 30 seconds (`no_response`).
+    /// [`Error::CompensationOwed`] when this program cannot undo what the run had done, since it lacks a tool, say: the run
+    /// is `compensating` then, and a process that resumes it, or cancels it again, only undoes.
     pub async fn cancel(&self, run: &RunId, reason: &str) -> Result<()> {
         self.control(run, ControlRequest::Cancel { reason: reason.to_owned() }).await
     }

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::Runtime;
-use crate::event::{EventKind, RunId};
+use crate::event::{EventKind, EventSink, RunId};
 use crate::run::RunShared;
 
 /// Why a run without a store ends when its runtime is drained.
@@ -31,8 +31,9 @@ pub struct Drained {
     pub left: Vec<RunId>,
     /// The runs without a store that were cancelled at the deadline.
     pub cancelled: Vec<RunId>,
-    /// How many of the runtime's sinks had not taken all events by the deadline.
-    pub unflushed: usize,
+    /// The runtime's sinks that had not taken all events by the deadline, by their
+    /// [names](crate::event::EventSink::name).
+    pub unflushed: Vec<String>,
 }
 
 impl Runtime {
@@ -45,7 +46,10 @@ impl Runtime {
     /// interrupted. Runs without a store continue until the deadline and are then cancelled.
     ///
     /// It returns as soon as no run is executed here and all sinks have [flushed](crate::event::EventSink::flush), or some
-    /// seconds after the deadline. A run that was left ends for whoever waits for it here with an
+    /// seconds after the deadline. What undoes a failed or cancelled run counts as a tool call: a run with a store is left in
+    /// the middle of it and continues elsewhere; of one without, a compensation that has not ended by then is given up, and
+    /// its call named as not undone. A run waits for a sink with a full queue until the deadline and no longer
+    /// ([`WhenFull::Wait`](crate::event::WhenFull::Wait)). A run that was left ends for whoever waits for it here with an
     /// error of the kind `fenced`; its status in the store stays what it was. Calling it again, also at the same time, is
     /// allowed; the earliest deadline counts.
     ///
@@ -78,6 +82,7 @@ impl Runtime {
         let running = &self.host().running;
         running.close();
         let until = Instant::now().checked_add(deadline);
+        let _waits = WaitsEnd::at(&self.host().sinks, deadline);
         let runs: BTreeMap<RunId, Arc<RunShared>> =
             running.all().into_iter().map(|shared| (shared.id.clone(), shared)).collect();
         runs.values().filter(|shared| shared.log.is_durable()).for_each(|shared| shared.drain());
@@ -94,10 +99,21 @@ impl Runtime {
             for shared in runs.values().filter(|shared| !shared.log.is_closed()) {
                 match shared.log.is_durable() {
                     true => shared.stop(),
-                    false => shared.cancel(REASON),
+                    false => {
+                        shared.cancel(REASON);
+                        if shared.is_undoing() {
+                            shared.give_up(None);
+                        }
+                    }
                 }
             }
-            if tokio::time::timeout(GRACE, running.until_idle()).await.is_err() {
+            let mut idle = tokio::time::timeout(GRACE, running.until_idle()).await.is_ok();
+            let hangs = |shared: &&Arc<RunShared>| shared.is_undoing() && !shared.log.is_durable();
+            if !idle && runs.values().any(|shared| hangs(&shared)) {
+                runs.values().filter(hangs).for_each(|shared| shared.give_up_all());
+                idle = tokio::time::timeout(GRACE, running.until_idle()).await.is_ok();
+            }
+            if !idle {
                 tracing::warn!("runs that were stopped are still running: their code does not await");
             }
         }
@@ -116,22 +132,42 @@ impl Runtime {
             ended = drained.ended.len(),
             left = drained.left.len(),
             cancelled = drained.cancelled.len(),
-            unflushed = drained.unflushed,
+            unflushed = ?drained.unflushed,
             "the runtime was drained"
         );
         drained
     }
 
-    /// Lets all sinks hand on what they have put off; how many were not done by then.
-    async fn flush_sinks(&self, until: Option<Instant>) -> usize {
+    /// Lets all sinks hand on what they have put off; those that were not done by then.
+    async fn flush_sinks(&self, until: Option<Instant>) -> Vec<String> {
         let flushes = self.host().sinks.iter().map(|sink| async move {
             // One that panics has nothing more to hand on.
             let flushed = AssertUnwindSafe(sink.flush()).catch_unwind();
-            match until {
+            let flushed = match until {
                 Some(until) => tokio::time::timeout_at(until, flushed).await.is_ok(),
                 None => flushed.await.is_ok(),
-            }
+            };
+            (!flushed).then(|| sink.name().to_owned())
         });
-        join_all(flushes).await.into_iter().filter(|flushed| !flushed).count()
+        join_all(flushes).await.into_iter().flatten().collect()
+    }
+}
+
+/// While this is there, a run waits for a sink until the deadline only.
+struct WaitsEnd<'s>(&'s [Arc<dyn EventSink>]);
+
+impl<'s> WaitsEnd<'s> {
+    fn at(sinks: &'s [Arc<dyn EventSink>], deadline: Duration) -> Self {
+        // By the clock of the machine: a thread waits for the sink, and no task.
+        if let Some(end) = std::time::Instant::now().checked_add(deadline) {
+            sinks.iter().for_each(|sink| sink.wait_until(Some(end)));
+        }
+        Self(sinks)
+    }
+}
+
+impl Drop for WaitsEnd<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|sink| sink.wait_until(None));
     }
 }

@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::Runtime;
 use super::attempts::{AttemptReport, Attempts};
+use super::undo_report::CompensationReport;
 use crate::definition::Difference;
 use crate::error::{FailureKind, Result};
 use crate::event::{EventKind, RunId};
 use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, read_events};
-use crate::store::{RunRecord, StoreError};
+use crate::store::{RunRecord, RunStatus, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
 
@@ -27,8 +28,10 @@ pub struct RunReport {
     pub executed_by: Option<String>,
     /// The nodes of the workflow, with the items and branches that have begun; of an agent its model and tool calls.
     pub nodes: Vec<NodeReport>,
-    /// Whether it undoes what it had done, or has done so; resuming it then continues with that.
-    pub compensating: bool,
+    /// What it undoes, or has undone, since it failed or was cancelled; resuming it then does nothing else. `None` when it
+    /// undoes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<CompensationReport>,
     /// The nodes that would run again because the program's workflow is another one than the run began with.
     /// `None` when the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
@@ -176,11 +179,17 @@ impl Runtime {
             if executed_by.is_some() && report.status == NodeStatus::Running {
                 report.on_resume = "is running";
             }
+            if let Some(on_resume) = of_ended(&state, path, report.status) {
+                report.on_resume = on_resume;
+            }
             (place(path), report)
         });
         let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value | NodeKind::Join);
         let unseen = places.iter().filter(|(path, node)| !silent(node) && !state.nodes.contains_key(path)).map(
-            |(path, node)| (place(path), NodeReport::new(&node.name, NodeStatus::Pending, "runs when its turn comes")),
+            |(path, node)| {
+                let on_resume = of_ended(&state, path, NodeStatus::Pending).unwrap_or("runs when its turn comes");
+                (place(path), NodeReport::new(&node.name, NodeStatus::Pending, on_resume))
+            },
         );
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -206,18 +215,36 @@ impl Runtime {
             }),
             _ => None,
         };
+        let compensation = CompensationReport::of(&events);
         let differences = match known {
             Some(known) => self.differences(RunJournal::whole(events).parts(), &known).await?,
             None => Vec::new(),
         };
-        let compensating = state.compensating;
-        Ok(RunReport { run: record, executed_by, nodes, compensating, changed, differences })
+        Ok(RunReport { run: record, executed_by, nodes, compensation, changed, differences })
     }
 }
 
 /// Whether this is the node, or one of its items or below it.
 fn is_of(path: &StepPath, node: &StepPath) -> bool {
     path == node || (path.belongs_to(node) && !path.is_within(node))
+}
+
+/// What happens to a node of a run that has ended, or only undoes what it had done; `None` when that is as usual.
+fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'static str> {
+    let has_ended = state.status.has_ended();
+    match status {
+        NodeStatus::Success | NodeStatus::Skipped => None,
+        _ if state.compensating && has_ended => Some("is not run again: the run has undone what it had done"),
+        _ if state.compensating => Some("is not run again: the run only undoes what it had done"),
+        _ if has_ended && state.status != RunStatus::Failed => Some("is not run again: the run has ended"),
+        // Of the run of an agent, only the model call that ended it.
+        NodeStatus::Failed | NodeStatus::Cancelled
+            if state.is_agent() && has_ended && state.failed_node(&path.to_string()).is_err() =>
+        {
+            Some("is not run again: the run has ended")
+        }
+        _ => None,
+    }
 }
 
 /// What resuming does with a call of an agent's model or of one of its tools.

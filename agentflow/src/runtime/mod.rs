@@ -21,6 +21,8 @@ mod reading;
 mod retention;
 mod runtime_builder;
 mod start_run;
+mod undo_report;
+mod undoing_runs;
 mod workflow_runs;
 
 use std::fmt;
@@ -33,9 +35,10 @@ pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::changes::Changes;
 pub use self::drain::Drained;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
-pub use self::retention::Purge;
+pub use self::retention::{Deleted, Purge};
 pub use self::runtime_builder::RuntimeBuilder;
 pub use self::start_run::StartRun;
+pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 #[cfg(feature = "cli")]

@@ -1,11 +1,13 @@
-//! Removing runs that have ended: one by its id, or all that are older than a while. It cancels none.
+//! Removing runs: one by its id, or all that ended a while ago. It undoes nothing.
 
 use std::time::Duration;
 
 use super::Runtime;
-use crate::error::{Error, Result};
-use crate::event::RunId;
-use crate::store::{RunFilter, RunRecord, RunStatus, StoreErrorKind};
+use crate::error::Result;
+use crate::event::{Event, EventKind, NotUndone, RunId};
+use crate::path::StepPath;
+use crate::run::{DoneCalls, Found, RunJournal, RunState, read_events};
+use crate::store::{RunFilter, RunRecord, RunStatus, StoreError, StoreErrorKind};
 
 /// How many runs are listed at once.
 const PAGE: usize = 500;
@@ -41,14 +43,64 @@ impl Purge {
     }
 }
 
+/// What was lost with a run that [`Runtime::delete`] removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// What of its journal could not be read, where the run had not ended.
+    pub unreadable: Option<String>,
+    /// The calls that were still to be undone.
+    pub not_undone: Vec<NotUndone>,
+}
+
 impl Runtime {
-    /// Removes a run that has ended from the store, with its journal. Dropping the future leaves open whether it is
-    /// removed.
+    /// Removes a run from the store, with its journal: one that has ended; one that still has to undo what it had done,
+    /// and that no process executes; one whose journal this release cannot read, so that nobody here can resume or cancel
+    /// it. What is lost with it is returned. Dropping the future leaves open whether it is removed.
     ///
     /// # Errors
-    /// When the runtime has no store, there is no such run, it has not ended, or the store removes nothing.
-    pub async fn delete(&self, run: &RunId) -> Result<()> {
-        Ok(self.require_store()?.delete(run).await?)
+    /// When the runtime has no store, there is no such run, the run can be cancelled and was not, a process executes it, or
+    /// the store removes nothing.
+    pub async fn delete(&self, run: &RunId) -> Result<Deleted> {
+        let store = self.require_store()?;
+        let unfinished = match store.delete(run).await {
+            Ok(()) => return Ok(Deleted::default()),
+            Err(error) if error.kind() == StoreErrorKind::Unfinished => error,
+            Err(error) => return Err(error.into()),
+        };
+        let Some(Found::Free(_reservation)) = self.find(run).await else { return Err(unfinished.into()) };
+        let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
+        let deleted = match read_events(&store, run, 0).await {
+            Ok(events) => {
+                let unknown = events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
+                if !unknown && record.status != RunStatus::Compensating {
+                    return Err(unfinished.into());
+                }
+                let unreadable = RunJournal::whole(events.clone()).started(run).err().map(|error| error.to_string());
+                let compensates = RunState::of(&events).compensates;
+                let undos = DoneCalls::of(&events).undos().into_iter();
+                let open = undos.filter(|undo| compensates && undo.state.is_open());
+                let not_undone = open.map(|undo| undo.call.not_undone("the run was deleted before it was undone"));
+                Deleted { unreadable, not_undone: not_undone.collect() }
+            }
+            Err(error) if matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => {
+                Deleted { unreadable: Some(error.to_string()), not_undone: Vec::new() }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // Only a run that has ended is removed, by every store.
+        let reason = "it was deleted before its end".into();
+        let end = Event {
+            run_id: run.clone(),
+            seq: record.events + 1,
+            part: 0,
+            time: self.host().clock.now(),
+            path: StepPath::root(),
+            kind: EventKind::RunCancelled { reason },
+        };
+        store.amend(run, record.events, vec![end]).await?;
+        store.delete(run).await?;
+        Ok(deleted)
     }
 
     /// The runs that [`purge`](Self::purge) would remove, the newest first.
@@ -78,17 +130,18 @@ impl Runtime {
     /// # Errors
     /// As [`purgeable`](Self::purgeable) and [`delete`](Self::delete); what was removed before stays removed.
     pub async fn purge(&self, purge: &Purge) -> Result<Vec<RunRecord>> {
+        let store = self.require_store()?;
         let mut removed = Vec::new();
         for run in self.purgeable(purge).await? {
-            match self.delete(&run.run_id).await {
+            match store.delete(&run.run_id).await {
                 Ok(()) => removed.push(run),
                 // It continues, or somebody else has removed it.
-                Err(Error::Store(error))
+                Err(error)
                     if matches!(
                         error.kind(),
                         StoreErrorKind::Unfinished | StoreErrorKind::Busy | StoreErrorKind::NotFound
                     ) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(removed)

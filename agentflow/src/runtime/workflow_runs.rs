@@ -11,14 +11,16 @@ use super::opened::{Opened, explained};
 use super::start_run::{Decode, Described, StartRun};
 use crate::error::{ControlError, Error, Result};
 use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
+use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
     Ended, Found, Journal, Reservation, RunHandle, RunJournal, RunOptions, RunOwn, RunShared, attach, deliver,
     read_events, read_journal,
 };
-use crate::store::{Epoch, RunFilter, RunList, RunRecord, Store, StoreError, StoreErrorKind};
+use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::tool::BegunCompensation;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::driver::WorkflowRun;
+use crate::workflow::driver::{UndoingRun, WorkflowRun};
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, begun, check_needs};
@@ -229,14 +231,18 @@ impl Runtime {
         match &record.definition {
             None => self.resume_known_agent(reservation, &record.run_id).await,
             Some(_) => {
-                let spec = self.fetched_workflow_spec(&record.name).await?;
-                self.resume_journal(reservation, store, &record.run_id, &spec, undecoded).await
+                let mut spec = self.fetched_workflow_spec(&record.name).await.map(Some);
+                if record.status == RunStatus::Compensating {
+                    // Nothing of the workflow is executed.
+                    spec = spec.or(Ok(None));
+                }
+                self.resume_journal(reservation, store, &record.run_id, spec?, undecoded).await
             }
         }
     }
 
     /// Where a run is in this process; `None` without a store.
-    async fn find(&self, run: &RunId) -> Option<Found> {
+    pub(super) async fn find(&self, run: &RunId) -> Option<Found> {
         match self.host().live.as_ref() {
             Some(live) => Some(live.find(run).await),
             None => None,
@@ -265,7 +271,7 @@ impl Runtime {
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, spec, decode).await {
+        match self.resume_journal(reservation, &store, run, Some(Arc::clone(spec)), decode).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -276,7 +282,7 @@ impl Runtime {
         reservation: Reservation,
         store: &Arc<dyn Store>,
         run: &RunId,
-        spec: &Arc<Spec>,
+        spec: Option<Arc<Spec>>,
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Result<RunHandle<T>> {
         let opened = Opened::open(store, run).await?;
@@ -284,7 +290,7 @@ impl Runtime {
             Ok((shared, resumed)) => {
                 opened.hand_over();
                 reservation.becomes(&shared);
-                Ok(handle(shared, resumed, decode))
+                Ok(RunHandle::spawn(shared, resumed.run_through(), decode))
             }
             Err(error) => {
                 opened.give_up().await?;
@@ -296,13 +302,18 @@ impl Runtime {
     async fn prepare(
         &self,
         run: &RunId,
-        spec: &Arc<Spec>,
+        spec: Option<Arc<Spec>>,
         store: &Arc<dyn Store>,
         epoch: Epoch,
-    ) -> Result<(Arc<RunShared>, WorkflowRun)> {
-        let journal = Journal::new(Arc::clone(store), Some(epoch));
+    ) -> Result<(Arc<RunShared>, Resumed)> {
         let journal_read = read_journal(store, run).await?;
+        if let Some(begun) = BegunCompensation::of_journal(journal_read.all()) {
+            let (shared, run) = self.prepare_undoing(run, journal_read, begun, (store, epoch)).await?;
+            return Ok((shared, Resumed::Undoing(run)));
+        }
+        let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
+        let spec = &spec.ok_or_else(|| Error::UnknownWorkflow { name: Arc::clone(&started.name), near: None })?;
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;
@@ -340,7 +351,7 @@ impl Runtime {
         let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
         // They are taken before its first step.
         messages.into_iter().for_each(|message| deliver(&shared, message));
-        Ok((shared, run))
+        Ok((shared, Resumed::Workflow(Box::new(run))))
     }
 
     /// The nodes whose records no longer count under a new definition.
@@ -370,12 +381,19 @@ impl Runtime {
     }
 }
 
-fn handle<T>(
-    shared: Arc<RunShared>,
-    run: WorkflowRun,
-    decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
-) -> RunHandle<T> {
-    RunHandle::spawn(shared, run_to_end(run), decode)
+/// What is executed of a run that is resumed.
+enum Resumed {
+    Workflow(Box<WorkflowRun>),
+    Undoing(UndoingRun),
+}
+
+impl Resumed {
+    fn run_through(self) -> BoxFuture<'static, Result<Ended>> {
+        match self {
+            Self::Workflow(run) => Box::pin(run_to_end(*run)),
+            Self::Undoing(run) => Box::pin(async move { run.run_through().await.map(Ended::Workflow) }),
+        }
+    }
 }
 
 async fn run_to_end(run: WorkflowRun) -> Result<Ended> {

@@ -35,7 +35,7 @@ impl RunFilter {
 
     /// All runs that have not ended.
     pub fn unfinished() -> Self {
-        Self::new().status(RunStatus::Queued).status(RunStatus::Running).status(RunStatus::Paused)
+        RunStatus::ALL.into_iter().filter(|status| !status.has_ended()).fold(Self::new(), Self::status)
     }
 
     /// Only runs of this status; several are alternatives.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, EventKind, PauseReason, RunBody, RunId};
+use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId};
 use crate::time::Timestamp;
 
 /// The status of a run.
@@ -23,6 +23,9 @@ pub enum RunStatus {
     Running,
     /// It waits for a person or an operator.
     Paused,
+    /// It failed or was cancelled and undoes what it had done, or still has to: nothing else of it begins any more. When no
+    /// process executes it, it continues when a process resumes it.
+    Compensating,
     /// It ended with its output.
     Success,
     /// It ended without an output.
@@ -32,6 +35,9 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Queued, Self::Running, Self::Paused, Self::Compensating, Self::Success, Self::Failed, Self::Cancelled];
+
     /// Whether nothing more happens by itself.
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Success | Self::Failed | Self::Cancelled)
@@ -43,6 +49,7 @@ impl RunStatus {
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Paused => "paused",
+            Self::Compensating => "compensating",
             Self::Success => "success",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -60,12 +67,10 @@ impl FromStr for RunStatus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Queued, Self::Running, Self::Paused, Self::Success, Self::Failed, Self::Cancelled]
+        Self::ALL
             .into_iter()
             .find(|status| status.as_str() == text)
-            .ok_or_else(|| {
-                format!("`{text}` is not a status; it is one of queued, running, paused, success, failed, cancelled")
-            })
+            .ok_or_else(|| format!("`{text}` is not a status; it is one of {}", Self::ALL.map(Self::as_str).join(", ")))
     }
 }
 
@@ -83,7 +88,8 @@ pub struct RunRecord {
     pub status: RunStatus,
     /// What a paused run waits for.
     pub pause_reason: Option<PauseReason>,
-    /// Why a failed run failed, or why a cancelled one was stopped.
+    /// Why a failed run failed, or why a cancelled one was stopped, with the calls that are not undone; of one that is
+    /// compensating, why it is.
     pub error: Option<String>,
     /// When it began.
     pub created: Timestamp,
@@ -161,8 +167,20 @@ impl RunRecord {
                 self.pause_reason = *waiting;
                 self.error = None;
             }
+            EventKind::RunCompensating { error, cancelled } => {
+                let why = cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
+                self.end(RunStatus::Compensating, Some(why));
+            }
+            EventKind::RunCompensated { left, .. } if !left.is_empty() => {
+                let why = self.error.take().unwrap_or_default();
+                self.error = Some(format!("{why}; {}", NotUndone::list(left)));
+            }
             EventKind::RunCompleted(_) => self.end(RunStatus::Success, None),
             EventKind::RunFailed { error } => self.end(RunStatus::Failed, Some(error.message.clone())),
+            // That of one that undid what it had done says what is not undone.
+            EventKind::RunCancelled { .. } if self.status == RunStatus::Compensating => {
+                self.end(RunStatus::Cancelled, self.error.clone());
+            }
             EventKind::RunCancelled { reason } => self.end(RunStatus::Cancelled, Some(reason.to_string())),
             _ => {}
         }

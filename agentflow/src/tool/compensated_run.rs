@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::compensation::compensate;
 use crate::context::Context;
 use crate::error::{Error, Failure};
-use crate::event::{EventKind, NotUndone};
+use crate::event::{Event, EventKind, NotUndone};
 use crate::run::InSegment;
 use crate::store::StoreError;
 
@@ -25,6 +25,29 @@ pub(crate) struct BegunCompensation {
     cancelled: Option<Arc<str>>,
 }
 
+impl BegunCompensation {
+    /// What an earlier process recorded of the run itself, when that says so.
+    fn of(kind: &EventKind) -> Option<Self> {
+        match kind {
+            EventKind::RunCompensating { error, cancelled } => {
+                Some(Self { error: Arc::clone(error), cancelled: cancelled.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the run was cancelled, and has not failed.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some()
+    }
+
+    /// The same of a whole journal.
+    pub(crate) fn of_journal<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
+        let of_run = events.into_iter().filter(|event| event.path.is_root());
+        of_run.filter_map(|event| Self::of(&event.kind)).last()
+    }
+}
+
 impl Compensation {
     pub(crate) fn new(asked: bool) -> Self {
         Self { asked, begun: None }
@@ -32,9 +55,8 @@ impl Compensation {
 
     /// Takes in what an earlier process recorded of the run itself.
     pub(crate) fn replay(&mut self, kind: &EventKind) {
-        if let EventKind::RunCompensating { error, cancelled } = kind {
-            let (error, cancelled) = (Arc::clone(error), cancelled.clone());
-            self.begun = Some(Box::new(BegunCompensation { error, cancelled }));
+        if let Some(begun) = BegunCompensation::of(kind) {
+            self.begun = Some(Box::new(begun));
         }
     }
 
@@ -55,10 +77,10 @@ impl Compensation {
 pub(crate) async fn compensated<R: InSegment>(run: &mut R, cx: Context, error: Error) -> Result<Error, StoreError> {
     let failure = Arc::new(Failure::from(&error));
     run.record_own(EventKind::RunCompensating { error: failure, cancelled: None });
-    Ok(with_left(error, undo(run, cx).await?))
+    Ok(error.with_not_undone(undo(run, cx, false).await?))
 }
 
-/// The same of a run that was cancelled, after what was running has its end.
+/// The same of a run that was cancelled, after what was running has its end. Gives the error with which it ends.
 ///
 /// # Errors
 /// As [`compensated`].
@@ -66,10 +88,11 @@ pub(crate) async fn compensated_cancelled<R: InSegment>(
     run: &mut R,
     cx: Context,
     reason: &Arc<str>,
-) -> Result<(), StoreError> {
+) -> Result<Error, StoreError> {
     run.close_steps_cancelled(reason);
     run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)));
-    undo(run, cx).await.map(drop)
+    let left = undo(run, cx, true).await?;
+    Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_not_undone(left))
 }
 
 /// Continues where an earlier process was undoing what the run had done, and records the run's end.
@@ -81,23 +104,24 @@ pub(crate) async fn continue_compensating<R: InSegment>(
     cx: Context,
     begun: BegunCompensation,
 ) -> Result<Error, StoreError> {
-    let left = undo(run, cx).await?;
+    let left = undo(run, cx, begun.is_cancelled()).await?;
     Ok(match begun.cancelled {
         Some(reason) => {
             run.record_cancelled(&reason);
-            Error::Cancelled { reason }
+            Error::Cancelled { reason }.with_not_undone(left)
         }
         None => {
-            let error = with_left(Error::Recorded(begun.error), left);
+            let error = Error::Recorded(begun.error).with_not_undone(left);
             run.record_failed(&error);
             error
         }
     })
 }
 
-async fn undo<R: InSegment>(run: &mut R, cx: Context) -> Result<Vec<NotUndone>, StoreError> {
+async fn undo<R: InSegment>(run: &mut R, cx: Context, cancelled: bool) -> Result<Vec<NotUndone>, StoreError> {
     let shared = Arc::clone(cx.run());
-    shared.undoes();
+    shared.undoes(cancelled);
+    run.hand_back_requests();
     let undone = tokio::select! {
         biased;
         undone = compensate(&cx) => undone,
@@ -113,12 +137,5 @@ async fn undo<R: InSegment>(run: &mut R, cx: Context) -> Result<Vec<NotUndone>, 
             run.segment().settle();
             Err(error)
         }
-    }
-}
-
-fn with_left(error: Error, left: Vec<NotUndone>) -> Error {
-    match left.is_empty() {
-        true => error,
-        false => Error::Compensation { error: Arc::new(error), left },
     }
 }

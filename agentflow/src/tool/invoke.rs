@@ -38,6 +38,8 @@ pub(crate) enum SeenTo {
     Recorded,
     /// The call itself, which has no records.
     Here,
+    /// The call itself, which undoes another one; its records are at the context's path.
+    Undo,
     /// The node that consists of the call.
     #[cfg(feature = "dynamic")]
     ByNode,
@@ -47,7 +49,7 @@ pub(crate) enum SeenTo {
 
 impl SeenTo {
     fn here(self) -> bool {
-        matches!(self, Self::Recorded | Self::Here)
+        matches!(self, Self::Recorded | Self::Here | Self::Undo)
     }
 }
 
@@ -78,6 +80,11 @@ pub(crate) async fn invoke(
 /// around it.
 pub(crate) async fn invoke_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
     hooked(tool, cx, call, granted, SeenTo::Here).await
+}
+
+/// The same of a tool that undoes another call.
+pub(crate) async fn undo_hooked(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>]) -> ToolResult {
+    hooked(tool, cx, call, granted, SeenTo::Undo).await
 }
 
 /// The same, where it may be a node that sees to the limits.
@@ -178,7 +185,7 @@ async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenT
         if attempt > retries || is_final {
             return outcome;
         }
-        pause_after(cx, attempt, failure, seen_to == SeenTo::Recorded).await;
+        pause_after(cx, attempt, failure, matches!(seen_to, SeenTo::Recorded | SeenTo::Undo)).await;
         attempt += 1;
     }
 }
@@ -200,6 +207,7 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) ->
     };
     match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
         Ok(outcome) => outcome.and_then(|output| within_size(output, policy)),
+        Err(overrun) if seen_to == SeenTo::Undo => Err(overrun.undo_error(&definition.name)),
         Err(overrun) => Err(overrun.error(&definition.name)),
     }
 }
@@ -234,6 +242,15 @@ impl Overrun {
             Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, late_text(name, *limit)),
             Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panicked_text(name, &**panic)),
         }
+    }
+
+    /// The same of a tool that undoes another call: a person reads it.
+    pub(super) fn undo_error(&self, name: &str) -> ToolError {
+        let (status, what) = match self {
+            Self::Time(limit) => (ToolStatus::Timeout, format!("`{name}` did not answer within {limit:?}")),
+            Self::Panic(panic) => (ToolStatus::Panicked, format!("`{name}` panicked: {}", panic_text(&**panic))),
+        };
+        ToolError::with_status(status, format!("{what}; whether it is undone is unknown: find out"))
     }
 }
 

@@ -45,9 +45,9 @@ pub(crate) use self::call_record::{began, ended, millis_since};
 pub(crate) use self::compensated_run::{
     BegunCompensation, Compensation, compensated, compensated_cancelled, continue_compensating,
 };
-pub(crate) use self::compensation::FindTool;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::compensation::invoke_undoable;
+pub(crate) use self::compensation::{FindTool, can_compensate};
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::history::RecordedOutcome;

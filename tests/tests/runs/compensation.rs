@@ -237,7 +237,7 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     let events = run.recorded();
     check_events(&events).unwrap();
     assert_eq!(calls_of(&events, "kit_pay_back").len(), 1);
-    assert!(runtime.inspect(run.run_id()).await.unwrap().compensating);
+    assert!(runtime.inspect(run.run_id()).await.unwrap().compensation.is_some());
     let refused = runtime.retry(run.run_id(), "more", "ada").await.unwrap_err().to_string();
     assert!(refused.contains("cannot be retried"), "{refused}");
 

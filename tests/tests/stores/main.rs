@@ -1,5 +1,6 @@
 //! The stores: their rules, what can be wrong with a file, and several processes at one file.
 
+mod deletion;
 mod formats;
 mod release_file;
 mod sqlite_errors;

@@ -135,8 +135,7 @@ pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFi
 
 /// Whether a run has a status that this release does not know: no list by status has it.
 fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
-    use RunStatus::{Cancelled, Failed, Paused, Queued, Running, Success};
-    let mut known = [Cancelled, Failed, Paused, Queued, Running, Success].map(RunStatus::as_str);
+    let mut known = RunStatus::ALL.map(RunStatus::as_str);
     known.sort_unstable();
     // What is between two of them, so that the index answers.
     let between: Vec<_> =

@@ -12,7 +12,9 @@ use super::row::{self, EventRow, number};
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
-use crate::store::{Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreMessage};
+use crate::store::{
+    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreErrorKind, StoreMessage,
+};
 
 /// At least so many runs are kept in memory, of those that were written last.
 const KNOWN: usize = 16_384;
@@ -151,8 +153,23 @@ impl Tables {
     }
 
     pub(super) fn delete(&mut self, run: &RunId) -> Result<(), Failed> {
-        let AtRest { key, status, .. } = self.at_rest(run)?;
-        if !status.has_ended() {
+        let row = self
+            .connection
+            .prepare_cached("SELECT key, owner, version, status FROM runs WHERE run_id = ?1")?
+            .query_row([run.as_str()], |row| {
+                Ok((row::key(row, 0)?, row.get::<_, Option<String>>(1)?, row.get(2)?, row.get::<_, String>(3)?))
+            })
+            .optional()?;
+        let Some((key, holder, version, status)) = row else { return Err(StoreError::not_found(run).into()) };
+        check_version(run, version, &self.errors).or_else(|error| match error.kind() {
+            StoreErrorKind::Damaged => Ok(()),
+            _ => Err(error),
+        })?;
+        self.held_by_nobody_else(run, holder)?;
+        // What of a run is damaged hinders nobody from removing it: nobody can read or end it.
+        if let Some(status) = status.parse::<RunStatus>().ok().filter(|status| !status.has_ended())
+            && self.look_up(run).is_ok()
+        {
             return Err(StoreError::unfinished(run, status).into());
         }
         self.known.remove(run);
@@ -184,13 +201,19 @@ impl Tables {
         };
         check_version(run, version, &self.errors)?;
         let status = row::status(&status, version, run, &self.errors)?;
-        let owner = self.owner()?;
-        if let Some(holder) = holder.filter(|holder| holder != owner.id())
-            && let Some(process) = self.alive(&holder)?
-        {
-            return Err(StoreError::busy(run, &process).into());
-        }
+        self.held_by_nobody_else(run, holder)?;
         Ok(AtRest { key, epoch, status })
+    }
+
+    fn held_by_nobody_else(&mut self, run: &RunId, holder: Option<String>) -> Result<(), Failed> {
+        let owner = self.owner()?;
+        match holder.filter(|holder| holder != owner.id()) {
+            Some(holder) => match self.alive(&holder)? {
+                Some(process) => Err(StoreError::busy(run, &process).into()),
+                None => Ok(()),
+            },
+            None => Ok(()),
+        }
     }
 
     fn alive(&self, holder: &str) -> Result<Option<String>, Failed> {
@@ -421,8 +444,8 @@ struct AtRest {
 }
 
 /// What of a record has columns of its own and changes.
-fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>>) {
-    (record.status, record.pause_reason, record.definition.clone())
+fn state(record: &RunRecord) -> (RunStatus, Option<PauseReason>, Option<Arc<str>>, Option<String>) {
+    (record.status, record.pause_reason, record.definition.clone(), record.error.clone())
 }
 
 /// A run that a newer release has written is left alone.

@@ -14,10 +14,7 @@ use crate::error::{Error, Failure, FailureKind};
 use crate::event::EventKind;
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
-use crate::tool::{
-    BegunCompensation, compensated, compensated_cancelled, continue_compensating, repeated_below, undecided_failure,
-    unknown_below,
-};
+use crate::tool::{compensated, compensated_cancelled, repeated_below, undecided_failure, unknown_below};
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
 use crate::workflow::spec::Body;
@@ -142,6 +139,16 @@ impl InSegment for WorkflowRun {
         self.segment.shared.record(self.segment.base.clone(), kind);
     }
 
+    fn hand_back_requests(&mut self) {
+        self.segment.shared.unlisten(&self.segment.base);
+        self.control.close();
+        while let Ok(request) = self.control.try_recv() {
+            if request.reply.is_some() {
+                self.segment.shared.request(request);
+            }
+        }
+    }
+
     fn close_steps_cancelled(&mut self, reason: &Arc<str>) {
         if std::mem::replace(&mut self.closed, true) {
             return;
@@ -203,36 +210,23 @@ impl WorkflowRun {
         }
     }
 
-    pub(super) async fn compensate_cancelled(&mut self, reason: &Arc<str>) -> Result<(), StoreError> {
+    /// The same of a cancelled run; gives the error with which it ends.
+    pub(super) async fn compensate_cancelled(&mut self, reason: &Arc<str>) -> Result<Error, StoreError> {
         let cx = self.as_a_whole();
         match self.compensation.is_asked() {
             true => Box::pin(compensated_cancelled(self, cx, reason)).await,
-            false => Ok(()),
+            false => Ok(Error::Cancelled { reason: Arc::clone(reason) }),
         }
-    }
-
-    pub(super) async fn continue_compensation(&mut self, begun: BegunCompensation) -> Result<Encoded, Failed> {
-        self.closed = true;
-        let cx = self.as_a_whole();
-        let error = Box::pin(continue_compensating(self, cx, begun)).await?;
-        self.segment.keep().await?;
-        Err(error.into())
     }
 }
 
 impl Drop for WorkflowRun {
     fn drop(&mut self) {
         self.dropped();
-        self.segment.shared.unlisten(&self.segment.base);
-        if self.segment.is_run() {
-            return;
-        }
-        // Requests that this workflow did not take are answered by the one around it.
-        self.control.close();
-        while let Ok(request) = self.control.try_recv() {
-            if request.reply.is_some() {
-                self.segment.shared.request(request);
-            }
+        match self.segment.is_run() {
+            true => self.segment.shared.unlisten(&self.segment.base),
+            // Requests that this workflow did not take are answered by the one around it.
+            false => self.hand_back_requests(),
         }
     }
 }

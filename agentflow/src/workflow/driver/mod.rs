@@ -15,6 +15,7 @@ mod replay;
 mod requested;
 mod starting;
 mod task;
+mod undoing;
 mod values;
 
 use std::any::Any;
@@ -35,6 +36,7 @@ pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
 use self::replay::{failed_before, is_changed, is_decided, written};
 use self::task::{Ended, Task};
+pub(crate) use self::undoing::UndoingRun;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use super::step_error::caught;
@@ -356,9 +358,6 @@ impl WorkflowRun {
             self.segment.shared.close_below(&self.segment.base, "the workflow has changed");
             return Err(error.into());
         }
-        if let Some(begun) = self.compensation.take_begun() {
-            return self.continue_compensation(*begun).await;
-        }
         let span = telemetry::workflow_span(&self.machine.spec().name, &self.segment.shared.id);
         let shared = Arc::clone(&self.segment.shared);
         let is_run = self.segment.is_run();
@@ -384,10 +383,10 @@ impl WorkflowRun {
             None => {
                 let reason = shared.cancel_reason();
                 self.commit = None;
-                self.compensate_cancelled(&reason).await?;
+                let error = self.compensate_cancelled(&reason).await?;
                 self.record_cancelled(&reason);
                 self.segment.keep().await?;
-                Err(Error::Cancelled { reason }.into())
+                Err(error.into())
             }
         };
         if let Err(failed) = &ended {

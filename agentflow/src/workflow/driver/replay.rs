@@ -21,7 +21,6 @@ impl WorkflowRun {
         for (time, path, kind) in recorded {
             if *path == self.segment.base {
                 self.machine.apply_run(kind);
-                self.compensation.replay(kind);
                 match kind {
                     // A further attempt at a body continues it.
                     EventKind::WorkflowStarted(_) => self.ended = None,

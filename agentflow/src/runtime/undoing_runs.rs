@@ -1,0 +1,42 @@
+//! Resuming a run of a workflow that still has to undo what it had done: nothing else of it is executed. It needs no
+//! workflow, but the tools that undo, and what those take.
+
+use std::sync::Arc;
+
+use super::Runtime;
+use crate::error::Result;
+use crate::event::{EventKind, RunId};
+use crate::path::StepPath;
+use crate::run::{Journal, RunJournal, RunOwn, RunShared, deliver};
+use crate::store::{Epoch, Store};
+use crate::tool::{BegunCompensation, can_compensate};
+use crate::workflow::driver::UndoingRun;
+
+impl Runtime {
+    /// The shared part of the run, with its journal in the log, and what is left to do.
+    ///
+    /// # Errors
+    /// [`Error::CompensationOwed`](crate::Error::CompensationOwed) when this program cannot do it; nothing is recorded then.
+    pub(super) async fn prepare_undoing(
+        &self,
+        run: &RunId,
+        read: RunJournal,
+        begun: BegunCompensation,
+        (store, epoch): (&Arc<dyn Store>, Epoch),
+    ) -> Result<(Arc<RunShared>, UndoingRun)> {
+        let started = read.beginning(run)?.clone();
+        let own = RunOwn::resumed(&self.host().run_resources, run, &started)?;
+        let journal = Journal::new(Arc::clone(store), Some(epoch));
+        let shared = Arc::new(RunShared::new(run.clone(), self.host(), Some(journal)).with_own(Some(own), None));
+        can_compensate(self.host(), run, &started.name().into(), Some(&shared.resources())).await?;
+        let RunJournal { offset, events, kept } = read;
+        shared.restore(offset, kept, events);
+        shared.record(StepPath::root(), EventKind::recovered(None));
+        shared.log.commit().await?;
+        let messages = store.receive(run, epoch).await?;
+        self.host().running.begin(&shared)?;
+        let undoing = UndoingRun::new(&started, begun, Arc::clone(&shared));
+        messages.into_iter().for_each(|message| deliver(&shared, message));
+        Ok((shared, undoing))
+    }
+}

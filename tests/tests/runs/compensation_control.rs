@@ -1,0 +1,430 @@
+//! Cancelling a run that undoes what it had done, wherever it is: at rest, in a process that cannot undo it, while it
+//! undoes, when a compensation hangs. And what is said of it afterwards.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::agent::RunRequest;
+use agentflow::error::{ControlErrorKind, FailureKind};
+use agentflow::event::{Event, EventKind, RunId};
+use agentflow::prelude::*;
+use agentflow::runtime::{Changes, RuntimeBuilder, UndoStatus};
+use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store};
+use agentflow::tool::{FnTool, ToolDefinition, ToolPolicy};
+use agentflow::{Error, Workflow};
+use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
+use serde_json::{Value, json};
+
+/// What was done and undone, in its order.
+#[derive(Clone, Default)]
+struct UndoDeeds(Arc<Mutex<Vec<String>>>);
+
+impl UndoDeeds {
+    fn note(&self, deed: String) {
+        self.0.lock().unwrap().push(deed);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Lends something.
+#[tool(compensate = undo_return)]
+async fn undo_lend(deeds: Inject<UndoDeeds>, what: String) -> String {
+    deeds.note(format!("lend {what}"));
+    what
+}
+
+/// Takes it back; of some things it does not come back, or panics.
+#[tool(idempotent)]
+async fn undo_return(deeds: Inject<UndoDeeds>, what: String, output: String) -> Result<(), String> {
+    deeds.note(format!("return {output}"));
+    match what.as_str() {
+        "for ever" => std::future::pending().await,
+        "a bomb" => panic!("boom"),
+        "a promise" => Err("it was broken".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Sends something.
+#[tool(compensate = undo_call_back)]
+async fn undo_send(deeds: Inject<UndoDeeds>, what: String) -> String {
+    deeds.note(format!("send {what}"));
+    what
+}
+
+/// Calls it back, which must not be done twice.
+#[tool]
+async fn undo_call_back(deeds: Inject<UndoDeeds>, what: String, output: String) -> bool {
+    deeds.note(format!("call back {output}"));
+    what == output
+}
+
+#[workflow(name = "undo-rests")]
+async fn undo_rests(cx: &Context, first: String, second: String) -> Boxed<String> {
+    let lent = undo_lend(cx.inject()?, first).await;
+    let sent = undo_send(cx.inject()?, second).await;
+    let open: String = gate!("more?", (lent, sent)).await?;
+    let more = undo_lend(cx.inject()?, open).await;
+    Ok(more)
+}
+
+#[workflow(name = "undo-fails")]
+async fn undo_fails(cx: &Context, first: String, second: String) -> Boxed<String> {
+    let lent = undo_lend(cx.inject()?, first).await;
+    let also = undo_lend(cx.inject()?, second).await;
+    let over = undo_over(lent, also).await?;
+    Ok(over)
+}
+
+async fn undo_over(_: String, _: String) -> Result<String, String> {
+    Err("it is over".to_owned())
+}
+
+fn runtime(store: &MemoryStore, deeds: &UndoDeeds) -> Runtime {
+    test_runtime().store(store.clone()).resource(deeds.clone()).build()
+}
+
+/// A run that waits at its gate, and that no process executes.
+async fn at_rest(store: &MemoryStore, deeds: &UndoDeeds, first: &str, second: &str) -> RunId {
+    let runtime = runtime(store, deeds);
+    let run = runtime.start(undo_rests::workflow(), (first.to_owned(), second.to_owned())).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    runtime.drain(Duration::ZERO).await;
+    run.run_id().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resting_run_is_undone_before_it_is_cancelled() {
+    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let id = at_rest(&store, &deeds, "a pen", "a letter").await;
+    deeds.take();
+    let second = runtime(&store, &deeds);
+    second.cancel(&id, "enough").await.unwrap();
+    assert_eq!(deeds.take(), ["call back a letter", "return a pen"], "when the request has its outcome, all is undone");
+    let record = second.run_record(&id).await.unwrap();
+    assert_eq!((record.status, record.error.as_deref()), (RunStatus::Cancelled, Some("enough")));
+    let events = second.journal(&id).await.unwrap();
+    check_events(&events).unwrap();
+    let report = second.inspect(&id).await.unwrap();
+    let undone: Vec<_> = report.compensation.unwrap().calls.into_iter().map(|call| (call.path, call.status)).collect();
+    let expected = [("sent/tool#1.undo_send", UndoStatus::Undone), ("lent/tool#1.undo_lend", UndoStatus::Undone)];
+    assert_eq!(undone, expected.map(|(path, status)| (path.to_owned(), status)));
+    let again = second.cancel(&id, "more than enough").await.unwrap_err().to_string();
+    assert_eq!(again, "the run cannot be cancelled: it is over (cancelled)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
+    let store = MemoryStore::new();
+    let waits = Workflow::<(u32,), u32>::build("undo-waits", ["n"], |b, (n,)| {
+        b.gate("open", (n,), |(n,)| Ok::<_, Error>((format!("{n}?"), n)))
+    })
+    .unwrap();
+    let first = test_runtime().store(store.clone()).build();
+    let run = first.start(waits, 5).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    first.drain(Duration::ZERO).await;
+    // It knows neither the workflow nor a tool.
+    let other = test_runtime().store(store.clone()).build();
+    other.cancel(run.run_id(), "enough").await.unwrap();
+    check_events(&other.journal(run.run_id()).await.unwrap()).unwrap();
+    assert_eq!(other.run_record(run.run_id()).await.unwrap().status, RunStatus::Cancelled);
+}
+
+/// Tools that are data, so that one program has them and another has not.
+fn with_tools(builder: RuntimeBuilder, deeds: &UndoDeeds) -> RuntimeBuilder {
+    let tool = |name: &'static str, policy: ToolPolicy| {
+        let deeds = deeds.clone();
+        let definition = ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
+        FnTool::dynamic(definition, move |_, given: Value| {
+            deeds.note(format!("{name} {}", given["n"]));
+            async move { Ok::<_, String>(json!(5)) }
+        })
+    };
+    builder
+        .tools(tool("undo-take", ToolPolicy::default().compensate("undo-untake")))
+        .tools(tool("undo-untake", ToolPolicy::default().idempotent()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
+    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let build = |with: bool| {
+        let builder = test_runtime().store(store.clone());
+        if with { with_tools(builder, &deeds) } else { builder }
+    };
+    let asking = ScriptedModel::from_fn(|request| {
+        match request.messages.messages().iter().any(|one| one.results().next().is_some()) {
+            false => Turn::call("undo-take", json!({"n": 3})),
+            true => Turn::text("never").after(Duration::from_secs(3600)),
+        }
+    });
+    let first = build(true).build();
+    let agent = |runtime: &Runtime| {
+        let tools = FnTool::dynamic(
+            ToolDefinition::new("undo-take", "Does it.", json!({"type": "object"}))
+                .policy(ToolPolicy::default().compensate("undo-untake")),
+            {
+                let deeds = deeds.clone();
+                move |_, given: Value| {
+                    deeds.note(format!("undo-take {}", given["n"]));
+                    async move { Ok::<_, String>(json!(5)) }
+                }
+            },
+        );
+        Agent::new(asking.clone()).name("undo-taker").tools(tools).runtime(runtime)
+    };
+    let run = agent(&first).start(RunRequest::new("Take it.").compensate()).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let id = run.run_id().clone();
+    first.drain(Duration::ZERO).await;
+    assert_eq!(deeds.take(), ["undo-take 3"]);
+
+    // It knows no agent of that name and has no such tool.
+    let without = build(false).build();
+    let owed = without.cancel(&id, "enough").await.unwrap_err();
+    let Error::CompensationOwed { calls, problem, .. } = &owed else { panic!("{owed}") };
+    assert_eq!(calls.iter().map(ToString::to_string).collect::<Vec<_>>(), ["tool#1.undo-take"]);
+    assert!(problem.contains("undo-taker"), "{problem}");
+    let record = &without.runs(RunFilter::unfinished()).await.unwrap()[0];
+    assert_eq!((record.status, record.error.as_deref()), (RunStatus::Compensating, Some("enough")));
+    let report = without.inspect(&id).await.unwrap();
+    let owed = report.compensation.unwrap();
+    assert_eq!(owed.reason, "enough");
+    assert_eq!(
+        (owed.calls[0].status, &*owed.calls[0].tool, &*owed.calls[0].by),
+        (UndoStatus::Owed, "undo-take", "undo-untake")
+    );
+    for refused in [without.pause(&id).await, without.retry(&id, "model#2", "ada").await] {
+        assert_eq!(refused.unwrap_err().kind(), FailureKind::WrongState);
+    }
+    let left = without.recover().await.unwrap().left;
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(deeds.take().is_empty());
+
+    // It has the tools, and the agent by its name.
+    let third = build(true).agent(&agent(&first)).build();
+    let resumed = third.recover().await.unwrap().resumed;
+    let error = resumed[0].result().await.unwrap_err();
+    assert_eq!(error.to_string(), "the run was cancelled: enough");
+    assert_eq!(deeds.take(), ["undo-untake 3"]);
+    check_events(&third.journal(&id).await.unwrap()).unwrap();
+}
+
+/// The same workflow by code, which another program has otherwise or not at all.
+fn changing(version: u32) -> Workflow<(String,), String> {
+    Workflow::build("undo-changes", ["what"], |b, (what,)| {
+        let lent = b.node(
+            if version == 1 { "lent" } else { "given" },
+            (what,),
+            |cx: Context, (what,): (String,)| async move { Ok::<_, Error>(undo_lend(cx.inject()?, what).await) },
+        );
+        b.gate("open", (lent,), |(lent,): (String,)| Ok::<_, Error>(("go on?".to_owned(), lent)))
+    })
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_has_changed_or_is_gone_is_not_needed_to_undo() {
+    for version in [Some(1), Some(2), None] {
+        let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+        let first = runtime(&store, &deeds);
+        let run = first.start(changing(1), "a pen".to_owned()).compensate().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.drain(Duration::ZERO).await;
+        let second = test_runtime().store(store.clone()).resource(deeds.clone()).changes(Changes::Refuse);
+        let second = match version {
+            Some(version) => second.workflow(&changing(version)),
+            None => second,
+        };
+        let second = second.build();
+        second.cancel(run.run_id(), "enough").await.unwrap();
+        assert_eq!(deeds.take(), ["lend a pen", "return a pen"], "{version:?}");
+        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
+    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let id = at_rest(&store, &deeds, "a pen", "a letter").await;
+    deeds.take();
+    let without = test_runtime().store(store.clone()).build();
+    let owed = without.cancel(&id, "enough").await.unwrap_err();
+    assert_eq!(owed.kind(), FailureKind::CompensationOwed);
+    assert!(owed.to_string().contains("UndoDeeds"), "{owed}");
+    let answered = without.approve(&id, "open", Approval::granted(), "ada").await.unwrap_err();
+    assert_eq!(answered.to_string(), "the run cannot be answered: it is undoing what it had done, and ends after that");
+    let report = without.inspect(&id).await.unwrap();
+    assert!(report.nodes.iter().all(|node| node.question.is_none()), "{report:?}");
+    let open = report.nodes.iter().find(|node| node.name == "open").unwrap();
+    assert_eq!(open.on_resume, "is not run again: the run only undoes what it had done");
+    let second = runtime(&store, &deeds);
+    second.cancel(&id, "again").await.unwrap();
+    assert_eq!(deeds.take(), ["call back a letter", "return a pen"]);
+}
+
+/// The events of a run that was cancelled at rest, with the place from which it is undone.
+async fn cancelled_at_rest(deeds: &UndoDeeds) -> (RunId, Vec<Event>, usize) {
+    let store = MemoryStore::new();
+    let id = at_rest(&store, deeds, "a pen", "a letter").await;
+    let runtime = runtime(&store, deeds);
+    runtime.cancel(&id, "enough").await.unwrap();
+    let events = runtime.journal(&id).await.unwrap();
+    let from = events.iter().position(|event| matches!(event.kind, EventKind::RunCompensating { .. })).unwrap();
+    (id, events, from)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_next() {
+    let deeds = UndoDeeds::default();
+    let (id, events, from) = cancelled_at_rest(&deeds).await;
+    deeds.take();
+    for kept in from + 1..events.len() {
+        let events = &events[..kept];
+        let store = MemoryStore::new();
+        store.create(&id, events.to_vec()).await.unwrap();
+        let runtime = runtime(&store, &deeds);
+        let resumed = runtime.recover().await.unwrap().resumed;
+        let error = resumed[0].result().await.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Cancelled);
+        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+        let is = |event: &Event, kind: &str, tool: &str| {
+            event.kind.name() == kind && event.path.to_string().ends_with(&format!("undo#1/tool#1.{tool}"))
+        };
+        let has = |kind: &str, tool: &str| events.iter().any(|event| is(event, kind, tool));
+        let mut expected = Vec::new();
+        if !has("tool.started", "undo_call_back") {
+            expected.push("call back a letter");
+        }
+        if !has("tool.completed", "undo_return") {
+            expected.push("return a pen");
+        }
+        assert_eq!(deeds.take(), expected, "after {kept} events");
+        let stopped = has("tool.started", "undo_call_back") && !has("tool.completed", "undo_call_back");
+        let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
+        let status = if stopped { UndoStatus::NotUndone } else { UndoStatus::Undone };
+        assert_eq!(report.calls.iter().map(|call| call.status).collect::<Vec<_>>(), [status, UndoStatus::Undone]);
+        assert_eq!(error.to_string().contains("stopped in the middle of `undo_call_back`"), stopped, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_names_what_is_not_undone() {
+    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let id = at_rest(&store, &deeds, "a promise", "a letter").await;
+    let second = runtime(&store, &deeds);
+    second.cancel(&id, "enough").await.unwrap();
+    let said = "enough; these calls are not undone: `lent/tool#1.undo_lend` (it was broken)";
+    let error = second.attach(&id).await.unwrap().result().await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the run was cancelled: {said}"));
+    let Error::Compensation { left, .. } = error else { panic!("{error}") };
+    assert_eq!((left[0].path.to_string().as_str(), &*left[0].tool), ("lent/tool#1.undo_lend", "undo_lend"));
+    assert_eq!(second.run_record(&id).await.unwrap().error.as_deref(), Some(said));
+    let json = serde_json::to_value(second.inspect(&id).await.unwrap()).unwrap();
+    let call = json!({"path": "lent/tool#1.undo_lend", "tool": "undo_lend", "by": "undo_return", "status": "not_undone",
+        "problem": "it was broken"});
+    assert_eq!(json["compensation"]["calls"][1], call);
+
+    // The handle of a run that is executed here says the same.
+    let given = ("a promise".to_owned(), "a letter".to_owned());
+    let run = second.start(undo_rests::workflow(), given).run_id(RunId::new("here")).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    run.cancel("enough").await.unwrap();
+    assert_eq!(run.result().await.unwrap_err().to_string(), format!("the run was cancelled: {said}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
+    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let runtime = runtime(&store, &deeds);
+    let given = ("a pen".to_owned(), "for ever".to_owned());
+    let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(runtime.run_record(run.run_id()).await.unwrap().status, RunStatus::Compensating);
+    let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+    assert_eq!(
+        report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
+        [UndoStatus::Running, UndoStatus::Owed]
+    );
+    let began = tokio::time::Instant::now();
+    for (what, refused) in [
+        ("paused", run.pause().await),
+        ("unpaused", run.unpause().await),
+        ("retried", run.retry("over", "ada").await),
+        ("answered", run.approve("over", Approval::granted(), "ada").await),
+        ("cancelled", run.cancel("enough").await),
+        ("paused", runtime.pause(run.run_id()).await),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ControlErrorKind::WrongState.as_str(), "{what}: {refused}");
+    }
+    run.cancel("really").await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let error = run.result().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the step `over` failed: it is over; these calls are not undone: `also/tool#1.undo_lend` (`undo_return` was given \
+         up, since the run was cancelled while it was running; whether it is undone is unknown: find out)"
+    );
+    assert_eq!(deeds.take(), ["lend a pen", "lend for ever", "return for ever", "return a pen"]);
+    check_events(&run.recorded()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_cancellation_gives_up_what_hangs_and_both_have_their_outcome() {
+    let deeds = UndoDeeds::default();
+    let runtime = test_runtime().resource(deeds.clone()).build();
+    let given = ("for ever".to_owned(), "a letter".to_owned());
+    let run = runtime.start(undo_rests::workflow(), given).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let first = tokio::spawn({
+        let run = run.clone();
+        async move { run.cancel("enough").await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!first.is_finished());
+    run.cancel("really").await.unwrap();
+    first.await.unwrap().unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Cancelled);
+    assert!(
+        error.to_string().starts_with("the run was cancelled: enough; these calls are not undone: `lent/"),
+        "{error}"
+    );
+    check_events(&run.recorded()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensation_without_a_time_out_has_five_minutes() {
+    let deeds = UndoDeeds::default();
+    let runtime = test_runtime().resource(deeds.clone()).build();
+    let given = ("a bomb".to_owned(), "for ever".to_owned());
+    let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let error = run.result().await.unwrap_err().to_string();
+    assert_eq!(began.elapsed(), Duration::from_secs(300));
+    let unknown = "whether it is undone is unknown: find out";
+    assert!(error.contains(&format!("(`undo_return` did not answer within 300s; {unknown})")), "{error}");
+    assert!(error.contains(&format!("(`undo_return` panicked: boom; {unknown})")), "{error}");
+    assert!(!error.contains("other arguments"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_ends_a_run_in_memory_whose_compensations_hang() {
+    let deeds = UndoDeeds::default();
+    let runtime = test_runtime().resource(deeds.clone()).build();
+    let given = ("for ever".to_owned(), "for ever".to_owned());
+    let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    runtime.drain(Duration::from_secs(5)).await;
+    let error = run.result().await.unwrap_err().to_string();
+    assert!(error.contains("`also/tool#1.undo_lend` (`undo_return` was given up"), "{error}");
+    assert!(error.contains("`lent/tool#1.undo_lend` ("), "{error}");
+    check_events(&run.recorded()).unwrap();
+}
