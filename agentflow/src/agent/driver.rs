@@ -32,7 +32,8 @@ use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
-    BegunCompensation, Compensation, StepPlace, compensated, compensated_cancelled, continue_compensating,
+    BegunCompensation, Compensation, StepPlace, check_compensations, compensated, compensated_cancelled,
+    continue_compensating,
 };
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
@@ -372,6 +373,12 @@ impl Run {
             let parts = Arc::clone(self.plan.parts());
             let shared = Arc::clone(&self.segment.shared);
             Box::pin(async move { shared.host.put_parts(&parts).await }).await?;
+        }
+        if self.plan.is_undone() && self.segment.shared.log.compensates() {
+            let tools = self.plan.described_tools();
+            let shared = Arc::clone(&self.segment.shared);
+            let scopes = Arc::clone(&self.scopes);
+            Box::pin(async move { check_compensations(&shared.host, &tools, &scopes).await }).await?;
         }
         let mut model_error = None;
         let mut has_tools = false;

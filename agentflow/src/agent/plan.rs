@@ -19,7 +19,7 @@ use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, RunShared, check_resources};
-use crate::tool::{Registry, ReplacedKind, StandIn, ToolHost, ToolManifest, ToolRef, ToolsetRef};
+use crate::tool::{Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest, ToolRef, ToolsetRef};
 
 pub(super) struct Plan {
     pub(super) name: Arc<str>,
@@ -229,6 +229,16 @@ impl Plan {
             true => Ok(()),
             false => check_resources(&self.name, resources, self.needs.iter().map(|(key, of)| (*key, of.as_str()))),
         }
+    }
+
+    /// Whether one of its tools says how it is undone.
+    pub(super) fn is_undone(&self) -> bool {
+        self.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some())
+    }
+
+    /// Its tools, each with the schema of its answer where that is known.
+    pub(super) fn described_tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
+        self.offered.tools.values().map(|tool| (Arc::clone(tool.definition()), tool.output_schema())).collect()
     }
 
     /// The same before there is a run: what is made for each run is not missing.

@@ -79,7 +79,10 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Cancel { run, reason } => {
             let run = RunId::new(run);
             runtime.cancel(&run, &reason).await?;
-            said("cancelled")
+            said(match runtime.run_record(&run).await?.status {
+                RunStatus::Cancelled => "cancelled",
+                _ => "the compensation that the run waited for is given up",
+            })
         }
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);

@@ -183,8 +183,7 @@ pub enum Error {
     /// A run failed or was cancelled and has to undo what it had done, which cannot be done here. Its status is
     /// `compensating` until it is done: a process that resumes it does nothing else.
     #[error(
-        "the run `{run}` still has to undo {}: {problem}; resume it in a program that can, or see what it did with \
-         `Runtime::inspect`",
+        "the run `{run}` still has to undo {}, which this program cannot do: {problem}; resume the run in a program that can",
         names(&calls.iter().map(ToString::to_string).collect::<Vec<_>>())
     )]
     #[non_exhaustive]

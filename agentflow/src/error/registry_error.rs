@@ -99,6 +99,16 @@ pub enum RegistryError {
         /// The names there are, ordered.
         registered: Vec<Arc<str>>,
     },
+    /// The tool that is to undo another one is not there, or cannot be called with what it is given then.
+    #[error("`{by}`, which is to undo the tool `{tool}`, {problem}")]
+    Compensation {
+        /// The tool that is to be undone.
+        tool: Arc<str>,
+        /// The name of the one that undoes it.
+        by: Arc<str>,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Tools that the program counts on are not linked.
     #[error(
         "these tools are not linked into the program: {}; if their crate is a dependency, name it somewhere, as in `use that_crate as _;`",

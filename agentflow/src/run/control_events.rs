@@ -30,8 +30,8 @@ impl Host {
         recorder: Recorder,
     ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         let paused_for = state.waits_for();
-        let is_drain = *request == ControlRequest::Drain;
-        if state.compensating && !is_drain && (!state.status.has_ended() || request.is_retry()) {
+        let is_taken = *request == ControlRequest::Drain || request.is_of_undo();
+        if state.compensating && !is_taken && (!state.status.has_ended() || request.is_retry()) {
             return Err(ControlError::undoing(request));
         }
         Ok(match request {

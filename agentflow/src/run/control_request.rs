@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::done_calls::undo_around;
 use crate::error::ControlError;
 use crate::store::MessageId;
 use crate::value::Encoded;
@@ -42,6 +43,11 @@ impl ControlRequest {
             Self::Retry { .. } => "retried",
             Self::Answer { .. } => "answered",
         }
+    }
+
+    /// Whether it is about a step of what undoes a call: one that asks, or was interrupted.
+    pub(super) fn is_of_undo(&self) -> bool {
+        self.node().is_some_and(|node| node.parse().is_ok_and(|path| undo_around(&path).is_some()))
     }
 
     pub(crate) fn is_retry(&self) -> bool {

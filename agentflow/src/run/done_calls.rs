@@ -13,7 +13,7 @@ use crate::path::StepPath;
 /// What the path of a compensation has below that of the call.
 const UNDO: &str = "undo#1";
 /// What the tool answered, among the arguments of its compensation.
-const OUTPUT: &str = "output";
+pub(crate) const OUTPUT: &str = "output";
 
 /// What a run has done that can be undone, in the order in which it ended, and what of it is undone.
 #[derive(Default)]
@@ -177,7 +177,7 @@ impl DoneCalls {
 }
 
 /// What compensates a call, when a path is that or below it.
-fn undo_around(path: &StepPath) -> Option<StepPath> {
+pub(super) fn undo_around(path: &StepPath) -> Option<StepPath> {
     if !path.names().contains(UNDO) {
         return None;
     }

@@ -20,7 +20,7 @@ use super::sinks::Emitter;
 use super::spending::Ledger;
 use super::waits::Waits;
 use crate::error::ControlError;
-use crate::event::{AnswerForm, Event, EventKind, EventSink, NotUndone, PauseReason, RunId};
+use crate::event::{AnswerForm, Event, EventKind, EventSink, PauseReason, RunId};
 use crate::path::StepPath;
 use crate::store::{Answered, Append, Epoch, Store, StoreError, StoreErrorKind};
 use crate::time::Timestamp;
@@ -229,16 +229,6 @@ impl EventLog {
             Some(EventKind::RunStarted(started)) => started.agent().map(|agent| agent.answer).unwrap_or_default(),
             _ => AnswerForm::default(),
         }
-    }
-
-    /// The calls that the run had done and that are not undone, when it undid what it had done.
-    pub(super) fn not_undone(&self) -> Vec<NotUndone> {
-        let state = self.state();
-        let left = state.all().filter_map(|record| match &record.kind {
-            EventKind::RunCompensated { left, .. } => Some(left),
-            _ => None,
-        });
-        left.last().cloned().unwrap_or_default()
     }
 
     /// Whether the run is one of an agent.

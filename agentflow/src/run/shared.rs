@@ -273,7 +273,7 @@ impl RunShared {
     pub(crate) fn request(&self, asked: Asked) {
         let node: Option<StepPath> = asked.request.node().and_then(|node| node.parse().ok());
         let listeners = self.listeners();
-        if self.is_undoing() {
+        if self.is_undoing() && !asked.request.is_of_undo() {
             drop(listeners);
             return self.request_while_undoing(asked);
         }

@@ -142,7 +142,7 @@ impl RunState {
                 }
             }
             // Resumed from its journal it is what it was before, and what its process left open still is.
-            EventKind::RunResumed { recovered: false, .. } => {
+            EventKind::RunResumed { recovered: false, .. } if self.status != RunStatus::Compensating => {
                 self.status = RunStatus::Running;
                 self.failure = None;
             }

@@ -1,4 +1,4 @@
-//! Control requests to a run that undoes what it had done. Nothing else of it begins any more, so most are refused at once;
+//! A run that undoes what it had done: its records of that, and control requests to it. Nothing else of it begins any more, so most are refused at once;
 //! a cancellation gives up the compensation that the run waits for.
 //!
 //! It calls no compensation: `tool/compensation.rs` does, and asks here how long it waits.
@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::control_request::{Asked, ControlRequest, Reply};
+use super::log::EventLog;
 use super::shared::RunShared;
 use crate::error::{ControlError, ControlErrorKind};
+use crate::event::{EventKind, NotUndone};
 
 impl RunShared {
     /// The run undoes what it had done from now on, since it failed or was cancelled: what it calls for that is not
@@ -84,6 +86,25 @@ impl RunShared {
         if let Some(operations) = self.operations.get() {
             operations.give_ups.state().waiting.clear();
         }
+    }
+}
+
+impl EventLog {
+    /// Whether the run undoes what it has done when it fails or is cancelled.
+    pub(crate) fn compensates(&self) -> bool {
+        let state = self.state();
+        let first = state.all().next();
+        first.is_some_and(|first| matches!(&first.kind, EventKind::RunStarted(started) if started.terms().compensate))
+    }
+
+    /// The calls that the run had done and that are not undone, when it undid what it had done.
+    pub(super) fn not_undone(&self) -> Vec<NotUndone> {
+        let state = self.state();
+        let left = state.all().filter_map(|record| match &record.kind {
+            EventKind::RunCompensated { left, .. } => Some(left),
+            _ => None,
+        });
+        left.last().cloned().unwrap_or_default()
     }
 }
 

@@ -42,8 +42,9 @@ impl Catalogue {
         })
     }
 
-    /// What is wrong: two things of one kind that have one name, tools that a model would call by one name, a workflow
-    /// that cannot be built, a toolset whose tools could not be fetched.
+    /// What is wrong: two things of one kind that have one name, tools that a model would call by one name, a tool whose
+    /// undoing tool is not there or does not take what it is given, a workflow that cannot be built, a toolset whose tools
+    /// could not be fetched.
     pub fn problems(&self) -> &[Error] {
         &self.problems
     }

@@ -153,6 +153,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
     let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;
+    if let Some(problem) = found.and_then(|(_, tool)| super::compensations::problem_in(host, tool)) {
+        return Err(problem.to_string());
+    }
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
         let linked = linked_tools().iter().map(ToolRef::name);
         let near = nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name()).chain(linked));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Runtime;
 use super::catalogue::{given, linked_at, same_agent, same_workflow, taken};
 use super::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+use super::compensations::problem_among;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
 use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools};
@@ -91,6 +92,10 @@ impl Runtime {
                 }
                 Err(error) => list.problems.push(error),
             }
+        }
+        for (tool, _) in &tools {
+            let problem = problem_among(tool, tools.iter().map(|(tool, _)| tool));
+            list.problems.extend(problem.map(Error::from));
         }
         let mut by_wire_name: BTreeMap<Arc<str>, (ToolRef, Origin)> = BTreeMap::new();
         for (tool, origin) in tools {

@@ -9,6 +9,7 @@ mod attempts;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
+mod compensations;
 mod control;
 mod drain;
 mod execute_step;
@@ -155,6 +156,8 @@ impl Runtime {
     pub fn with_store(&self, store: impl Store) -> Self {
         let mut host = Host::clone(&self.0);
         host.set_store(Arc::new(store));
+        // The runtime of the process has no part of that.
+        runtime_builder::knows_names(&mut host);
         Self(Arc::new(host))
     }
 

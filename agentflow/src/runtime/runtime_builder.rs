@@ -346,17 +346,22 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         let Self { mut host, sinks, middleware, agents, given } = self;
         host.sinks = sinks.into();
-        host.check_answer = catalogue::checked;
-        host.resume = |host, run| {
-            let runtime = Runtime(Arc::clone(host));
-            Box::pin(async move { runtime.resume(run).await.map(drop) })
-        };
+        knows_names(&mut host);
         host.set_part(middleware::OfRuntime::new(middleware));
         host.set_part(agents);
-        host.set_part(FindTool(|host, name| Box::pin(async move { Runtime(Arc::clone(host)).tool(name).await })));
         host.set_part(given);
         Runtime(Arc::new(host))
     }
+}
+
+/// Gives a host what needs to find things by their names: resuming a run, checking an answer, undoing a call.
+pub(super) fn knows_names(host: &mut Host) {
+    host.check_answer = catalogue::checked;
+    host.resume = |host, run| {
+        let runtime = Runtime(Arc::clone(host));
+        Box::pin(async move { runtime.resume(run).await.map(drop) })
+    };
+    host.set_part(FindTool(|host, name| Box::pin(async move { Runtime(Arc::clone(host)).tool(name).await })));
 }
 
 impl fmt::Debug for RuntimeBuilder {

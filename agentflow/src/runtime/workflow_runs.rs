@@ -47,7 +47,8 @@ impl Runtime {
     ///
     /// # Errors
     /// When the input has no JSON form, a resource that a tool of the workflow takes is missing
-    /// ([`Error::RunResource`]), the runtime is being [drained](Self::drain), or the store cannot keep the run, also since
+    /// ([`Error::RunResource`]), a tool that is to undo another one is not known or does not take what it is given
+    /// ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)), the runtime is being [drained](Self::drain), or the store cannot keep the run, also since
     /// it has one of the same id.
     ///
     /// # Panics
@@ -89,6 +90,7 @@ impl Runtime {
         decode: Decode<T>,
     ) -> Result<RunHandle<T>> {
         self.host().running.check()?;
+        self.check_compensations(spec, &options).await?;
         let run = options.run_id.get_or_insert_with(|| self.host().new_run_id()).clone();
         let reservation = match self.host().live.as_ref() {
             None => None,

@@ -141,7 +141,10 @@ impl RunRecord {
         self.events = event.seq;
         match &event.kind {
             EventKind::RunPaused { reason } => {
-                self.status = RunStatus::Paused;
+                // What undoes a call may ask a person.
+                if self.status != RunStatus::Compensating {
+                    self.status = RunStatus::Paused;
+                }
                 // What an operator paused stays so, whatever else in it waits.
                 if self.pause_reason != Some(PauseReason::Operator) {
                     self.pause_reason = Some(*reason);
@@ -157,6 +160,9 @@ impl RunRecord {
                 if self.status == RunStatus::Queued {
                     self.status = RunStatus::Running;
                 }
+            }
+            EventKind::RunResumed { recovered: false, waiting, .. } if self.status == RunStatus::Compensating => {
+                self.pause_reason = *waiting;
             }
             EventKind::RunResumed { recovered: false, waiting, queued, .. } => {
                 self.status = match (waiting, queued) {

@@ -6,16 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 #[cfg(feature = "dynamic")]
 use super::Tool;
 use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
 #[cfg(feature = "dynamic")]
 use super::invoke::SeenTo;
-use super::invoke::{hooked, undo_hooked, within_limit};
-use super::{ToolError, ToolHost, ToolRef, linked_tools};
+use super::invoke::{hooked, refusal, undo_hooked, within_limit};
+use super::undo_check::undo_misfit;
+use super::{ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, RegistryError, Result};
 use crate::event::{EventKind, NotUndone, RunId};
 use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -96,7 +99,7 @@ pub(crate) async fn can_compensate(
         return Err(owed(newer.problem()));
     }
     for Undo { call, .. } in undos.iter().filter(|undo| matches!(undo.state, UndoState::Owed { .. })) {
-        let problem = match find(host, &call.by).await {
+        let problem = match found(host, &call.by).await {
             Ok(tool) => {
                 let needs = resources.map(|resources| {
                     let needs = tool.resources().into_iter().map(|key| (key, &*call.by));
@@ -112,6 +115,40 @@ pub(crate) async fn can_compensate(
         return Err(owed(problem));
     }
     Ok(())
+}
+
+/// Checks, before a run begins that undoes what it has done, that the tools which undo those that it calls are there, take
+/// what they are given, and may be called with what the run was granted.
+///
+/// # Errors
+/// [`RegistryError::Compensation`].
+pub(crate) async fn check_compensations(
+    host: &Arc<Host>,
+    tools: &[(Arc<ToolDefinition>, Option<Value>)],
+    granted: &[Arc<str>],
+) -> Result<()> {
+    for (tool, answers) in tools {
+        let Some(by) = &tool.policy.compensate else { continue };
+        let problem = match found(host, by).await {
+            Ok(undo) => refusal(undo.definition(), granted)
+                .map(|_| format!("may not be called by this run; {}", grants_for(undo.definition())))
+                .or_else(|| undo_misfit(tool, answers.as_ref(), undo.definition())),
+            Err(problem) => Some(format!("is not known here: {problem}")),
+        };
+        if let Some(problem) = problem {
+            let (tool, by) = (Arc::clone(&tool.name), Arc::clone(by));
+            return Err(RegistryError::Compensation { tool, by, problem }.into());
+        }
+    }
+    Ok(())
+}
+
+/// What a run needs to be granted for a tool.
+fn grants_for(tool: &ToolDefinition) -> String {
+    let approval = tool.policy.approve.then(|| format!("approve:{}", tool.name).into());
+    let scopes: Vec<String> =
+        tool.policy.scopes.iter().cloned().chain(approval).map(|scope: Arc<str>| format!("`{scope}`")).collect();
+    format!("grant it {}", scopes.join(" and "))
 }
 
 /// The process stopped in the middle of a compensation that may not simply be repeated.
@@ -217,9 +254,12 @@ fn linked_one(name: &str) -> Result<ToolRef, String> {
 }
 
 async fn find(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
-    let found = match host.part::<FindTool>() {
+    found(host, name).await.map_err(|problem| format!("what undoes it is not known here: {problem}"))
+}
+
+async fn found(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
+    match host.part::<FindTool>() {
         Some(FindTool(find)) => find(host, name).await.map_err(|error| error.to_string()),
         None => linked_one(name),
-    };
-    found.map_err(|problem| format!("what undoes it is not known here: {problem}"))
+    }
 }

@@ -31,6 +31,7 @@ mod time_limit;
 mod tool_output;
 mod toolset;
 mod undecided;
+mod undo_check;
 mod wire_name;
 
 use std::fmt;
@@ -47,7 +48,7 @@ pub(crate) use self::compensated_run::{
 };
 #[cfg(feature = "dynamic")]
 pub(crate) use self::compensation::invoke_undoable;
-pub(crate) use self::compensation::{FindTool, can_compensate};
+pub(crate) use self::compensation::{FindTool, can_compensate, check_compensations};
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::history::RecordedOutcome;
@@ -67,6 +68,7 @@ pub(crate) use self::time_limit::TimeLimit;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 pub(crate) use self::undecided::{repeated_below, undecided_below, undecided_failure, unknown_below};
+pub(crate) use self::undo_check::undo_misfit;
 use self::wire_name::Renamed;
 pub(crate) use self::wire_name::{is_dotted, wire_name};
 use crate::context::Context;

@@ -23,6 +23,8 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
+use serde_json::Value;
+
 use super::linked_workflow::LinkedWorkflow;
 use super::spec::{NodeSpec, Spec};
 use crate::agent::AgentDefinition;
@@ -177,6 +179,43 @@ fn collect_needs(nodes: &[NodeSpec], seen: &mut HashSet<TypeId>, needs: &mut Vec
         }
         for (_, body) in node.bodies() {
             collect_needs(&body.nodes, seen, needs);
+        }
+    }
+}
+
+/// The tools that the steps of a workflow call, or that the models of `#[agent]`s in them may call, as far as they are
+/// written in it and in the workflows that it calls, each with the schema of its answer where that is known.
+pub(super) fn tools(spec: &Spec) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
+    let (mut tools, mut seen) = (Vec::new(), HashSet::new());
+    collect_tools(&spec.nodes, &mut seen, &mut tools);
+    tools
+}
+
+fn collect_tools(
+    nodes: &[NodeSpec],
+    seen: &mut HashSet<TypeId>,
+    tools: &mut Vec<(Arc<ToolDefinition>, Option<Value>)>,
+) {
+    let described = |tool: &ToolRef| (Arc::clone(tool.definition()), tool.output_schema());
+    for node in nodes {
+        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        {
+            match kind(*callee) {
+                Some(CalleeKind::Tool(tool)) => tools.push(described(tool)),
+                Some(CalleeKind::Agent(agent)) => tools.extend(agent.tools().iter().map(described)),
+                Some(CalleeKind::Workflow(workflow)) => {
+                    if let Ok(spec) = workflow.spec() {
+                        collect_tools(&spec.nodes, seen, tools);
+                    }
+                }
+                None => {}
+            }
+        }
+        if node.callee.is_none() {
+            tools.extend(node.called.iter().map(|tool| (Arc::clone(tool), None)));
+        }
+        for (_, body) in node.bodies() {
+            collect_tools(&body.nodes, seen, tools);
         }
     }
 }

@@ -325,6 +325,11 @@ impl Spec {
         self.needs.get_or_init(|| super::callee::needs(self))
     }
 
+    /// The tools that it calls, each with the schema of its answer where that is known, as far as they are written in it.
+    pub(crate) fn tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
+        super::callee::tools(self)
+    }
+
     /// The gate or the check in it, if there is one; a gate rather than a check.
     pub(crate) fn barrier(&self) -> Option<OrderReason> {
         let all = || self.nodes.iter().filter_map(|node| node.barrier);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentflow::agent::RunRequest;
 use agentflow::error::{ControlErrorKind, FailureKind};
-use agentflow::event::{Event, EventKind, RunId};
+use agentflow::event::{Event, EventKind, PauseReason, RunId};
 use agentflow::prelude::*;
 use agentflow::runtime::{Changes, RuntimeBuilder, UndoStatus};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store};
@@ -427,4 +427,138 @@ async fn draining_ends_a_run_in_memory_whose_compensations_hang() {
     assert!(error.contains("`also/tool#1.undo_lend` (`undo_return` was given up"), "{error}");
     assert!(error.contains("`lent/tool#1.undo_lend` ("), "{error}");
     check_events(&run.recorded()).unwrap();
+}
+
+/// Gives something back by lending something else, which is not undone in turn.
+#[workflow(name = "undo-swaps")]
+async fn undo_swaps(cx: &Context, what: String, output: String) -> Boxed<String> {
+    let instead = undo_lend(cx.inject()?, format!("instead of {output}")).await;
+    let sent = undo_send(cx.inject()?, format!("{what} and {instead}")).await;
+    Ok(sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_compensation_does_is_no_deed_of_the_run() {
+    let deeds = UndoDeeds::default();
+    let store = MemoryStore::new();
+    let build = |store: &MemoryStore| {
+        let undo = undo_swaps::workflow();
+        test_runtime().store(store.clone()).resource(deeds.clone()).tools(undo).build()
+    };
+    let take = |deeds: &UndoDeeds| {
+        let deeds = deeds.clone();
+        let parameters = json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
+        let definition = ToolDefinition::new("undo-hold", "Holds it.", parameters);
+        FnTool::dynamic(definition.policy(ToolPolicy::default().compensate("undo-swaps")), move |_, given: Value| {
+            deeds.note(format!("hold {}", given["what"]));
+            async { Ok::<_, String>(json!("held")) }
+        })
+    };
+    let model = ScriptedModel::new([
+        Turn::call("undo-hold", json!({"what": "a door"})),
+        Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
+    ]);
+    let first = build(&store);
+    let agent = |runtime: &Runtime| Agent::new(model.clone()).name("undo-holder").tools(take(&deeds)).runtime(runtime);
+    let run = agent(&first).start(RunRequest::new("Hold.").compensate()).unwrap();
+    assert!(run.result().await.is_err());
+    let expected = ["lend instead of held", "send a door and instead of held"];
+    assert_eq!(deeds.take(), [&["hold \"a door\""], &expected[..]].concat());
+    let events = first.journal(run.run_id()).await.unwrap();
+    check_events(&events).unwrap();
+
+    // A process that ends at any write of it: nothing of the compensation is undone by the next one.
+    let from = events.iter().position(|event| matches!(event.kind, EventKind::RunCompensating { .. })).unwrap();
+    for kept in from + 1..events.len() {
+        let store = MemoryStore::new();
+        store.create(run.run_id(), events[..kept].to_vec()).await.unwrap();
+        let runtime = build(&store);
+        let resumed = agent(&runtime).resume(run.run_id()).await.unwrap();
+        if tokio::time::timeout(Duration::from_secs(1), resumed.result()).await.is_err() {
+            // A step of the compensation was interrupted that must not simply be done again: an operator decides.
+            let record = runtime.run_record(run.run_id()).await.unwrap();
+            assert_eq!((record.status, record.pause_reason), (RunStatus::Compensating, Some(PauseReason::Interrupted)));
+            runtime.retry(run.run_id(), "tool#1.undo-hold/undo#1/tool#1.undo-swaps/sent", "ada").await.unwrap();
+        }
+        assert!(resumed.result().await.is_err());
+        let after = runtime.journal(run.run_id()).await.unwrap();
+        check_events(&after).unwrap();
+        let undone: Vec<String> = deeds.take();
+        assert!(undone.iter().all(|deed| expected.contains(&deed.as_str())), "after {kept} events: {undone:?}");
+        assert!(after.iter().all(|event| event.path.to_string().matches("undo#1").count() <= 1), "after {kept} events");
+    }
+    model.finish();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_undoes_since_its_time_is_over_takes_its_time_for_that() {
+    let deeds = UndoDeeds::default();
+    let runtime = test_runtime().resource(deeds.clone()).build();
+    let run = runtime.start(undo_lingers::workflow(), "a pen".to_owned()).compensate().timeout(Duration::from_secs(5));
+    let run = run.await.unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Timeout);
+    assert_eq!(deeds.take(), ["lend a pen", "lend a pen again", "return a pen again", "return a pen"]);
+    check_events(&run.recorded()).unwrap();
+}
+
+#[workflow(name = "undo-lingers")]
+async fn undo_lingers(cx: &Context, what: String) -> Boxed<Vec<String>> {
+    let each = map!(vec![what.clone(), format!("{what} again")], |what| undo_lend_then_linger(cx, what)).await?;
+    Ok(each)
+}
+
+async fn undo_lend_then_linger(cx: &Context, what: String) -> Boxed<String> {
+    let lent = undo_lend(cx.inject()?, what).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    Ok(lent)
+}
+
+/// Gives it back when a person agrees.
+#[workflow(name = "undo-asks")]
+async fn undo_asks(cx: &Context, what: String, output: String) -> Boxed<String> {
+    let agreed: String = gate!("give it back?", what).await?;
+    let sent = undo_send(cx.inject()?, format!("{agreed} {output}")).await;
+    Ok(sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() {
+    for restarts in [false, true] {
+        let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+        let build = || {
+            let parameters =
+                json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
+            let definition = ToolDefinition::new("undo-keep", "Keeps it.", parameters);
+            let keep = FnTool::dynamic(
+                definition.policy(ToolPolicy::default().compensate("undo-asks")),
+                |_, _: Value| async { Ok::<_, String>(json!("kept")) },
+            );
+            test_runtime().store(store.clone()).resource(deeds.clone()).tools(undo_asks::workflow()).tools(keep).build()
+        };
+        let model = ScriptedModel::new([
+            Turn::call("undo-keep", json!({"what": "a key"})),
+            Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
+        ]);
+        let mut runtime = build();
+        let tools = runtime.tool("undo-keep").await.unwrap();
+        let agent = Agent::new(model).name("undo-keeper").tools(tools);
+        let mut run = agent.clone().runtime(&runtime).start(RunRequest::new("Keep.").compensate()).unwrap();
+        let id = run.run_id().clone();
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let record = runtime.run_record(&id).await.unwrap();
+        assert_eq!((record.status, record.pause_reason.is_some()), (RunStatus::Compensating, true));
+        let node = "tool#1.undo-keep/undo#1/tool#1.undo-asks/agreed";
+        if restarts {
+            runtime.drain(Duration::ZERO).await;
+            runtime = build();
+            run = agent.clone().runtime(&runtime).resume(&id).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        runtime.answer(&id, node, &"yes".to_owned(), "ada").await.unwrap();
+        assert!(run.result().await.is_err());
+        assert_eq!(deeds.take(), ["send yes kept"], "restarts: {restarts}");
+        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+        assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Failed);
+    }
 }

@@ -3,6 +3,7 @@
 mod attempts;
 mod by_id;
 mod compensation;
+mod compensation_checks;
 mod compensation_control;
 mod control_requests;
 mod crash;

@@ -1,0 +1,101 @@
+//! Whether the tool that undoes another one can be called with what it is given then, as far as the schemas of both say
+//! so. It finds no tool and calls none.
+
+use serde_json::{Value, json};
+
+use super::ToolDefinition;
+use crate::run::OUTPUT;
+use crate::schema::{Assignable, is_assignable};
+
+/// What is wrong with a tool that is to undo calls of another one, which answers what a schema says, if it is known.
+pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes: &ToolDefinition) -> Option<String> {
+    let output = undoes.parameters.pointer(&format!("/properties/{OUTPUT}"));
+    match output {
+        None if undoes.parameters["additionalProperties"] == json!(false) => {
+            return Some(format!("has no parameter `{OUTPUT}`, which is what the call answered"));
+        }
+        Some(asked) => {
+            let asked = with_definitions(asked, &undoes.parameters);
+            if let Some(Assignable::No(places)) = answers.map(|answers| is_assignable(answers, &asked)) {
+                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+                return Some(format!("does not take what the call answers as `{OUTPUT}`: {}", places.join("; ")));
+            }
+        }
+        None => {}
+    }
+    // A schema that names no arguments says nothing about them.
+    let given = does.parameters.get("properties")?.as_object()?;
+    if given.is_empty() {
+        return None;
+    }
+    let mut from = does.parameters.clone();
+    from["additionalProperties"] = json!(false);
+    let mut to = undoes.parameters.clone();
+    if !given.contains_key(OUTPUT) {
+        to.get_mut("properties").and_then(Value::as_object_mut).map(|properties| properties.remove(OUTPUT));
+        if let Some(required) = to.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| name != OUTPUT);
+        }
+    }
+    match is_assignable(&from, &to) {
+        Assignable::No(places) => {
+            let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+            Some(format!("does not take the arguments of the call: {}", places.join("; ")))
+        }
+        Assignable::Yes | Assignable::Unknown => None,
+    }
+}
+
+/// A part of a schema by itself, with what it may refer to.
+fn with_definitions(part: &Value, whole: &Value) -> Value {
+    let mut part = part.clone();
+    if let Some(keywords) = part.as_object_mut() {
+        for definitions in ["$defs", "definitions"] {
+            if let Some(of) = whole.get(definitions) {
+                keywords.insert(definitions.to_owned(), of.clone());
+            }
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(parameters: Value) -> ToolDefinition {
+        ToolDefinition::new("t", "A tool.", parameters)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let charge =
+            tool(json!({"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}));
+        let receipt = json!({"type": "string"});
+        let undo = |cents: &str, output: &str| {
+            tool(json!({"type": "object", "required": ["cents", "output"], "additionalProperties": false,
+                "properties": {"cents": {"type": cents}, "output": {"$ref": "#/$defs/o"}}, "$defs": {"o": {"type": output}}}))
+        };
+        assert_eq!(undo_misfit(&charge, Some(&receipt), &undo("integer", "string")), None);
+        assert_eq!(undo_misfit(&charge, None, &undo("integer", "boolean")), None);
+        let problem = undo_misfit(&charge, Some(&receipt), &undo("integer", "boolean")).unwrap();
+        assert!(
+            problem.starts_with("does not take what the call answers as `output`: boolean is expected"),
+            "{problem}"
+        );
+        let problem = undo_misfit(&charge, Some(&receipt), &undo("string", "string")).unwrap();
+        assert!(
+            problem.starts_with("does not take the arguments of the call: `cents`: string is expected"),
+            "{problem}"
+        );
+        let none = tool(json!({"type": "object", "properties": {"cents": {}}, "additionalProperties": false}));
+        assert_eq!(
+            undo_misfit(&charge, None, &none).unwrap(),
+            "has no parameter `output`, which is what the call answered"
+        );
+        let other = tool(json!({"type": "object", "properties": {"euros": {}}, "required": ["euros"]}));
+        assert!(undo_misfit(&charge, None, &other).unwrap().contains("euros"));
+        // Nothing is said of the arguments.
+        assert_eq!(undo_misfit(&tool(json!({"type": "object"})), None, &other), None);
+    }
+}
