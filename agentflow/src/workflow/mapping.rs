@@ -213,7 +213,7 @@ impl TryFrom<Value> for Mapping {
             let hint = match fields.keys().next() {
                 Some(key) => match nearest(key, KEYS) {
                     Some(near) => format!("`{key}` is not one of them; did you mean `{near}`?"),
-                    None => format!("`{key}` is not one of them"),
+                    None => format!("`{key}` is not one of them; the fields of an object stand within `object`"),
                 },
                 None => "this one is empty".to_owned(),
             };
@@ -255,7 +255,11 @@ impl TryFrom<Value> for Mapping {
 fn pointer(text: String) -> Result<String, String> {
     match text.is_empty() || text.starts_with('/') {
         true => Ok(text),
-        false => Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{text}`")),
+        false => {
+            // As it is written in other languages of paths.
+            let path = text.trim_start_matches(['$', '.']).replace('.', "/");
+            Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{path}`"))
+        }
     }
 }
 

@@ -23,6 +23,8 @@ mod graph;
 mod graph_body;
 mod graph_of_data;
 #[cfg(feature = "dynamic")]
+mod graph_order;
+#[cfg(feature = "dynamic")]
 mod graph_reads;
 mod inner;
 pub(crate) mod input_object;

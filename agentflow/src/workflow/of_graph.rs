@@ -1,7 +1,7 @@
 //! A workflow of a [`Graph`] whose nodes are data: checks all of it, collects every problem, and makes the form that is
 //! executed. What references mean is the runtime's to say; `reference_steps.rs` makes the calls.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::entry::{Begins, Entry, When};
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
+use super::graph_order::ordered;
 use super::graph_reads::Reading;
 use super::mapping::{Mapping, Names, Scope};
 use super::mapping_schema::{Schemas, list_of, one_of, part, schema_of};
@@ -43,7 +44,7 @@ impl Graph {
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
         let (names, schemas, problems) = (Names::default(), Schemas::new(), Vec::new());
         let mut loading = Loading { graph: self, resolve, names, schemas, calls: HashMap::new(), problems };
-        let order = loading.order();
+        let order = ordered(self, &mut loading.problems);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
@@ -59,6 +60,9 @@ impl Graph {
                 self.version,
                 Self::VERSION
             ));
+        }
+        if self.concurrency == 0 {
+            problems.push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
         }
         problems.extend(names::problems_of_places(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *self.output);
@@ -94,41 +98,6 @@ struct Loading<'a> {
 }
 
 impl<'a> Loading<'a> {
-    /// The nodes, each after all that it depends on and else as they are written.
-    fn order(&mut self) -> Vec<&'a GraphNode> {
-        let mut by_name: HashMap<&str, &GraphNode> = HashMap::new();
-        for node in &self.graph.nodes {
-            if by_name.insert(&node.name, node).is_some() {
-                self.problems.push(format!("two nodes are named `{}`; rename one", node.name));
-            }
-        }
-        let mut done: HashSet<&str> = HashSet::new();
-        let mut order = Vec::new();
-        let mut left: Vec<&GraphNode> = self.graph.nodes.iter().collect();
-        while !left.is_empty() {
-            let before = left.len();
-            left.retain(|node| {
-                let waits = |name: &&str| by_name.contains_key(name) && !done.contains(name) && **name != *node.name;
-                if node.all_before().iter().any(waits) {
-                    return true;
-                }
-                done.insert(&node.name);
-                order.push(*node);
-                false
-            });
-            if left.len() == before {
-                let names: Vec<String> = left.iter().map(|node| format!("`{}`", node.name)).collect();
-                self.problems.push(format!(
-                    "these nodes wait for each other: {}; a workflow has no cycle, and what is repeated is a node with \
-                     `repeat`",
-                    names.join(", ")
-                ));
-                order.append(&mut left);
-            }
-        }
-        order
-    }
-
     fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
@@ -218,7 +187,14 @@ impl<'a> Loading<'a> {
     fn named(&mut self, node: &str, name: &str) -> Option<NodeIndex> {
         let found = self.names.get(name).copied();
         if found.is_none() {
-            let near = did_you_mean(nearest(name, self.graph.nodes.iter().map(|node| node.name.as_str())));
+            let names = || self.graph.nodes.iter().map(|node| node.name.as_str());
+            let near = match name.split_once(['.', '/']).filter(|(of, _)| names().any(|name| name == *of)) {
+                Some((of, part)) => {
+                    let part = part.replace('.', "/");
+                    format!("; a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`")
+                }
+                None => did_you_mean(nearest(name, names())),
+            };
             self.problems.push(format!("the node `{node}` reads or follows `{name}`, and there is no such node{near}"));
         }
         found
@@ -277,7 +253,7 @@ impl<'a> Loading<'a> {
                 _ => {
                     self.problems.push(format!(
                         "the node `{name}` is code, which a graph does not have; give it a `does` that calls a tool, an \
-                         agent or a workflow by its name"
+                         agent or a workflow by its name, or `\"kind\": \"input\"`"
                     ));
                     unusable
                 }
@@ -578,19 +554,6 @@ impl GraphNode {
             (true, calls) => calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", "),
             (false, _) => self.calls.clone(),
         }
-    }
-
-    /// The names of all nodes that matter for when it begins, and what it reads.
-    fn all_before(&self) -> Vec<&str> {
-        let own = self.does.iter().flat_map(GraphBody::reads).map(|(read, _)| read);
-        let edges = self.edges.iter().flat_map(|edge| {
-            let reads = edge.when.iter().flat_map(Condition::reads).map(|(read, _)| read);
-            std::iter::once(edge.from.as_str()).chain(reads)
-        });
-        let guard = self.guard.iter().map(|guard| guard.router.as_str());
-        let order = self.order.iter().map(|edge| edge.node.as_str());
-        let written = self.reads.iter().chain(&self.after).map(String::as_str);
-        written.chain(order).chain(guard).chain(edges).chain(own).collect()
     }
 }
 

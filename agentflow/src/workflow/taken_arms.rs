@@ -212,6 +212,14 @@ fn no_output(nodes: &[NodeSpec], output: NodeIndex, begins: &[bool], when: &str)
         (None, Body::Join) => {
             (format!("no arm that `{path}` puts together is taken then"), "give `join` the end of each arm")
         }
+        (None, _) if node.entries.len() < 2 => (
+            format!("`{path}` is skipped then"),
+            if is_data {
+                "let the output be a node that every arm leads to"
+            } else {
+                "put the arms together with `join`"
+            },
+        ),
         (None, _) => (
             format!("`{path}` needs more edges than are taken then"),
             if is_data { "let it begin with `\"begins\": \"any\"`" } else { "let it begin with `Begins::Any`" },

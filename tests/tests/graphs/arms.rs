@@ -112,7 +112,7 @@ fn an_arm_that_leads_nowhere_is_one_without_an_output() {
     nodes[4]["edges"] = json!([{"from": "left"}]);
     let error = built("out", nodes).unwrap_err();
     assert!(error.contains("when `way` takes `right`"), "{error}");
-    assert!(error.contains("`out` needs more edges than are taken then; let it begin with"), "{error}");
+    assert!(error.contains("`out` is skipped then; let the output be a node that every arm leads to"), "{error}");
 }
 
 #[test]

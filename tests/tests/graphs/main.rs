@@ -12,6 +12,7 @@ mod dry_run;
 mod elsewhere;
 mod every_caller;
 mod linked_agents;
+mod mistakes;
 mod parts;
 mod problems;
 mod reference;
