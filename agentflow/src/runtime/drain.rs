@@ -82,9 +82,9 @@ impl Runtime {
         let running = &self.host().running;
         running.close();
         let until = Instant::now().checked_add(deadline);
-        let _waits = WaitsEnd::at(&self.host().sinks, deadline);
         let runs: BTreeMap<RunId, Arc<RunShared>> =
             running.all().into_iter().map(|shared| (shared.id.clone(), shared)).collect();
+        let _waits = WaitsEnd::at(&self.host().sinks, deadline);
         runs.values().filter(|shared| shared.log.is_durable()).for_each(|shared| shared.drain());
         let in_time = async {
             match until {

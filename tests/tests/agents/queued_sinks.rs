@@ -196,7 +196,6 @@ async fn a_full_queue_that_nobody_empties_holds_a_drain_up_to_its_deadline_only(
     assert!(drained.unflushed.len() == 1 && drained.unflushed[0].ends_with("::Stuck"), "{:?}", drained.unflushed);
     let of_run = drained.left.iter().chain(&drained.ended);
     assert_eq!(of_run.collect::<Vec<_>>(), [handle.run_id()]);
-    assert!(stuck.lost() > 0, "what did not fit is counted");
 }
 
 #[test]
@@ -204,10 +203,10 @@ fn a_drain_on_the_only_thread_ends_too() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (unflushed, lost) = runtime.block_on(async {
         let stuck = QueuedSink::of_async(Stuck, 1);
-        let runtime = Runtime::builder().store(MemoryStore::new()).sink(stuck.clone()).build();
+        let runtime = Runtime::builder().sink(stuck.clone()).build();
         let _run = agent(2).runtime(&runtime).start("go").unwrap();
-        (runtime.drain(Duration::ZERO).await.unflushed, stuck.lost())
+        (runtime.drain(Duration::from_millis(50)).await.unflushed, stuck.lost())
     });
     assert_eq!(unflushed.len(), 1, "{unflushed:?}");
-    assert!(lost > 0);
+    assert!(lost > 0, "what did not fit by then is counted");
 }
