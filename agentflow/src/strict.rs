@@ -14,6 +14,61 @@ pub(crate) fn check(text: &str) -> Result<(), serde_json::Error> {
     json.end()
 }
 
+/// Whether no object in a text that is JSON has a key twice, for sure; [`check`] knows where this does not. It looks at
+/// the bytes and makes no value of them.
+pub(crate) fn surely_unique(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // The keys of the objects that are open, and where the first of each is among them.
+    let (mut keys, mut objects) = (Vec::<&[u8]>::new(), Vec::new());
+    let (mut last, mut depth, mut at): (&[u8], _, _) = (&[], 0, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let begin = at;
+                let Some(end) = end_of_string(bytes, begin) else { return false };
+                (last, at) = (&bytes[begin..end], end + 1);
+            }
+            b':' => {
+                let of_object = &keys[objects.last().copied().unwrap_or_default()..];
+                // One that is escaped may be spelled in two ways, and many are better found by their hashes.
+                if of_object.len() >= 16 || of_object.contains(&last) || last.contains(&b'\\') {
+                    return false;
+                }
+                keys.push(last);
+            }
+            b'{' => {
+                objects.push(keys.len());
+                depth += 1;
+            }
+            b'}' => {
+                keys.truncate(objects.pop().unwrap_or_default());
+                depth -= 1;
+            }
+            b'[' => depth += 1,
+            b']' => depth -= 1,
+            _ => {}
+        }
+        // How deep is too deep is not decided here.
+        if depth > 100 {
+            return false;
+        }
+    }
+    true
+}
+
+/// Where a string ends that begins at a place.
+fn end_of_string(bytes: &[u8], begin: usize) -> Option<usize> {
+    let mut at = begin;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        match bytes[at] {
+            b'"' => return Some(at),
+            _ => at += 2,
+        }
+    }
+}
+
 /// The keys of a text that is one JSON object, after the same check; `None` when it is not an object.
 pub(crate) fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> {
     if !text.trim_ascii_start().starts_with('{') {
@@ -194,7 +249,7 @@ fn as_integer(number: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, keys, with_integers};
+    use super::{check, keys, surely_unique, with_integers};
 
     #[test]
     fn one_text_and_each_key_once() {
@@ -215,6 +270,29 @@ mod tests {
         check(&format!("{{{}}}", many.join(","))).unwrap();
         assert!(check(&format!("{{{}, \"k3\": 0}}", many.join(","))).is_err());
         assert!(check(&format!("{{{}, \"k39\": 0}}", many.join(","))).is_err());
+    }
+
+    #[test]
+    fn what_is_surely_unique_has_no_key_twice() {
+        for text in [
+            "{}",
+            r#"[1, {"a": {"a": null}, "b": [{"a": 1}, {"a": ":{\""}]}, {"a": 1.5}]"#,
+            r#"{"a": "\\", "b": "a", "c": 1}"#,
+        ] {
+            assert!(check(text).is_ok() && surely_unique(text), "{text}");
+        }
+        let many: Vec<String> = (0..40).map(|at| format!("\"k{at}\": 0")).collect();
+        let deep = format!("{}1{}", "[".repeat(110), "]".repeat(110));
+        for text in [
+            r#"{"a": 1, "a": 1}"#,
+            r#"[{"x": [{"a": 1, "b": {"a": 2}, "a": 3}]}]"#,
+            r#"{"a": 1, "\u0061": 1}"#,
+            r#"{"a": "\"#,
+            &format!("{{{}, \"k3\": 0}}", many.join(",")),
+            &deep,
+        ] {
+            assert!(!surely_unique(text), "{text}");
+        }
     }
 
     #[test]

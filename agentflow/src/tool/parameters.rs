@@ -217,8 +217,15 @@ impl Parameters {
         pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
     }
 
-    fn find(self, name: &str) -> Option<usize> {
-        self.params.iter().position(|param| param.name == name).filter(|index| !self.types[*index].injected)
+    /// The one of a name; it is looked for first where it likely is.
+    #[inline]
+    fn find(&self, name: &str, likely: usize) -> Option<usize> {
+        let is_named = |param: &Param| param.name == name;
+        let index = match self.params.get(likely).is_some_and(is_named) {
+            true => likely,
+            false => self.params.iter().position(is_named)?,
+        };
+        (!self.types[index].injected).then_some(index)
     }
 
     /// What the program must provide.
@@ -306,14 +313,17 @@ all_the_tuples!(tuples, 16);
 /// Reads a call's arguments.
 pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
     let text = given(arguments);
-    // The keys of the arguments themselves are checked on the way; those of objects in them are not.
-    if text.bytes().filter(|byte| *byte == b'{').count() > 1 {
-        strict::check(text).map_err(|error| not_json(&error))?;
-    }
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let visitor = Straight::<T> { parameters, of: PhantomData };
     let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
-        Ok(slots) => slots,
+        Ok(slots) => {
+            // The keys of the arguments themselves were checked on the way; those of objects in them were not.
+            let has_objects = memchr::memchr(b'{', &text.as_bytes()[1..]).is_some();
+            if has_objects && !strict::surely_unique(text) {
+                strict::check(text).map_err(|error| not_json(&error))?;
+            }
+            slots
+        }
         Err(_) => {
             let mut slots = T::empty();
             read_slowly(parameters, text, &mut |index, value| T::set(&mut slots, index, value))?;
@@ -370,8 +380,11 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
         let mut slots = T::empty();
         // A function has at most 16 parameters.
         let mut seen = 0_u16;
-        while let Some(index) = map.next_key_seed(Key(self.parameters))? {
-            let bit = 1_u16.checked_shl(u32::try_from(index).unwrap_or(u32::MAX)).unwrap_or_default();
+        // Arguments mostly come in the order of the parameters.
+        let mut likely = 0;
+        while let Some(index) = map.next_key_seed(Key { parameters: &self.parameters, likely })? {
+            likely = index + 1;
+            let bit = 1_u16 << (index & 15);
             if seen & bit != 0 {
                 return Err(serde::de::Error::custom("an argument is given twice"));
             }
@@ -383,9 +396,12 @@ impl<'de, T: ToolParams> Visitor<'de> for Straight<T> {
 }
 
 /// Finds the parameter of a key.
-struct Key(Parameters);
+struct Key<'p> {
+    parameters: &'p Parameters,
+    likely: usize,
+}
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = usize;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
@@ -393,7 +409,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl Visitor<'_> for Key {
+impl Visitor<'_> for Key<'_> {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -401,7 +417,7 @@ impl Visitor<'_> for Key {
     }
 
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<usize, E> {
-        self.0.find(name).ok_or_else(|| E::custom("unknown argument"))
+        self.parameters.find(name, self.likely).ok_or_else(|| E::custom("unknown argument"))
     }
 }
 

@@ -1,10 +1,11 @@
-//! Runs in an SQLite file: the handle and its options. One thread writes, a few others read; the caller's thread never
-//! waits for the disk.
+//! Runs in an SQLite file: the handle and its options. One thread writes, a few others read. The caller's thread waits for
+//! the disk only when its run is the only one that writes and the disk is quick.
 //!
 //! The layout of the file is in `schema/`; it is stored, so it is only ever added to, by a new file there.
 
 mod files;
 mod owner;
+mod pace;
 mod pool;
 mod reader;
 mod recent;
@@ -57,8 +58,10 @@ use crate::event::{Event, RunId};
 /// SQLite is compiled into the program, once for all who use it there: the version of `libsqlite3-sys` is shared. The
 /// store works with rusqlite 0.29 to 0.41, so cargo finds one that goes with sqlx 0.7, 0.8 or 0.9.
 ///
-/// It writes on one thread and reads on a few, all of its own. A paused tokio clock may run on while the file is waited
-/// for.
+/// It writes on one thread and reads on a few, all of its own. A run that is the only one to write is written on the
+/// thread that polls it while the disk takes less than a quarter of a millisecond for a write: there, waking another thread
+/// costs more. Neither a lock nor another write is waited for on that thread. A paused tokio clock may run on while the
+/// file is waited for.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

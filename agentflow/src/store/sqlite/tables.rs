@@ -2,6 +2,7 @@
 //! before it writes, so a refused one leaves nothing in the transaction that it shares with others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -16,6 +17,9 @@ use crate::store::{
     Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreErrorKind, StoreMessage,
 };
 
+/// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
+const LONG_LOG: i64 = 1000;
+
 /// At least so many runs are kept in memory, of those that were written last.
 const KNOWN: usize = 16_384;
 
@@ -25,14 +29,24 @@ pub(super) struct Tables {
     files: Arc<OpenFiles>,
     /// This process, once it has had a run open.
     owner: Option<Arc<Owner>>,
-    /// What the tables say of runs that are open here; valid as long as their epoch is.
+    /// What the tables say of runs that are open here.
     known: Recent<RunId, Known>,
+    /// What SQLite says of the file's version, which changes when another connection has written.
+    version: i64,
+    /// How often it has changed: what was known before is looked at again.
+    changes: u64,
+    /// How long a lock is waited for, at most.
+    wait: Duration,
+    /// Whether it is waited for, and the write-ahead log copied into the file when it is long.
+    patient: bool,
 }
 
 struct Known {
     key: i64,
     epoch: i64,
     owned: bool,
+    /// How often the file had changed when the epoch was seen last.
+    seen: u64,
     record: RunRecord,
 }
 
@@ -44,8 +58,21 @@ pub(super) struct First {
 
 impl Tables {
     pub(super) fn new(opened: Opened) -> Self {
-        let Opened { connection, errors, files } = opened;
-        Self { connection, errors, files, owner: None, known: Recent::new(KNOWN) }
+        let Opened { connection, errors, files, wait } = opened;
+        let known = Recent::new(KNOWN);
+        Self { connection, errors, files, owner: None, known, version: 0, changes: 0, wait, patient: true }
+    }
+
+    /// Whether the next transactions wait for locks and copy the write-ahead log into the file when it is long: both may
+    /// take a while.
+    pub(super) fn patient(&mut self, patient: bool) -> rusqlite::Result<()> {
+        if self.patient != patient {
+            let (wait, pages) = if patient { (self.wait, LONG_LOG) } else { (Duration::ZERO, 0) };
+            self.connection.busy_timeout(wait)?;
+            self.connection.pragma_update_and_check(None, "wal_autocheckpoint", pages, |_| Ok(()))?;
+            self.patient = patient;
+        }
+        Ok(())
     }
 
     pub(super) fn errors(&self) -> &StoreErrors {
@@ -60,7 +87,13 @@ impl Tables {
             self.roll_back();
             return Err(replaced.into());
         }
-        Ok(begun?)
+        begun?;
+        let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.version != version {
+            self.version = version;
+            self.changes += 1;
+        }
+        Ok(())
     }
 
     pub(super) fn commit(&mut self) -> rusqlite::Result<()> {
@@ -113,7 +146,7 @@ impl Tables {
                 .execute(params![key, tag, value])?;
         }
         self.insert(key, &first.rows)?;
-        self.known.insert(run.clone(), Known { key, epoch: 1, owned: true, record: record.clone() });
+        self.known.insert(run.clone(), Known { key, epoch: 1, owned: true, seen: self.changes, record: record.clone() });
         Ok(Epoch(1))
     }
 
@@ -377,12 +410,14 @@ impl Tables {
     /// What is known of a run that may be written with this epoch.
     fn writable(&mut self, run: &RunId, epoch: Epoch) -> Result<&mut Known, Failed> {
         let valid = match self.known.get(run) {
+            Some(known) if known.seen == self.changes => true,
             Some(known) => {
                 // A run that was deleted may have left its key to another one.
                 let mut select =
                     self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1 AND run_id = ?2")?;
                 let epoch =
                     select.query_row(params![known.key, run.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+                known.seen = self.changes;
                 epoch == Some(known.epoch)
             }
             None => false,
@@ -407,6 +442,7 @@ impl Tables {
             key: row::key(row, 9)?,
             epoch: row::epoch(row, 10)?,
             owned: row.get_ref(11)?.as_str_or_null().ok().flatten().is_some(),
+            seen: self.changes,
             record: row::record(row, &self.errors)?,
         })
     }

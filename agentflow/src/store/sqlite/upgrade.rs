@@ -24,7 +24,7 @@ const MIGRATIONS: [&str; 3] =
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// The longest that one attempt waits for a lock. Between two the writer looks whether it is still wanted.
-pub(super) const ATTEMPT: Duration = Duration::from_millis(500);
+const ATTEMPT: Duration = Duration::from_millis(500);
 
 /// How long to wait after a lock that SQLite did not wait for.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
@@ -34,6 +34,8 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) errors: StoreErrors,
     pub(super) files: Arc<OpenFiles>,
+    /// How long the connection waits for a lock.
+    pub(super) wait: Duration,
 }
 
 /// Opens the file for writing, creates or updates its tables.
@@ -86,7 +88,7 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
         migrate(&mut connection, &errors)?;
     }
     let files = Arc::new(OpenFiles::of(errors.path()));
-    Ok(Opened { connection, errors, files })
+    Ok(Opened { connection, errors, files, wait })
 }
 
 /// Opens a file that [`open_writer`] has opened, for reading alone.

@@ -1,21 +1,23 @@
-//! The store's thread for writing: it puts all waiting requests into one transaction and answers them when that is on
-//! the disk.
+//! The writes of the store. A thread puts all waiting requests into one transaction and answers them when that is on the
+//! disk; a run that writes alone, on a quick disk, is written where it asks for it, which `pace.rs` judges.
 //!
-//! It decides nothing about runs and holds no handle of the store: it ends when the last handle is gone and its queue
-//! is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
-//! after all handles are gone.
+//! It decides nothing about runs. The thread holds no handle of the store: it ends when the last handle is gone and its
+//! queue is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
+//! after all handles are gone. Who asks for a write never waits for a lock or another write, of whatever thread.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use futures_util::future::Either;
 use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
+use super::pace::Pace;
 use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
-use super::{Settings, join, upgrade};
+use super::{Settings, join, lock, upgrade};
 use crate::event::RunId;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -28,9 +30,18 @@ const SILENCE: Duration = Duration::from_secs(3600);
 /// The most runs that a sentence names.
 const NAMED: usize = 10;
 
-/// The way to the thread.
-#[derive(Debug)]
+/// The way to the tables.
 pub(super) struct Writer {
+    // Dropped first: until then it may write.
+    thread: WriterThread,
+    /// How many requests are queued and have no answer yet.
+    waiting: Arc<AtomicUsize>,
+    /// Whoever has the lock writes.
+    work: Arc<Mutex<Work>>,
+}
+
+/// The thread and its queue.
+struct WriterThread {
     /// `None` only while it is dropped.
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
@@ -52,16 +63,16 @@ impl Writer {
     pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
-        let ending = Arc::new(AtomicBool::new(false));
-        let unwanted = Arc::clone(&ending);
+        let (ending, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (unwanted, counted) = (Arc::clone(&ending), Arc::clone(&waiting));
         let thread = thread::Builder::new()
             .name("agentflow-sqlite".to_owned())
             .spawn(move || match upgrade::open_writer(&settings, &unwanted) {
                 Ok(file) => {
                     let place = (file.errors.clone(), Arc::clone(&file.files));
-                    if opened.send(Ok(place)).is_ok() {
-                        let (tables, busy_timeout) = (Tables::new(file), settings.busy_timeout);
-                        Work { tables, busy_timeout, ending: unwanted, ending_since: None }.through(&jobs);
+                    let work = Arc::new(Mutex::new(Work::new(Tables::new(file), settings.busy_timeout, unwanted)));
+                    if opened.send(Ok((place, Arc::clone(&work)))).is_ok() {
+                        through(&work, &jobs, &counted);
                     }
                 }
                 // Nobody waits any more: then nobody needs the answer.
@@ -70,29 +81,59 @@ impl Writer {
             .map_err(|error| {
                 StoreError::new(StoreErrorKind::Io, "no thread can be started for the store").caused_by(error)
             })?;
-        let writer = Self { queue: Some(queue), thread: Some(thread), ending };
-        let (errors, files) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok((writer, errors, files))
+        let thread = WriterThread { queue: Some(queue), thread: Some(thread), ending };
+        let ((errors, files), work) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok((Self { thread, waiting, work }, errors, files))
     }
 
-    /// Queues a request now, about a run or none; the future is its answer.
+    /// Does a request about a run or none, or queues it now; the future is its answer.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         run: Option<&RunId>,
         abandoned: Abandoned,
-        act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
+        mut act: impl FnMut(&mut Tables) -> Result<T, Failed> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        if let Some(done) = run.and_then(|run| self.at_once(run, &mut act)) {
+            return Either::Left(std::future::ready(done));
+        }
         let (reply, answer) = oneshot::channel();
-        if let Some(queue) = &self.queue {
+        if let Some(queue) = &self.thread.queue {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             // When the thread is gone the answer says so.
             let _ =
                 queue.send(Box::new(Request { run: run.cloned(), abandoned, act, result: None, reply: Some(reply) }));
         }
-        async move { answer.await.unwrap_or_else(|_| Err(ended())) }
+        Either::Right(async move { answer.await.unwrap_or_else(|_| Err(ended())) })
+    }
+
+    /// Does a request about a run here, when nobody else writes and it will not take long. Whatever goes wrong with the
+    /// file is left to the thread, which does the request again.
+    fn at_once<T>(
+        &self,
+        run: &RunId,
+        act: &mut impl FnMut(&mut Tables) -> Result<T, Failed>,
+    ) -> Option<Result<T, StoreError>> {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let mut work = self.work.try_lock().ok()?;
+        let Work { tables, pace, .. } = &mut *work;
+        if !pace.allows(run) {
+            return None;
+        }
+        let begun = Instant::now();
+        tables.patient(false).ok()?;
+        let done = within_one(tables, |tables| match act(tables) {
+            Ok(value) => Ok(Ok(value)),
+            Err(Failed::Refused(error)) => Ok(Err(error)),
+            Err(Failed::Sql(error)) => Err(error),
+        });
+        pace.wrote_at_once(begun.elapsed());
+        done.ok()
     }
 }
 
-impl Drop for Writer {
+impl Drop for WriterThread {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
         self.queue = None;
@@ -157,9 +198,10 @@ where
     }
 }
 
-/// What the thread has.
+/// What there is to write with.
 struct Work {
     tables: Tables,
+    pace: Pace,
     busy_timeout: Duration,
     /// No handle is left.
     ending: Arc<AtomicBool>,
@@ -167,15 +209,27 @@ struct Work {
     ending_since: Option<Instant>,
 }
 
+/// What the thread does.
+fn through(work: &Mutex<Work>, queue: &mpsc::Receiver<Box<dyn Job>>, waiting: &AtomicUsize) {
+    let mut jobs = Vec::new();
+    while let Ok(job) = queue.recv() {
+        jobs.push(job);
+        jobs.extend(queue.try_iter().take(BATCH - 1));
+        lock(work).commit_all(&mut jobs);
+        waiting.fetch_sub(jobs.len(), Ordering::Relaxed);
+        jobs.drain(..).for_each(|mut job| job.answer());
+    }
+}
+
 impl Work {
-    fn through(mut self, queue: &mpsc::Receiver<Box<dyn Job>>) {
-        let mut jobs = Vec::new();
-        while let Ok(job) = queue.recv() {
-            jobs.push(job);
-            jobs.extend(queue.try_iter().take(BATCH - 1));
-            self.commit(&mut jobs);
-            jobs.drain(..).for_each(|mut job| job.answer());
-        }
+    fn new(tables: Tables, busy_timeout: Duration, ending: Arc<AtomicBool>) -> Self {
+        Self { tables, pace: Pace::default(), busy_timeout, ending, ending_since: None }
+    }
+
+    fn commit_all(&mut self, jobs: &mut [Box<dyn Job>]) {
+        let begun = Instant::now();
+        self.commit(jobs);
+        self.pace.wrote(jobs.iter().map(|job| job.run()), begun.elapsed());
     }
 
     /// Does all of them in one transaction, or, when that cannot be done, each in one of its own.
@@ -205,7 +259,8 @@ impl Work {
         let begun = Instant::now();
         let mut spoken: Option<Duration> = None;
         loop {
-            let error = match together(&mut self.tables, jobs) {
+            let done = self.tables.patient(true).map_err(Failed::from);
+            let error = match done.and_then(|()| together(&mut self.tables, jobs)) {
                 Err(Failed::Sql(error)) if is_locked(&error) => error,
                 done => {
                     if spoken.is_some() && done.is_ok() {
@@ -256,8 +311,16 @@ fn names(jobs: &[Box<dyn Job>]) -> String {
 }
 
 fn together(tables: &mut Tables, jobs: &mut [Box<dyn Job>]) -> Result<(), Failed> {
+    within_one(tables, |tables| jobs.iter_mut().try_for_each(|job| job.act(tables)))
+}
+
+/// Acts within a transaction.
+fn within_one<T>(
+    tables: &mut Tables,
+    act: impl FnOnce(&mut Tables) -> Result<T, rusqlite::Error>,
+) -> Result<T, Failed> {
     tables.begin()?;
-    let done = jobs.iter_mut().try_for_each(|job| job.act(tables)).and_then(|()| tables.commit());
+    let done = act(tables).and_then(|done| tables.commit().map(|()| done));
     if done.is_err() {
         tables.roll_back();
     }
