@@ -22,19 +22,47 @@ pub struct StepPath {
     step: Step,
 }
 
+/// What a path ends in. Each event has a path, so this has no room for a tag: [`kind`](Self::kind) says what it is.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-enum Step {
+struct Step {
+    /// The name of a tool.
+    tool: Option<Arc<str>>,
+    turn: u32,
+    /// Of a tool the repeat, of a model 1, else 0.
+    count: u32,
+}
+
+enum StepKind<'s> {
     /// The path ends with its prefix.
-    #[default]
     None,
     Model {
         turn: u32,
     },
     Tool {
         turn: u32,
-        name: Arc<str>,
+        name: &'s Arc<str>,
         repeat: u32,
     },
+}
+
+impl Step {
+    const NONE: Self = Self { tool: None, turn: 0, count: 0 };
+
+    fn model(turn: u32) -> Self {
+        Self { tool: None, turn, count: 1 }
+    }
+
+    fn kind(&self) -> StepKind<'_> {
+        match (&self.tool, self.count) {
+            (Some(name), repeat) => StepKind::Tool { turn: self.turn, name, repeat },
+            (None, 0) => StepKind::None,
+            (None, _) => StepKind::Model { turn: self.turn },
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.tool.is_none() && self.count == 0
+    }
 }
 
 /// One part of a path, between two slashes of its text.
@@ -126,17 +154,17 @@ impl fmt::Display for PathSegment<'_> {
 impl StepPath {
     /// The run itself.
     pub const fn root() -> Self {
-        Self { prefix: None, step: Step::None }
+        Self { prefix: None, step: Step::NONE }
     }
 
     /// The model call of a turn, below this path.
     pub fn model(&self, turn: u32) -> Self {
-        Self { prefix: self.as_prefix(), step: Step::Model { turn } }
+        Self { prefix: self.as_prefix(), step: Step::model(turn) }
     }
 
     /// The tool call of a turn, below this path. `repeat` counts the calls of the same tool in the turn, from 0.
     pub fn tool(&self, turn: u32, name: impl Into<Arc<str>>, repeat: u32) -> Self {
-        Self { prefix: self.as_prefix(), step: Step::Tool { turn, name: name.into(), repeat } }
+        Self { prefix: self.as_prefix(), step: Step { tool: Some(name.into()), turn, count: repeat } }
     }
 
     /// A step of a name below this path, such as a node of a workflow. A name with slashes is several steps. One that
@@ -151,24 +179,24 @@ impl StepPath {
         };
         text.parse().unwrap_or_else(|_| {
             let at = text.rfind('/').map_or(0, |at| at + 1);
-            Self { prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()), step: Step::None }
+            Self { prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()), step: Step::NONE }
         })
     }
 
     /// An item of the node that is here.
     pub(crate) fn with_item(&self, item: u32) -> Self {
-        let mut text = match self.step {
-            Step::None => self.names().to_owned(),
+        let mut text = match self.step.kind() {
+            StepKind::None => self.names().to_owned(),
             _ => self.to_string(),
         };
         // Writing to a string does not fail.
         let _ = write!(text, "[{item}]");
-        Self { prefix: Some(text.into()), step: Step::None }
+        Self { prefix: Some(text.into()), step: Step::NONE }
     }
 
     /// A path of names that are not checked yet.
     pub(crate) fn of_names(names: Arc<str>) -> Self {
-        Self { prefix: Some(names), step: Step::None }
+        Self { prefix: Some(names), step: Step::NONE }
     }
 
     /// The path as text, when it is made of names alone.
@@ -183,11 +211,11 @@ impl StepPath {
 
     /// The last segment, when it is a model or a tool call.
     fn own_step(&self) -> Option<PathSegment<'_>> {
-        match &self.step {
-            Step::None => None,
-            Step::Model { turn } => Some(PathSegment::Model { turn: *turn }),
-            Step::Tool { turn, name, repeat } => {
-                Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat })
+        match self.step.kind() {
+            StepKind::None => None,
+            StepKind::Model { turn } => Some(PathSegment::Model { turn }),
+            StepKind::Tool { turn, name, repeat } => {
+                Some(PathSegment::Tool { turn, name: Cow::Borrowed(name), repeat })
             }
         }
     }
@@ -201,8 +229,10 @@ impl StepPath {
 
     /// The last name with its item, as it is written; `None` when the path ends in a model or a tool call.
     pub(crate) fn last_name(&self) -> Option<&str> {
-        match self.step {
-            Step::None => self.prefix.as_deref().map(|prefix| prefix.rsplit_once('/').map_or(prefix, |(_, last)| last)),
+        match self.step.kind() {
+            StepKind::None => {
+                self.prefix.as_deref().map(|prefix| prefix.rsplit_once('/').map_or(prefix, |(_, last)| last))
+            }
             _ => None,
         }
     }
@@ -213,7 +243,7 @@ impl StepPath {
         let text = self.names();
         // The name of the item is the end of the text.
         let end = text.len() - self.last_name()?.len() + whole.len();
-        Some((Self { prefix: Some(text[..end].into()), step: Step::None }, item))
+        Some((Self { prefix: Some(text[..end].into()), step: Step::NONE }, item))
     }
 
     /// Whether this is `base` or below it. The items of a node are beside it.
@@ -222,11 +252,11 @@ impl StepPath {
             return true;
         }
         let Some(prefix) = self.prefix.as_deref() else { return false };
-        match (&base.step, base.prefix.as_deref()) {
-            (Step::None, Some(base)) => {
+        match (base.step.kind(), base.prefix.as_deref()) {
+            (StepKind::None, Some(base)) => {
                 prefix.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
-            (Step::None, None) => true,
+            (StepKind::None, None) => true,
             _ => {
                 let mut own = self.segments();
                 base.segments().all(|segment| own.next() == Some(segment))
@@ -253,20 +283,20 @@ impl StepPath {
 
     /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
-        self == base || (self.step != Step::None && self.parent().as_ref() == Some(base))
+        self == base || (!self.step.is_none() && self.parent().as_ref() == Some(base))
     }
 
     /// The turn of the model or tool call that it ends in.
     pub(crate) fn turn(&self) -> Option<u32> {
-        match self.step {
-            Step::Model { turn } | Step::Tool { turn, .. } => Some(turn),
-            Step::None => None,
+        match self.step.kind() {
+            StepKind::Model { turn } | StepKind::Tool { turn, .. } => Some(turn),
+            StepKind::None => None,
         }
     }
 
     /// Whether it ends in a tool call.
     pub(crate) fn is_tool_call(&self) -> bool {
-        matches!(self.step, Step::Tool { .. })
+        self.step.tool.is_some()
     }
 
     /// Whether the last segments of this are those of `tail`, and there are more before.
@@ -276,21 +306,21 @@ impl StepPath {
     }
 
     fn as_prefix(&self) -> Option<Arc<str>> {
-        match self.step {
-            Step::None => self.prefix.clone(),
+        match self.step.kind() {
+            StepKind::None => self.prefix.clone(),
             _ => Some(self.to_string().into()),
         }
     }
 
     /// Whether this is the run itself.
     pub fn is_root(&self) -> bool {
-        self.prefix.is_none() && self.step == Step::None
+        self.prefix.is_none() && self.step.is_none()
     }
 
     /// The path this is below of; `None` for the run itself.
     pub fn parent(&self) -> Option<Self> {
-        let parent = match self.step {
-            Step::None => match self.prefix.as_deref()?.rsplit_once('/') {
+        let parent = match self.step.kind() {
+            StepKind::None => match self.prefix.as_deref()?.rsplit_once('/') {
                 Some((parent, _)) => parent.into(),
                 None => return Some(Self::root()),
             },
@@ -314,9 +344,9 @@ impl StepPath {
             None => (None, &*text),
         };
         let step = match PathSegment::read(last) {
-            PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::None },
-            PathSegment::Model { turn } => Step::Model { turn },
-            PathSegment::Tool { turn, name, repeat } => Step::Tool { turn, name: name.into(), repeat },
+            PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::NONE },
+            PathSegment::Model { turn } => Step::model(turn),
+            PathSegment::Tool { turn, name, repeat } => Step { tool: Some(name.into()), turn, count: repeat },
         };
         Self { prefix: prefix.map(Into::into), step }
     }
@@ -371,13 +401,7 @@ impl PartialOrd for StepPath {
 
 impl fmt::Display for StepPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let step = match &self.step {
-            Step::None => return f.write_str(self.names()),
-            Step::Model { turn } => PathSegment::Model { turn: *turn },
-            Step::Tool { turn, name, repeat } => {
-                PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat: *repeat }
-            }
-        };
+        let Some(step) = self.own_step() else { return f.write_str(self.names()) };
         match &self.prefix {
             Some(prefix) => write!(f, "{prefix}/{step}"),
             None => step.fmt(f),

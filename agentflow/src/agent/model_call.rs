@@ -23,7 +23,8 @@ use crate::telemetry;
 use crate::time::Timestamp;
 
 /// How an attempt ended, before hooks and model_retry have their say.
-type Outcome = Result<ModelResponse, Arc<ModelError>>;
+/// Boxed, since it passes through many hands.
+type Outcome = Result<Box<ModelResponse>, Arc<ModelError>>;
 
 /// An attempt that the hooks before it have seen.
 struct Hooked {
@@ -36,11 +37,11 @@ struct Hooked {
 
 /// What follows from an attempt.
 enum Attempted {
-    Answered(ModelResponse),
+    Answered(Box<ModelResponse>),
     /// It failed, and middleware gave an answer.
     Replaced {
         error: Arc<ModelError>,
-        response: ModelResponse,
+        response: Box<ModelResponse>,
     },
     Failed(Arc<ModelError>),
     Again {
@@ -92,7 +93,7 @@ impl Run {
                     Some(hooked) => hooked.step.request.clone(),
                     None => self.model_request(),
                 };
-                self.ask_model(path, &*model, request).await.map_err(Arc::new)
+                self.ask_model(path, &*model, request).await
             };
             let attempted = match hooked {
                 None => Attempted::of(outcome),
@@ -114,13 +115,13 @@ impl Run {
     fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: Attempted) -> Next {
         match attempted {
             Attempted::Answered(response) => {
-                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                self.record(path.clone(), EventKind::ModelCompleted(Arc::from(response)));
                 Next::Ended(Ok(()))
             }
             Attempted::Replaced { error, response } => {
                 self.record_retry(path, &error, Duration::ZERO);
                 self.record_model_start(path, model);
-                self.record(path.clone(), EventKind::ModelCompleted(Arc::new(response)));
+                self.record(path.clone(), EventKind::ModelCompleted(Arc::from(response)));
                 Next::Ended(Ok(()))
             }
             Attempted::Failed(error) => match self.retry_wait(&error) {
@@ -153,7 +154,7 @@ impl Run {
                     hooked.depth += 1;
                     continue;
                 }
-                Ok(Flow::Return(response)) => Some(Ok(answered(response, hook.name(), self.machine.turn()))),
+                Ok(Flow::Return(response)) => Some(Ok(answered(Box::new(response), hook.name(), self.machine.turn()))),
                 Err(Error::Model(error)) => Some(Err(error)),
                 Err(error) => return Err(error),
             };
@@ -185,7 +186,7 @@ impl Run {
                     Ok(Flow::Continue) => {}
                     Ok(Flow::Return(Recovery::Answer(response))) => {
                         failed = Some(Arc::clone(error));
-                        outcome = Ok(answered(*response, hook.name(), self.machine.turn()));
+                        outcome = Ok(answered(response, hook.name(), self.machine.turn()));
                     }
                     Ok(Flow::Return(Recovery::Again { after })) => {
                         *model = Arc::clone(&step.model);
@@ -206,7 +207,7 @@ impl Run {
     /// Records the outcome of the call before a hook's error ends the run: it was made, and it cost something.
     fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<Attempted> {
         let kind = match outcome {
-            Ok(response) => EventKind::ModelCompleted(Arc::new(response)),
+            Ok(response) => EventKind::ModelCompleted(Arc::from(response)),
             Err(failed) => EventKind::ModelFailed { error: Arc::new(Failure::from(&*failed)) },
         };
         self.record(path.clone(), kind);
@@ -256,7 +257,7 @@ impl Run {
         path: &'r StepPath,
         model: &dyn Model,
         request: ModelRequest,
-    ) -> impl Future<Output = Result<ModelResponse, ModelError>> + Send + use<'r> {
+    ) -> impl Future<Output = Outcome> + Send + use<'r> {
         // Spans hold no contents where something is removed from events.
         let content = self.plan.host.trace_content && self.segment.shared.host.redactor.is_none();
         let span = telemetry::chat_span(model.info(), &self.segment.shared.id, &request, content);
@@ -266,28 +267,21 @@ impl Run {
             // What is read into is borrowed: a future that owned it would have room for it twice.
             let (stream, asked) = (&mut stream, &mut asked);
             let outcome = self.read_model(path, stream, asked).instrument(span.clone()).await;
-            telemetry::record_chat(&span, outcome.as_ref(), content);
+            telemetry::record_chat(&span, outcome.as_deref().map_err(|error| &**error), content);
             outcome
         }
     }
 
     /// Reads an answer to its end. Its stream is dropped before it is recorded, so that the conversation has one owner
     /// again and pushing to it copies nothing.
-    async fn read_model(
-        &self,
-        path: &StepPath,
-        stream: &mut ModelStream,
-        asked: &mut Option<Timestamp>,
-    ) -> Result<ModelResponse, ModelError> {
+    async fn read_model(&self, path: &StepPath, stream: &mut ModelStream, asked: &mut Option<Timestamp>) -> Outcome {
         let log = &self.segment.shared.log;
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {
                 telemetry::record_first_piece(self.segment.shared.now().since(asked));
             }
-            let delta = match event? {
-                ModelEvent::Completed(response) => {
-                    return Ok(with_call_ids(*response, self.machine.turn()));
-                }
+            let delta = match event.map_err(Arc::new)? {
+                ModelEvent::Completed(response) => return Ok(with_call_ids(response, self.machine.turn())),
                 _ if !log.wants_deltas() => continue,
                 ModelEvent::Text(text) => ModelDelta::Text(text),
                 ModelEvent::Reasoning(text) => ModelDelta::Reasoning(text),
@@ -295,22 +289,26 @@ impl Run {
             };
             log.delta(self.segment.shared.now(), path, EventKind::ModelDelta(delta));
         }
-        Err(ModelError::truncated())
+        Err(Arc::new(ModelError::truncated()))
     }
 }
 
-fn answered(response: ModelResponse, by: &str, turn: u32) -> ModelResponse {
-    ModelResponse { answered_by: Some(by.into()), ..with_call_ids(response, turn) }
+fn answered(response: Box<ModelResponse>, by: &str, turn: u32) -> Box<ModelResponse> {
+    let mut response = with_call_ids(response, turn);
+    response.answered_by = Some(by.into());
+    response
 }
 
 /// Checks that each tool call of an answer has an id of its own: results are matched by it.
-pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse {
-    let mut ids = HashSet::new();
+pub(super) fn with_call_ids(mut response: Box<ModelResponse>, turn: u32) -> Box<ModelResponse> {
     let calls = || response.message.tool_calls();
     let unique = match calls().nth(1) {
         // One id is compared with no other.
         None => calls().all(|call| !call.id.is_empty()),
-        Some(_) => calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str())),
+        Some(_) => {
+            let mut ids = HashSet::new();
+            calls().all(|call| !call.id.is_empty() && ids.insert(call.id.as_str()))
+        }
     };
     if unique {
         return response;
@@ -324,5 +322,6 @@ pub(super) fn with_call_ids(response: ModelResponse, turn: u32) -> ModelResponse
         other => other.clone(),
     });
     let message = Message::new(response.message.role(), parts.collect::<Vec<_>>());
-    ModelResponse { message: Arc::new(message), ..response }
+    response.message = Arc::new(message);
+    response
 }

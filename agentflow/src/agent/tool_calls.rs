@@ -42,7 +42,9 @@ impl Run {
             {
                 pace.next().await;
                 if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&tool)) {
-                    running.push(Box::pin(hooks.clone().before(self.tool_step(tool)).map_ok(Stage::Ready)));
+                    running.push(Box::pin(
+                        hooks.clone().before(self.tool_step(tool)).map_ok(|hooked| Stage::Ready(Box::new(hooked))),
+                    ));
                 } else if let Some(call) = self.start_tool(tool, None) {
                     running.push(Box::pin(call.run().map_ok(Stage::Ended)));
                 }
@@ -75,7 +77,7 @@ impl Run {
     }
 
     /// Records that a call begins which the hooks before it have seen, and gives it with the hooks after it.
-    fn start_hooked(&mut self, mut hooked: HookedCall) -> Option<Call> {
+    fn start_hooked(&mut self, mut hooked: Box<HookedCall>) -> Option<Call> {
         let path = hooked.step.context().path().clone();
         let (call, given) = (hooked.call(), hooked.given());
         let called = match hooked.answer.take() {
@@ -165,7 +167,7 @@ impl Running {
 
 /// How far a tool call has come.
 enum Stage {
-    Ready(HookedCall),
+    Ready(Box<HookedCall>),
     Ended(ToolEnded),
 }
 
@@ -175,7 +177,7 @@ enum Called {
 }
 
 /// The call itself, and the hooks on the way out.
-async fn after_tool(hooked: HookedCall, called: Called) -> Result<Stage> {
+async fn after_tool(hooked: Box<HookedCall>, called: Called) -> Result<Stage> {
     let mut ended = match called {
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,

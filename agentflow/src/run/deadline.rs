@@ -55,7 +55,8 @@ pub(crate) async fn within<T>(
             tokio::select! {
                 biased;
                 done = &mut work => return Some(done),
-                () = shared.until_held(false) => {}
+                // Boxed, so that a run which nobody holds does not hold the room of it.
+                () = Box::pin(shared.until_held(false)) => {}
             }
         }
     }

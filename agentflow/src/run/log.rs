@@ -70,7 +70,28 @@ impl EventLog {
 
     /// Records an event. Without a store everybody who listens sees it now, else when it is committed.
     pub(crate) fn record(&self, time: Timestamp, path: StepPath, kind: EventKind) {
-        self.record_and_answer(time, [(path, kind)], None);
+        let mut state = self.state();
+        self.add(&mut state, time, path, kind);
+        self.recorded(state);
+    }
+
+    fn add(&self, state: &mut State, time: Timestamp, path: StepPath, kind: EventKind) {
+        let kind = match &self.redactor {
+            Some(redactor) => redactor.event(kind),
+            None => kind,
+        };
+        state.record(time, path, kind);
+    }
+
+    /// Shows what was recorded, unless it is to be committed before.
+    fn recorded(&self, mut state: MutexGuard<'_, State>) {
+        self.note_asks(&state);
+        if self.journal.is_none() {
+            let end = state.records.len();
+            self.show(&mut state, end, &[]);
+            drop(state);
+            self.emit();
+        }
     }
 
     /// Records events together, and with them the outcome of the request that they follow from.
@@ -92,13 +113,8 @@ impl EventLog {
     ) {
         let mut state = self.state();
         for (path, kind) in events {
-            let kind = match &self.redactor {
-                Some(redactor) => redactor.event(kind),
-                None => kind,
-            };
-            state.record(time, path, kind);
+            self.add(&mut state, time, path, kind);
         }
-        self.note_asks(&state);
         let end = state.records.len();
         let mut any = false;
         for (reply, outcome) in outcomes {
@@ -110,11 +126,7 @@ impl EventLog {
             let visible = state.visible;
             state.replies().kept(visible, &[]);
         }
-        if self.journal.is_none() {
-            self.show(&mut state, end, &[]);
-            drop(state);
-            self.emit();
-        }
+        self.recorded(state);
     }
 
     /// Shows to sinks what was added for them. It is called without the lock.

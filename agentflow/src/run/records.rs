@@ -80,6 +80,10 @@ impl State {
             }
             _ => {}
         }
+        if self.records.len() == self.records.capacity() {
+            // By half and not to twice: most of the memory of a run that waits is this.
+            self.records.reserve_exact((self.records.len() / 2).max(4));
+        }
         self.records.push(Record { time, path, kind });
         self.deltas = 0;
     }

@@ -169,10 +169,21 @@ async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenT
         fitting(tool.definition(), &call.arguments)?;
     }
     // A step or a node is retried as a whole. A call that nobody records, in a step, has its attempts like any other.
-    let retries = if seen_to.here() { policy.retry } else { 0 };
-    if retries == 0 {
-        return run(tool, cx, call, seen_to).await;
+    match policy.retry {
+        // Boxed, so that a call which is tried once does not hold the room of it.
+        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, seen_to, retries)).await,
+        _ => run(tool, cx, call, seen_to).await,
     }
+}
+
+/// Calls a tool once, and again so often at most as long as that may help.
+async fn retried(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    seen_to: SeenTo,
+    retries: u32,
+) -> Result<ToolOutput, ToolError> {
     let mut attempt = 1;
     loop {
         let attempted = cx.clone().with_attempt(attempt, attempt);
@@ -194,7 +205,10 @@ async fn attempts(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenT
 async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) -> Result<ToolOutput, ToolError> {
     let definition = tool.definition();
     let policy = &definition.policy;
-    let _slot = if seen_to.here() { slot(cx, definition).await } else { None };
+    let _slot = match policy.concurrency {
+        Some(_) if seen_to.here() => Box::pin(slot(cx, definition)).await,
+        _ => None,
+    };
     // What is a call of the step is replaced there.
     let stand_in =
         if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
@@ -202,7 +216,10 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) ->
     let body = async {
         match &stand_in {
             None => tool.call(cx, &call.arguments).await,
-            Some(stand_in) => stand_in.call(&call.arguments, Some(cx.path())).await.map_err(|replaced| replaced.error),
+            Some(stand_in) => {
+                let called = Box::pin(stand_in.call(&call.arguments, Some(cx.path())));
+                called.await.map_err(|replaced| replaced.error)
+            }
         }
     };
     match within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {

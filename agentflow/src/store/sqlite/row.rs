@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rusqlite::Row;
+use serde::de::Error as _;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::sqlite_error::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
@@ -164,12 +166,12 @@ fn is_event(body: &str) -> bool {
     serde_json::from_str::<Named>(body).is_ok()
 }
 
-/// An event of a snapshot: what is not the same in all of them.
+/// An event of a snapshot: what is not the same in all of them. Its event is read where it stands in the text.
 #[derive(Serialize, Deserialize)]
-struct Kept<K> {
+struct Kept<P, K> {
     seq: u64,
     time: Timestamp,
-    path: StepPath,
+    path: P,
     event: K,
 }
 
@@ -178,7 +180,7 @@ pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Res
     let kept: Vec<_> = snapshot
         .events
         .iter()
-        .map(|event| Kept { seq: event.seq, time: event.time, path: event.path.clone(), event: &event.kind })
+        .map(|event| Kept { seq: event.seq, time: event.time, path: &event.path, event: &event.kind })
         .collect();
     let body = serde_json::to_string(&kept)
         .map_err(|error| StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error))?;
@@ -197,9 +199,13 @@ pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result
 
 /// A snapshot from its text.
 pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, serde_json::Error> {
-    let kept: Vec<Kept<EventKind>> = serde_json::from_str(body)?;
-    let event = |Kept { seq, time, path, event }| Event { run_id: run.clone(), seq, part: 0, time, path, kind: event };
-    Ok(Snapshot::new(seq.unsigned_abs(), kept.into_iter().map(event).collect()))
+    let kept: Vec<Kept<String, &RawValue>> = serde_json::from_str(body)?;
+    let event = |Kept { seq, time, path, event }: Kept<String, &RawValue>| {
+        let path: StepPath = path.parse().map_err(serde_json::Error::custom)?;
+        Ok(Event { run_id: run.clone(), seq, part: 0, time, path, kind: EventKind::from_json(event.get())? })
+    };
+    let events: Result<_, serde_json::Error> = kept.into_iter().map(event).collect();
+    Ok(Snapshot::new(seq.unsigned_abs(), events?))
 }
 
 /// The columns that [`record`] reads, and where from.

@@ -146,7 +146,8 @@ impl Tables {
                 .execute(params![key, tag, value])?;
         }
         self.insert(key, &first.rows)?;
-        self.known.insert(run.clone(), Known { key, epoch: 1, owned: true, seen: self.changes, record: record.clone() });
+        self.known
+            .insert(run.clone(), Known { key, epoch: 1, owned: true, seen: self.changes, record: record.clone() });
         Ok(Epoch(1))
     }
 
