@@ -22,7 +22,7 @@ pub struct StepPath {
     step: Step,
 }
 
-/// What a path ends in. Each event has a path, so this has no room for a tag: [`kind`](Self::kind) says what it is.
+/// What a path ends in. Each event has a path, so there is no room for a tag.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Step {
     /// The name of a tool.
@@ -32,19 +32,6 @@ struct Step {
     count: u32,
 }
 
-enum StepKind<'s> {
-    /// The path ends with its prefix.
-    None,
-    Model {
-        turn: u32,
-    },
-    Tool {
-        turn: u32,
-        name: &'s Arc<str>,
-        repeat: u32,
-    },
-}
-
 impl Step {
     const NONE: Self = Self { tool: None, turn: 0, count: 0 };
 
@@ -52,15 +39,8 @@ impl Step {
         Self { tool: None, turn, count: 1 }
     }
 
-    fn kind(&self) -> StepKind<'_> {
-        match (&self.tool, self.count) {
-            (Some(name), repeat) => StepKind::Tool { turn: self.turn, name, repeat },
-            (None, 0) => StepKind::None,
-            (None, _) => StepKind::Model { turn: self.turn },
-        }
-    }
-
-    fn is_none(&self) -> bool {
+    /// Whether the path ends with its prefix.
+    fn is_empty(&self) -> bool {
         self.tool.is_none() && self.count == 0
     }
 }
@@ -185,9 +165,9 @@ impl StepPath {
 
     /// An item of the node that is here.
     pub(crate) fn with_item(&self, item: u32) -> Self {
-        let mut text = match self.step.kind() {
-            StepKind::None => self.names().to_owned(),
-            _ => self.to_string(),
+        let mut text = match self.step.is_empty() {
+            true => self.names().to_owned(),
+            false => self.to_string(),
         };
         // Writing to a string does not fail.
         let _ = write!(text, "[{item}]");
@@ -211,12 +191,11 @@ impl StepPath {
 
     /// The last segment, when it is a model or a tool call.
     fn own_step(&self) -> Option<PathSegment<'_>> {
-        match self.step.kind() {
-            StepKind::None => None,
-            StepKind::Model { turn } => Some(PathSegment::Model { turn }),
-            StepKind::Tool { turn, name, repeat } => {
-                Some(PathSegment::Tool { turn, name: Cow::Borrowed(name), repeat })
-            }
+        let Step { tool, turn, count } = &self.step;
+        match (tool, *count) {
+            (Some(name), repeat) => Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat }),
+            (None, 0) => None,
+            (None, _) => Some(PathSegment::Model { turn: *turn }),
         }
     }
 
@@ -229,12 +208,8 @@ impl StepPath {
 
     /// The last name with its item, as it is written; `None` when the path ends in a model or a tool call.
     pub(crate) fn last_name(&self) -> Option<&str> {
-        match self.step.kind() {
-            StepKind::None => {
-                self.prefix.as_deref().map(|prefix| prefix.rsplit_once('/').map_or(prefix, |(_, last)| last))
-            }
-            _ => None,
-        }
+        let prefix = self.prefix.as_deref().filter(|_| self.step.is_empty())?;
+        Some(prefix.rsplit_once('/').map_or(prefix, |(_, last)| last))
     }
 
     /// The node that this is an item of, and which item.
@@ -252,11 +227,11 @@ impl StepPath {
             return true;
         }
         let Some(prefix) = self.prefix.as_deref() else { return false };
-        match (base.step.kind(), base.prefix.as_deref()) {
-            (StepKind::None, Some(base)) => {
+        match (base.step.is_empty(), base.prefix.as_deref()) {
+            (true, Some(base)) => {
                 prefix.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
-            (StepKind::None, None) => true,
+            (true, None) => true,
             _ => {
                 let mut own = self.segments();
                 base.segments().all(|segment| own.next() == Some(segment))
@@ -283,15 +258,12 @@ impl StepPath {
 
     /// Whether this is `base` itself or a model or tool call of the agent that is there, and not of one further down.
     pub(crate) fn is_step_of(&self, base: &Self) -> bool {
-        self == base || (!self.step.is_none() && self.parent().as_ref() == Some(base))
+        self == base || (!self.step.is_empty() && self.parent().as_ref() == Some(base))
     }
 
     /// The turn of the model or tool call that it ends in.
     pub(crate) fn turn(&self) -> Option<u32> {
-        match self.step.kind() {
-            StepKind::Model { turn } | StepKind::Tool { turn, .. } => Some(turn),
-            StepKind::None => None,
-        }
+        (!self.step.is_empty()).then_some(self.step.turn)
     }
 
     /// Whether it ends in a tool call.
@@ -306,25 +278,25 @@ impl StepPath {
     }
 
     fn as_prefix(&self) -> Option<Arc<str>> {
-        match self.step.kind() {
-            StepKind::None => self.prefix.clone(),
-            _ => Some(self.to_string().into()),
+        match self.step.is_empty() {
+            true => self.prefix.clone(),
+            false => Some(self.to_string().into()),
         }
     }
 
     /// Whether this is the run itself.
     pub fn is_root(&self) -> bool {
-        self.prefix.is_none() && self.step.is_none()
+        self.prefix.is_none() && self.step.is_empty()
     }
 
     /// The path this is below of; `None` for the run itself.
     pub fn parent(&self) -> Option<Self> {
-        let parent = match self.step.kind() {
-            StepKind::None => match self.prefix.as_deref()?.rsplit_once('/') {
+        let parent = match self.step.is_empty() {
+            true => match self.prefix.as_deref()?.rsplit_once('/') {
                 Some((parent, _)) => parent.into(),
                 None => return Some(Self::root()),
             },
-            _ => match &self.prefix {
+            false => match &self.prefix {
                 Some(prefix) => Arc::clone(prefix),
                 None => return Some(Self::root()),
             },

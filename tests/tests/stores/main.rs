@@ -2,6 +2,7 @@
 
 mod deletion;
 mod formats;
+mod lone_writer;
 mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;
