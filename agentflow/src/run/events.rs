@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 
-use super::log::Next;
+use super::log::{EventLog, Next};
 use super::read::read_events;
 use super::shared::RunShared;
 use crate::event::Event;
@@ -105,5 +105,38 @@ impl Drop for Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Events").field("delivered", &self.delivered).finish_non_exhaustive()
+    }
+}
+
+impl EventLog {
+    /// Waits until nothing more is recorded here.
+    pub(super) async fn until_closed(&self) {
+        let waiting = Waiting { log: self, id: self.subscribe(false) };
+        std::future::poll_fn(|cx| waiting.poll(cx)).await;
+    }
+}
+
+/// Somebody who waits for the end of a log and reads nothing of it.
+struct Waiting<'l> {
+    log: &'l EventLog,
+    id: u64,
+}
+
+impl Waiting<'_> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.log.state();
+        if state.closed {
+            return Poll::Ready(());
+        }
+        if let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == self.id) {
+            subscriber.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.log.unsubscribe(self.id);
     }
 }

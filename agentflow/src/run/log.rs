@@ -521,12 +521,6 @@ impl EventLog {
         self.state().offset
     }
 
-    /// Waits until nothing more is recorded here.
-    pub(super) async fn until_closed(&self) {
-        let waiting = Waiting { log: self, id: self.subscribe(false) };
-        std::future::poll_fn(|cx| waiting.poll(cx)).await;
-    }
-
     pub(super) fn subscribe(&self, deltas: bool) -> u64 {
         let mut state = self.state();
         let rare = state.rare();
@@ -574,31 +568,6 @@ impl EventLog {
         {
             self.delta_listeners.fetch_sub(1, Ordering::Relaxed);
         }
-    }
-}
-
-/// Somebody who waits for the end of a log and reads nothing of it.
-struct Waiting<'l> {
-    log: &'l EventLog,
-    id: u64,
-}
-
-impl Waiting<'_> {
-    fn poll(&self, cx: &mut task::Context<'_>) -> Poll<()> {
-        let mut state = self.log.state();
-        if state.closed {
-            return Poll::Ready(());
-        }
-        if let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == self.id) {
-            subscriber.waker = Some(cx.waker().clone());
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.log.unsubscribe(self.id);
     }
 }
 
