@@ -3,7 +3,7 @@
 //!
 //! It decides nothing about runs. The thread holds no handle of the store: it ends when the last handle is gone and its
 //! queue is empty. While another process has the file locked it waits, since no run has to end for that; it gives up only
-//! after all handles are gone. Who asks for a write never waits for a lock or another write, of whatever thread.
+//! after all handles are gone. Who asks for a write never waits there for a lock or for another write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
