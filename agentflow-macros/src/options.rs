@@ -116,7 +116,7 @@ const FUNCTION: &[OptionSpec] = &[
         form: Form::Flag,
         example: "approve",
         default: "off",
-        meaning: "a person must agree before it runs: the run needs the grant `approve:NAME`",
+        meaning: "a person must agree before it runs: who starts the run with the grant `approve:NAME`, or who is asked, see below",
     },
     OptionSpec {
         name: "scopes",

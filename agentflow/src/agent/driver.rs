@@ -441,7 +441,7 @@ impl Run {
     }
 
     /// The run is drained: stops it here, when this is the run; an agent in a step waits for that.
-    async fn leave(&self) -> Result<RunEnd> {
+    pub(super) async fn leave(&self) -> Result<RunEnd> {
         let Segment { shared, base, .. } = &self.segment;
         match self.segment.is_run() {
             true => shared.stop(),

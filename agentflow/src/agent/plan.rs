@@ -55,6 +55,8 @@ pub(super) struct Plan {
 pub(super) struct Offered {
     pub(super) tools: HashMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
+    /// Whether a person must agree to calls of one of them.
+    pub(super) asks: bool,
     /// The fetched tools among them, of each toolset.
     fetched: Vec<Arc<[ToolRef]>>,
 }
@@ -62,7 +64,8 @@ pub(super) struct Offered {
 impl Offered {
     fn new(registry: &Registry, fetched: Vec<Arc<[ToolRef]>>) -> Arc<Self> {
         let tools = registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect();
-        Arc::new(Self { tools, manifest: registry.manifest(), fetched })
+        let asks = registry.tools().any(|tool| tool.definition().policy.approve);
+        Arc::new(Self { tools, manifest: registry.manifest(), asks, fetched })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {

@@ -11,6 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
 
+use super::asking::{Admission, Admitted};
 use super::driver::Run;
 use super::machine::{PendingTool, Refused, closed};
 use super::plan::{Offered, Plan};
@@ -21,7 +22,7 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::Around;
+use crate::run::{Approval, Around};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
@@ -32,41 +33,66 @@ impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
         let at_once = self.plan.limits.max_parallel_tools.max(1);
-        let mut waiting = tools.into_iter();
+        let mut calls = Admission::of(tools);
         let mut running = Running::default();
         let mut pace = Pace::default();
         let hooks = ToolHooks::among(&self.hooks);
         loop {
-            while running.len() < at_once
-                && let Some(tool) = waiting.next()
+            // A call that waits for a person is in nobody's way.
+            while running.len() - calls.asking < at_once
+                && let Some(call) = calls.next()
             {
                 pace.next().await;
-                if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&tool)) {
-                    running.push(Box::pin(
-                        hooks.clone().before(self.tool_step(tool)).map_ok(|hooked| Stage::Ready(Box::new(hooked))),
-                    ));
-                } else if let Some(call) = self.start_tool(tool, None) {
+                if let Some(question) = self.asks(&call) {
+                    calls.asking += 1;
+                    running.push(question?);
+                } else if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&call)) {
+                    let Admitted { tool, agreed, given } = call;
+                    let step = self.tool_step(tool);
+                    let ready = move |hooked| Stage::Ready(ReadyCall { hooked: Box::new(hooked), agreed, given });
+                    running.push(Box::pin(hooks.clone().before(step).map_ok(ready)));
+                } else if let Some(call) = self.start_tool(call) {
                     running.push(Box::pin(call.run().map_ok(Stage::Ended)));
                 }
             }
-            match running.next().await.transpose()? {
+            let next = match calls.asking > 0 && calls.asking == running.len() {
+                false => running.next().await,
+                // Nothing of the turn is running here: a run that is drained stops.
+                true => {
+                    let shared = self.shared();
+                    tokio::select! {
+                        biased;
+                        next = running.next() => next,
+                        () = shared.until_drained() => return self.leave().await.map(drop),
+                    }
+                }
+            };
+            match next.transpose()? {
+                Some(Stage::Answered(answered)) => {
+                    calls.asking -= 1;
+                    let (tool, answer) = *answered;
+                    if let Some(call) = self.answered(tool, answer) {
+                        calls.agree(call);
+                    }
+                }
                 Some(Stage::Ready(ready)) => {
                     if let Some(call) = self.start_hooked(ready) {
                         running.push(call);
                     }
                 }
                 Some(Stage::Ended(ended)) => self.end_tool(ended)?,
-                None if waiting.len() == 0 => return Ok(()),
+                None if calls.is_empty() => return Ok(()),
                 None => {}
             }
         }
     }
 
     /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer.
-    fn has_hooks_around(&self, tool: &PendingTool) -> bool {
+    fn has_hooks_around(&self, Admitted { tool, agreed, .. }: &Admitted) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
         let refused = || of_name.is_some_and(|of_name| refusal(of_name.definition(), &self.scopes).is_some());
+        let refused = || !agreed && refused();
         tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers()) && !refused()
     }
 
@@ -77,22 +103,25 @@ impl Run {
     }
 
     /// Records that a call begins which the hooks before it have seen, and gives it with the hooks after it.
-    fn start_hooked(&mut self, mut hooked: Box<HookedCall>) -> Option<Call> {
+    fn start_hooked(&mut self, ReadyCall { mut hooked, agreed, given: by_person }: ReadyCall) -> Option<Call> {
         let path = hooked.step.context().path().clone();
-        let (call, given) = (hooked.call(), hooked.given());
+        let (call, given) = (hooked.call(), by_person.or_else(|| hooked.given()));
         let called = match hooked.answer.take() {
             Some(HookedAnswer { result, answered_by }) => {
                 self.record(path.clone(), began(call, None, given));
                 // The tool has nothing to do with it.
                 Called::Answered(ToolEnded { path, result, duration_ms: 0, answered_by, too_deep: false })
             }
-            None => Called::Runs(self.start_tool(PendingTool { path, call, refused: None }, given)?),
+            None => {
+                let tool = PendingTool { path, call, refused: None };
+                Called::Runs(self.start_tool(Admitted { tool, agreed, given })?)
+            }
         };
         Some(Box::pin(after_tool(hooked, called)))
     }
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
-    fn start_tool(&mut self, tool: PendingTool, given: Option<Arc<str>>) -> Option<ToolRun> {
+    fn start_tool(&mut self, Admitted { tool, agreed, given }: Admitted) -> Option<ToolRun> {
         if let Some(result) = tool.refusal() {
             if tool.refused != Some(Refused::Interrupted) {
                 self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
@@ -107,10 +136,15 @@ impl Run {
         let without = ToolPolicy::default().effects(Effects::None);
         let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
         self.record(path.clone(), began(Arc::clone(&call), Some(policy), given));
+        // Who agreed to a call agreed to that one.
+        let scopes = match agreed {
+            false => Arc::clone(&self.scopes),
+            true => self.scopes.iter().cloned().chain([format!("approve:{}", call.name).into()]).collect(),
+        };
         Some(ToolRun {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
-            scopes: Arc::clone(&self.scopes),
+            scopes,
             cx: Context::new(self.shared(), path, self.resources.clone()).granted(&self.scopes),
             call,
         })
@@ -131,7 +165,7 @@ impl Run {
 }
 
 /// What a turn waits for: a call, or the hooks before it.
-type Call = BoxFuture<'static, Result<Stage>>;
+pub(super) type Call = BoxFuture<'static, Result<Stage>>;
 
 /// The calls of a turn that are running. Most turns have one, and one needs no set.
 #[derive(Default)]
@@ -165,9 +199,20 @@ impl Running {
     }
 }
 
+/// A call that the hooks before it have seen.
+pub(super) struct ReadyCall {
+    hooked: Box<HookedCall>,
+    /// A person agreed to it.
+    agreed: bool,
+    /// The model's arguments, when that person changed them.
+    given: Option<Arc<str>>,
+}
+
 /// How far a tool call has come.
-enum Stage {
-    Ready(Box<HookedCall>),
+pub(super) enum Stage {
+    /// A person has answered the question about it.
+    Answered(Box<(PendingTool, Approval)>),
+    Ready(ReadyCall),
     Ended(ToolEnded),
 }
 
@@ -211,7 +256,7 @@ struct ToolRun {
     call: Arc<ToolCall>,
 }
 
-struct ToolEnded {
+pub(super) struct ToolEnded {
     path: StepPath,
     result: Arc<ToolResult>,
     duration_ms: u64,

@@ -241,6 +241,18 @@ pub(super) enum RunsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// List the questions that runs wait for, the oldest first
+    Questions {
+        /// Only of runs of this agent or workflow
+        #[arg(long)]
+        name: Option<String>,
+        /// Only of runs that have this tag; may be given several times, for runs that have all of them
+        #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+        tags: Vec<(String, String)>,
+        /// Print an array of JSON objects
+        #[arg(long)]
+        json: bool,
+    },
     /// Answer the question of a node
     Approve {
         /// The run's id
@@ -253,8 +265,11 @@ pub(super) enum RunsCommand {
         /// What to say with it
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
+        /// All arguments of the call that is asked about, in the place of those it has
+        #[arg(long, value_name = "JSON", conflicts_with = "deny")]
+        arguments: Option<String>,
         /// The answer itself, for a node that asks for another type than yes or no
-        #[arg(long, value_name = "JSON", conflicts_with_all = ["deny", "comment"])]
+        #[arg(long, value_name = "JSON", conflicts_with_all = ["deny", "comment", "arguments"])]
         answer: Option<String>,
         /// Who answers; recorded [default: the user's name]
         #[arg(long, value_name = "NAME")]

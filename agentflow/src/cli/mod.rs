@@ -43,8 +43,9 @@
 //!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
 //!   for it, since nobody could answer.
 //! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID`,
-//!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `approve ID NODE [--deny] [--comment TEXT] [--answer
-//!   JSON]`, `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests
+//!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
+//!   (what persons are asked, of all runs), `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
+//!   `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests
 //!   reach a run that another process executes through the store. `resume` needs the run's workflow or agent to be
 //!   linked into the program, and where it is, `retry` resumes the run too; everything else works with any `agentwf`.
 //!

@@ -115,7 +115,12 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said(&format!("{} {}", runs.len(), if dry_run { "would be deleted" } else { "deleted" }))
         }
-        RunsCommand::Approve { run, node, deny, comment, answer, by: name } => {
+        RunsCommand::Questions { name, tags, json } => {
+            let filter = name.into_iter().fold(RunFilter::new(), RunFilter::name);
+            let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
+            questions(runtime, filter, json).await
+        }
+        RunsCommand::Approve { run, node, deny, comment, arguments, answer, by: name } => {
             let by = name.unwrap_or_else(operator);
             let run = RunId::new(run);
             match answer {
@@ -125,7 +130,15 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
                     runtime.answer_encoded(&run, &node, answer, &by).await?;
                 }
                 None => {
-                    let approval = if deny { Approval::Denied { comment } } else { Approval::Granted { comment } };
+                    let read = |text: String| {
+                        let problem = |error| Stop::failed("answer", format!("the arguments are not JSON: {error}"));
+                        serde_json::from_str(&text).map_err(problem)
+                    };
+                    let arguments = arguments.map(read).transpose()?;
+                    let approval = match deny {
+                        true => Approval::Denied { comment },
+                        false => Approval::Granted { comment, arguments },
+                    };
                     runtime.approve(&run, &node, approval, &by).await?;
                 }
             }
@@ -163,6 +176,26 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
     }
     if runs.is_empty() && unreadable.is_empty() {
         note("no runs");
+    }
+    Ok(())
+}
+
+async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
+    let questions = runtime.approvals(filter).await?;
+    if json {
+        return json_line(&questions);
+    }
+    for question in &questions {
+        line(format_args!(
+            "{BOLD}{} {}{BOLD:#}  {}{DIM} (since {}){DIM:#}",
+            OneLine(&question.run),
+            OneLine(&question.path),
+            OneLine(&question.message),
+            question.asked
+        ))?;
+    }
+    if questions.is_empty() {
+        note("nobody is asked");
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! Checks a control request against a run's journal, and gives the events that grant it or the reason for refusing it.
 
+use std::fmt;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::approval::Approval;
 use super::control_request::ControlRequest;
 use super::host::Host;
 use super::state::RunState;
 use crate::error::{ControlError, ControlErrorKind};
-use crate::event::{EventKind, PauseReason};
+use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::path::StepPath;
 use crate::store::RunStatus;
 use crate::value::{Encoded, NodeValue};
@@ -82,7 +85,7 @@ impl Host {
                     return Err(ControlError::over("answered", state.status));
                 }
                 let (path, request) = state.asking_node(node)?;
-                self.check_answer(state, node, &request.answer, answer)?;
+                self.check_answer(state, &path, request, answer)?;
                 let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() };
                 let mut events = continues(state, &path, recorder);
                 events.insert(0, (path, resolved));
@@ -95,23 +98,61 @@ impl Host {
     fn check_answer(
         &self,
         state: &RunState,
-        node: &str,
-        schema: &Encoded,
+        node: &StepPath,
+        question: &ApprovalRequest,
         answer: &Encoded,
     ) -> Result<(), ControlError> {
-        let checked = state.workflow.as_ref().and_then(|workflow| (self.check_answer)(self, workflow, node, answer));
+        let wrong = |problem: &dyn fmt::Display| {
+            let message = format!("the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given");
+            Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
+        };
+        if node.is_tool_call() {
+            return match answer.decode::<Approval>() {
+                Ok(approval) => check_arguments(question, &approval).or_else(|problem| wrong(&problem)),
+                Err(error) => wrong(&error),
+            };
+        }
+        let name = node.to_string();
+        let checked = state.workflow.as_ref().and_then(|workflow| (self.check_answer)(self, workflow, &name, answer));
         if let Some(checked) = checked {
             return checked;
         }
         let usual = Approval::schema().to_string();
-        if usual == schema.as_str()
-            && let Err(error) = answer.decode::<Approval>()
-        {
-            let message = format!("the answer does not fit what `{node}` asks for: {error}; `{answer}` was given");
-            return Err(ControlError::new(ControlErrorKind::WrongAnswer, message));
+        match answer.decode::<Approval>() {
+            _ if usual != question.answer.as_str() => Ok(()),
+            Ok(approval) if approval.arguments().is_some() => wrong(&NO_ARGUMENTS),
+            Ok(_) => Ok(()),
+            Err(error) => wrong(&error),
         }
-        Ok(())
     }
+}
+
+/// Why an answer is refused that changes arguments where there are none.
+pub(crate) const NO_ARGUMENTS: &str = "only the question about the call of a tool takes `arguments`";
+
+/// Whether the arguments that a person gave are such as the tool takes.
+fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<(), String> {
+    match approval.arguments() {
+        None => Ok(()),
+        Some(arguments @ Value::Object(_)) => fitting(question, arguments),
+        Some(_) => Err("`arguments` is an object with all arguments of the call".to_owned()),
+    }
+}
+
+#[cfg(feature = "dynamic")]
+fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> {
+    let schema: Value = question.answer.decode().unwrap_or_default();
+    // A question of an earlier release takes none.
+    match super::approval::arguments_schema(&schema) {
+        Some(parameters) => crate::schema_check::SchemaCheck::new(&parameters)?.check(arguments),
+        None => Err(NO_ARGUMENTS.to_owned()),
+    }
+}
+
+/// Without a validator the tool reads them itself.
+#[cfg(not(feature = "dynamic"))]
+fn fitting(_: &ApprovalRequest, _: &Value) -> Result<(), String> {
+    Ok(())
 }
 
 /// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.

@@ -36,6 +36,18 @@ impl RunShared {
         self.draining.load(Ordering::SeqCst)
     }
 
+    /// Waits until the run is drained.
+    pub(crate) async fn until_drained(&self) {
+        let operations = self.operations();
+        loop {
+            let changed = operations.released.notified();
+            if self.is_draining() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Waits while an operator holds the run; until it is drained at most.
     pub(crate) async fn until_released(&self) {
         let operations = self.operations();

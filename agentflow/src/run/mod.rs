@@ -42,8 +42,10 @@ mod undo_requests;
 mod waits;
 
 pub use self::approval::Approval;
+pub(crate) use self::approval::call_answer_schema;
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
+pub(crate) use self::control_events::NO_ARGUMENTS;
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
 pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState};

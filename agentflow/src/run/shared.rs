@@ -337,6 +337,7 @@ impl RunShared {
                 match request {
                     ControlRequest::Pause => self.hold(true),
                     ControlRequest::Unpause => self.hold(false),
+                    ControlRequest::Answer { .. } => self.operations().answered.notify_waiters(),
                     _ => {}
                 }
             }

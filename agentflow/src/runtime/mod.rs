@@ -15,6 +15,7 @@ mod drain;
 mod execute_step;
 #[cfg(feature = "dynamic")]
 mod graphs;
+mod inbox;
 mod inspect;
 mod listing;
 mod opened;
@@ -35,6 +36,7 @@ pub use self::attempts::AttemptReport;
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::changes::Changes;
 pub use self::drain::Drained;
+pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
 pub use self::retention::{Deleted, Purge};
 pub use self::runtime_builder::RuntimeBuilder;

@@ -97,7 +97,7 @@ impl<A> Ways<A> {
     }
 }
 
-/// The arguments that middleware gives a call.
+/// The arguments that middleware, or a person who was asked, gives a call.
 pub struct ChangedArguments {
     given: Map<String, Value>,
     now: Map<String, Value>,
@@ -105,7 +105,7 @@ pub struct ChangedArguments {
 }
 
 impl ChangedArguments {
-    /// The typed arguments, with those replaced that middleware has changed.
+    /// The typed arguments, with those replaced that were changed.
     pub(super) fn read<A>(
         given: &Value,
         call: &ToolCall,
@@ -125,8 +125,7 @@ impl ChangedArguments {
             return Ok(arguments);
         }
         let problems = all.problems.join("\n");
-        let message =
-            format!("middleware changed the arguments of `{}` to others than it takes: {problems}", call.name);
+        let message = format!("the arguments of `{}` were changed to others than it takes: {problems}", call.name);
         Err(ToolError::invalid_arguments(message))
     }
 

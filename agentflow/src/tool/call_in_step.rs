@@ -32,7 +32,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Around, Host};
+use crate::run::{Approval, Around, Host};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::tool_definition::Effects;
@@ -301,21 +301,28 @@ impl KnownCall {
             Decided::Made { path, key, asked, answer, fresh } => (path, key, asked, answer, fresh),
         };
         // The node that consists of the call has seen to both.
+        let mut by_person = None;
         if !self.direct {
             match waits {
-                true if self.policy().approve => self.approved(&path, asked, answer).await?,
+                true if self.policy().approve => by_person = self.approved(&path, asked, answer).await?,
                 true => {}
-                false => self.sync_obstacle(answer.is_some_and(|answer| answer.is_granted()))?,
+                false => {
+                    self.sync_obstacle(answer.as_ref().is_some_and(Approval::is_granted))?;
+                    by_person = answer.and_then(|answer| answer.arguments().cloned());
+                }
             }
         }
         self.readable()?;
         let cx = self.context(&path, &key, resources.as_ref());
-        let call = Arc::new(ToolCall::new(key, &*self.definition.name, self.arguments.to_string()));
+        let of_caller = || self.arguments.to_string();
+        let now = by_person.as_ref().map_or_else(of_caller, ToString::to_string);
+        let call = Arc::new(ToolCall::new(key, &*self.definition.name, now));
         let mut hooked = match self.hooks.take() {
             Some(hooks) => Some(self.enter(hooks, &cx, &call).await?),
             None => None,
         };
         let (call, given) = hooked.as_ref().map_or((call, None), |hooked| (hooked.call(), hooked.given()));
+        let given = by_person.map(|_| of_caller().into()).or(given);
         let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
         let arguments = match (&answered, &given) {
             (None, Some(_)) => ChangedArguments::read(&self.arguments, &call, arguments, ways.changed),

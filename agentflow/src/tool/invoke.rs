@@ -152,7 +152,7 @@ pub(crate) fn refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Opti
 }
 
 /// The scope that a run lacks for a tool, as a sentence for whoever calls it: a model or a program.
-pub(super) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
+pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>]) -> Option<String> {
     let ToolDefinition { name, policy, .. } = definition;
     let scope = policy.scopes.iter().find(|scope| !granted.contains(scope))?;
     Some(format!(

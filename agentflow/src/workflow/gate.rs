@@ -1,13 +1,14 @@
 //! The question that a gate, or a node with an approval, asks a person, and the check that an answer fits. It asks
 //! nobody itself.
 
+use std::any::type_name;
 use std::collections::HashSet;
 
 use super::spec::{Body, NodeSpec, Outputs, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
-use crate::run::Approval;
+use crate::run::{Approval, NO_ARGUMENTS};
 use crate::value::{Encoded, NodeValue};
 
 /// What is asked before a node that needs a person's word, with the values that it is about to use.
@@ -40,6 +41,12 @@ pub(crate) fn check_answer(node: &NodeSpec, answer: &Encoded) -> Result<(), Cont
     let fits = match &node.body {
         Body::Gate { fits, .. } => fits.check(answer),
         _ => answer.decode::<Approval>().map(drop).map_err(|error| error.to_string()),
+    };
+    // A gate of another type may have a field of that name.
+    let is_usual = !matches!(node.body, Body::Gate { .. }) || node.type_name == type_name::<Approval>();
+    let fits = match answer.decode::<Approval>() {
+        Ok(approval) if is_usual && fits.is_ok() && approval.arguments().is_some() => Err(NO_ARGUMENTS.to_owned()),
+        _ => fits,
     };
     fits.map_err(|error| {
         ControlError::new(

@@ -133,7 +133,7 @@ expanded!(asked, u64 => u64, |steps, n| {
 #[tokio::test(start_paused = true)]
 async fn operators_reach_the_gates_of_bodies() -> Result<()> {
     SEEN.with(Seen::take);
-    let granted = || Approval::Granted { comment: None };
+    let granted = Approval::granted;
     let store = MemoryStore::new();
     let clock = TestClock::new();
     let process = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&asked::workflow()).build();

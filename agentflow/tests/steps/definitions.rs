@@ -156,7 +156,7 @@ async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
     let runtime = process();
     let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, with).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    runtime.answer(&run, "ok", &Approval::Granted { comment: None }, "ada").await?;
+    runtime.answer(&run, "ok", &Approval::granted(), "ada").await?;
     handle.result().await
 }
 

@@ -287,7 +287,7 @@ async fn answers_survive_restarts() {
     );
     second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
     let handle = second.resume_as(&id(), &asking()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap(), "Granted { comment: None } 7");
+    assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
 
@@ -307,7 +307,7 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     pass(60).await;
     assert_eq!(status(&store).await.0, RunStatus::Paused);
     second.unpause(&id()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap(), "Granted { comment: None } 7");
+    assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
 

@@ -347,7 +347,7 @@ pub async fn everything(cx: &Context, text: String, numbers: Vec<u32>) -> agentf
     #[node(timeout = "7d")]
     let answer = gate!("is {limited} enough?", weights).await?;
     let (comment, _granted) = match answer {
-        Approval::Granted { comment } => (comment, true),
+        Approval::Granted { comment, .. } => (comment, true),
         Approval::Denied { comment } => (comment, false),
     };
     let sum: u32 = {

@@ -1,0 +1,118 @@
+//! The calls of a turn that a person must agree to: each is asked about, and the others of the turn are made meanwhile.
+//!
+//! `tool/call_approval.rs` is the question; `tool_calls.rs` makes the calls.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::driver::Run;
+use super::machine::{PendingTool, closed};
+use super::tool_calls::{Call, Stage};
+use crate::error::Result;
+use crate::event::{ANSWER_TOOL, EventKind};
+use crate::message::{ToolCall, ToolStatus};
+use crate::run::Approval;
+use crate::tool::{CallQuestion, RecordedOutcome, began, ended, refusal, scope_refusal};
+
+/// A call that may begin.
+pub(super) struct Admitted {
+    pub(super) tool: PendingTool,
+    /// A person agreed to it.
+    pub(super) agreed: bool,
+    /// The model's arguments, when the person changed them.
+    pub(super) given: Option<Arc<str>>,
+}
+
+/// The calls of a turn that have not begun, and how many wait for a person.
+pub(super) struct Admission {
+    waiting: std::vec::IntoIter<PendingTool>,
+    agreed: VecDeque<Admitted>,
+    pub(super) asking: usize,
+}
+
+impl Admission {
+    pub(super) fn of(tools: Vec<PendingTool>) -> Self {
+        Self { waiting: tools.into_iter(), agreed: VecDeque::new(), asking: 0 }
+    }
+
+    /// The next call; those that somebody agreed to come first.
+    pub(super) fn next(&mut self) -> Option<Admitted> {
+        let waiting = &mut self.waiting;
+        let next = || waiting.next().map(|tool| Admitted { tool, agreed: false, given: None });
+        self.agreed.pop_front().or_else(next)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.agreed.is_empty() && self.waiting.len() == 0
+    }
+
+    pub(super) fn agree(&mut self, call: Admitted) {
+        self.agreed.push_back(call);
+    }
+}
+
+impl Run {
+    /// Asks a person about a call that needs it, and gives what waits for the answer. Of a run without a store nobody could
+    /// find the question: its model is refused the call.
+    pub(super) fn asks(&self, admitted: &Admitted) -> Option<Result<Call>> {
+        let tool = &admitted.tool;
+        if !self.offered.asks || admitted.agreed || tool.refused.is_some() || !self.segment.shared.log.is_durable() {
+            return None;
+        }
+        let definition = self.offered.tools.get(&*tool.call.name)?.definition();
+        let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
+        if !definition.policy.approve || (tool.call.name == ANSWER_TOOL && answers()) {
+            return None;
+        }
+        // It is refused for good, or was agreed to before the run began.
+        if scope_refusal(definition, &self.scopes).is_some() || refusal(definition, &self.scopes).is_none() {
+            return None;
+        }
+        let shared = self.shared();
+        let recorded = shared.log.records_below(&tool.path);
+        let mut of_call = recorded.into_iter().filter(|(_, path, _)| *path == tool.path).map(|(.., kind)| kind).rev();
+        let last =
+            of_call.find(|kind| matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. }));
+        let question = match last {
+            Some(EventKind::ApprovalResolved { answer, .. }) => {
+                let answer = answer.decode().unwrap_or_else(|error| Approval::denied(error.to_string()));
+                let tool = tool.clone();
+                return Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, answer)))) })));
+            }
+            Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
+            None => {
+                let arguments: Value = serde_json::from_str(&tool.call.arguments).unwrap_or_default();
+                CallQuestion::ask(shared, tool.path.clone(), definition, &arguments)
+            }
+        };
+        let question = match question {
+            Ok(question) => question,
+            Err(error) => return Some(Err(crate::error::Error::value(&definition.name, &error))),
+        };
+        let tool = tool.clone();
+        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, question.answer().await?)))) })))
+    }
+
+    /// What becomes of a call when a person has answered: it may begin, or its result says that it was denied.
+    pub(super) fn answered(&mut self, tool: PendingTool, answer: Approval) -> Option<Admitted> {
+        match answer {
+            Approval::Granted { arguments: None, .. } => Some(Admitted { tool, agreed: true, given: None }),
+            Approval::Granted { arguments: Some(arguments), .. } => {
+                let given = Some(tool.call.arguments.as_str().into());
+                let call = ToolCall { arguments: arguments.to_string(), ..ToolCall::clone(&tool.call) };
+                Some(Admitted { tool: PendingTool { call: Arc::new(call), ..tool }, agreed: true, given })
+            }
+            Approval::Denied { comment } => {
+                let comment = comment.filter(|comment| !comment.is_empty());
+                let why = comment.map_or_else(String::new, |comment| format!(": {comment}"));
+                let said = format!("a person was asked about this call and did not agree{why}");
+                let result = Arc::new(closed(&tool.call, ToolStatus::Unauthorized, &said));
+                self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
+                self.record(tool.path, ended(RecordedOutcome::new(result), 0));
+                None
+            }
+        }
+    }
+}

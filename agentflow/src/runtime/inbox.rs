@@ -1,0 +1,116 @@
+//! The questions that runs wait for, of all runs of the store: an inbox for the persons who answer them. It answers
+//! none; [`Runtime::approve`] and [`Runtime::answer`] do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt};
+use serde::Serialize;
+
+use super::Runtime;
+use crate::error::Result;
+use crate::event::{Event, EventKind, RunId};
+use crate::path::StepPath;
+use crate::run::{NodeState, RunState, read_events};
+use crate::store::{RunFilter, RunRecord, RunStatus};
+use crate::time::Timestamp;
+use crate::value::Encoded;
+
+/// How many journals are read at once.
+const AT_ONCE: usize = 8;
+
+/// A question that a run waits for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OpenQuestion {
+    /// The run that asks.
+    pub run: RunId,
+    /// The name of its workflow or agent.
+    pub name: Arc<str>,
+    /// What the run was tagged with.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// On whose behalf the run was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Arc<str>>,
+    /// Where it asks, as [`Runtime::approve`] takes it: a gate or another node, such as `review`, or the call of a tool, such
+    /// as `tool#1.refund`.
+    pub path: String,
+    /// The question, for a person to read.
+    pub message: String,
+    /// What it is about: the payload of a gate, what a node reads, the arguments of a call.
+    pub about: Encoded,
+    /// The JSON Schema of the answer.
+    pub answer: Encoded,
+    /// When it was asked; its age is what has passed since.
+    pub asked: Timestamp,
+}
+
+impl Runtime {
+    /// The questions that runs of the store wait for, the oldest first, wherever these runs are executed. The filter is
+    /// about runs; without a status in it, all that wait are looked at. Their journals are read.
+    ///
+    /// ```
+    /// # use agentflow::prelude::*;
+    /// # use agentflow::store::{MemoryStore, RunFilter};
+    /// # use futures_util::StreamExt;
+    /// #[workflow]
+    /// async fn publish(text: String) -> Result<String> {
+    ///     let answer = gate!("publish this?", text).await?;
+    ///     Ok(if answer.is_granted() { text } else { String::new() })
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let run = runtime.start(publish::workflow(), "news".to_owned()).tag("desk", "sports").await?;
+    /// # run.events().any(|event| async move { event.name() == "run.paused" }).await;
+    /// let questions = runtime.approvals(RunFilter::new().tag("desk", "sports")).await?;
+    /// assert_eq!(questions[0].message, "publish this?");
+    /// runtime.approve(&questions[0].run, &questions[0].path, Approval::granted(), "ada").await?;
+    /// assert_eq!(run.result().await?, "news");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it cannot list its runs or read one of them.
+    pub async fn approvals(&self, filter: RunFilter) -> Result<Vec<OpenQuestion>> {
+        let store = self.require_store()?;
+        let filter = if filter.get_statuses().is_empty() { filter.status(RunStatus::Paused) } else { filter };
+        let runs = store.list(filter).await?.into_iter().filter(|run| !run.status.has_ended());
+        let read = runs.map(|run| {
+            let store = Arc::clone(&store);
+            async move { Ok::<_, crate::error::Error>(questions(&run, &read_events(&store, &run.run_id, 0).await?)) }
+        });
+        let all: Vec<Vec<OpenQuestion>> = futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
+        let mut all: Vec<OpenQuestion> = all.into_iter().flatten().collect();
+        all.sort_by(|one, other| (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path)));
+        Ok(all)
+    }
+}
+
+/// What a run asks, by its journal.
+fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
+    let state = RunState::of(events);
+    let asked_at = |path: &StepPath| {
+        let asks = |event: &&Event| event.path == *path && matches!(event.kind, EventKind::ApprovalRequested(_));
+        events.iter().rev().find(asks).map_or(record.updated, |event| event.time)
+    };
+    let asking = state.nodes.iter().filter_map(|(path, node)| match &node.state {
+        NodeState::Asking(request) => Some((path, request)),
+        _ => None,
+    });
+    let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| OpenQuestion {
+        run: record.run_id.clone(),
+        name: Arc::clone(&record.name),
+        tags: record.tags.clone(),
+        caller: record.caller.clone(),
+        path: path.to_string(),
+        message: request.message.clone(),
+        about: request.payload.clone(),
+        answer: request.answer.clone(),
+        asked: asked_at(path),
+    };
+    asking.map(question).collect()
+}
