@@ -5,16 +5,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::driver::Run;
 use super::machine::{PendingTool, closed};
 use super::tool_calls::{Call, Stage};
 use crate::error::Result;
 use crate::event::{ANSWER_TOOL, EventKind};
-use crate::message::{ToolCall, ToolStatus};
+use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::run::Approval;
-use crate::tool::{CallQuestion, RecordedOutcome, began, ended, refusal, scope_refusal};
+use crate::tool::{CallQuestion, RecordedOutcome, ToolError, began, ended, fitting, refusal, scope_refusal};
 
 /// A call that may begin.
 pub(super) struct Admitted {
@@ -23,6 +21,13 @@ pub(super) struct Admitted {
     pub(super) agreed: bool,
     /// The model's arguments, when the person changed them.
     pub(super) given: Option<Arc<str>>,
+}
+
+/// What is said of a call that needs a person's word.
+pub(super) enum Word {
+    Answer(Approval),
+    /// Its arguments are not those that the tool takes.
+    Misfit(ToolError),
 }
 
 /// The calls of a turn that have not begun, and how many wait for a person.
@@ -70,6 +75,11 @@ impl Run {
         if scope_refusal(definition, &self.scopes).is_some() || refusal(definition, &self.scopes).is_none() {
             return None;
         }
+        // Nobody is asked about a call that cannot be made.
+        let arguments = match fitting(definition, &tool.call.arguments) {
+            Ok(arguments) => arguments,
+            Err(misfit) => return Some(Ok(said(tool.clone(), Word::Misfit(misfit)))),
+        };
         let shared = self.shared();
         let recorded = shared.log.records_below(&tool.path);
         let mut of_call = recorded.into_iter().filter(|(_, path, _)| *path == tool.path).map(|(.., kind)| kind).rev();
@@ -78,25 +88,29 @@ impl Run {
         let question = match last {
             Some(EventKind::ApprovalResolved { answer, .. }) => {
                 let answer = answer.decode().unwrap_or_else(|error| Approval::denied(error.to_string()));
-                let tool = tool.clone();
-                return Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, answer)))) })));
+                return Some(Ok(said(tool.clone(), Word::Answer(answer))));
             }
             Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
-            None => {
-                let arguments: Value = serde_json::from_str(&tool.call.arguments).unwrap_or_default();
-                CallQuestion::ask(shared, tool.path.clone(), definition, &arguments)
-            }
+            None => CallQuestion::ask(shared, tool.path.clone(), definition, &arguments),
         };
         let question = match question {
             Ok(question) => question,
             Err(error) => return Some(Err(crate::error::Error::value(&definition.name, &error))),
         };
         let tool = tool.clone();
-        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, question.answer().await?)))) })))
+        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, Word::Answer(question.answer().await?))))) })))
     }
 
-    /// What becomes of a call when a person has answered: it may begin, or its result says that it was denied.
-    pub(super) fn answered(&mut self, tool: PendingTool, answer: Approval) -> Option<Admitted> {
+    /// What becomes of a call when a person has answered: it may begin, or its result says why not.
+    pub(super) fn answered(&mut self, tool: PendingTool, word: Word) -> Option<Admitted> {
+        let answer = match word {
+            Word::Answer(answer) => answer,
+            Word::Misfit(misfit) => {
+                let result = ToolResult::new(&tool.call, misfit.status(), misfit.to_string());
+                self.end_unbegun(tool, result);
+                return None;
+            }
+        };
         match answer {
             Approval::Granted { arguments: None, .. } => Some(Admitted { tool, agreed: true, given: None }),
             Approval::Granted { arguments: Some(arguments), .. } => {
@@ -108,11 +122,21 @@ impl Run {
                 let comment = comment.filter(|comment| !comment.is_empty());
                 let why = comment.map_or_else(String::new, |comment| format!(": {comment}"));
                 let said = format!("a person was asked about this call and did not agree{why}");
-                let result = Arc::new(closed(&tool.call, ToolStatus::Unauthorized, &said));
-                self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
-                self.record(tool.path, ended(RecordedOutcome::new(result), 0));
+                let result = closed(&tool.call, ToolStatus::Unauthorized, &said);
+                self.end_unbegun(tool, result);
                 None
             }
         }
     }
+
+    /// Records the result of a call that is not made.
+    fn end_unbegun(&mut self, tool: PendingTool, result: ToolResult) {
+        self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
+        self.record(tool.path, ended(RecordedOutcome::new(Arc::new(result)), 0));
+    }
+}
+
+/// What is said of a call already.
+fn said(tool: PendingTool, word: Word) -> Call {
+    Box::pin(std::future::ready(Ok(Stage::Answered(Box::new((tool, word))))))
 }

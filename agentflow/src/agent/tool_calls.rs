@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFutureExt};
 use tracing::Instrument;
 
-use super::asking::{Admission, Admitted};
+use super::asking::{Admission, Admitted, Word};
 use super::driver::Run;
 use super::machine::{PendingTool, Refused, closed};
 use super::plan::{Offered, Plan};
@@ -22,7 +22,7 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Approval, Around};
+use crate::run::Around;
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
@@ -70,8 +70,8 @@ impl Run {
             match next.transpose()? {
                 Some(Stage::Answered(answered)) => {
                     calls.asking -= 1;
-                    let (tool, answer) = *answered;
-                    if let Some(call) = self.answered(tool, answer) {
+                    let (tool, word) = *answered;
+                    if let Some(call) = self.answered(tool, word) {
                         calls.agree(call);
                     }
                 }
@@ -211,7 +211,7 @@ pub(super) struct ReadyCall {
 /// How far a tool call has come.
 pub(super) enum Stage {
     /// A person has answered the question about it.
-    Answered(Box<(PendingTool, Approval)>),
+    Answered(Box<(PendingTool, Word)>),
     Ready(ReadyCall),
     Ended(ToolEnded),
 }

@@ -4,9 +4,13 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use super::catalogue::{given, linked_tools_of};
+use super::catalogue::given;
+#[cfg(feature = "dynamic")]
+use super::catalogue::linked_tools_of;
 use crate::error::{RegistryError, Result};
-use crate::run::{Host, RunOptions};
+#[cfg(feature = "dynamic")]
+use crate::run::Host;
+use crate::run::RunOptions;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolRef, check_compensations, undo_misfit, wire_name};
 use crate::workflow::spec::Spec;

@@ -13,8 +13,8 @@ use super::Tool;
 use super::call_record::OpenCall;
 use super::history::RecordedOutcome;
 #[cfg(feature = "dynamic")]
-use super::invoke::SeenTo;
-use super::invoke::{hooked, refusal, undo_hooked, within_limit};
+use super::invoke::{SeenTo, hooked};
+use super::invoke::{refusal, undo_hooked, within_limit};
 use super::undo_check::undo_misfit;
 use super::{ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::Context;

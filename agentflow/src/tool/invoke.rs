@@ -12,11 +12,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use tracing::Instrument;
 
 use super::call_record::failure_of;
 use super::call_retry::{is_worth_another, pause_after};
-#[cfg(feature = "dynamic")]
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
 use super::{ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
@@ -235,14 +235,18 @@ pub(crate) async fn slot(cx: &Context, definition: &ToolDefinition) -> Option<Sl
     cx.host().slots.take(&definition.name, most).await
 }
 
-/// Checks the arguments of a tool that does not do so itself.
-#[cfg(feature = "dynamic")]
-fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<(), ToolError> {
+/// The arguments of a call, as far as they can be checked without calling the tool.
+pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Value, ToolError> {
+    #[cfg(feature = "dynamic")]
     let check = definition.arguments_check().map_err(|problem| {
         ToolError::new(format!("the schema of `{}` does not work: {problem}; do without this tool", definition.name))
     })?;
+    #[cfg(not(feature = "dynamic"))]
+    let _ = definition;
     let arguments = read_object(arguments)?;
-    check.check(&arguments).map_err(ToolError::invalid_arguments)
+    #[cfg(feature = "dynamic")]
+    check.check(&arguments).map_err(ToolError::invalid_arguments)?;
+    Ok(arguments)
 }
 
 /// Why a body gave nothing.

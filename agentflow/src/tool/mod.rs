@@ -39,8 +39,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
-#[cfg(feature = "dynamic")]
 pub(crate) use self::call_approval::CallQuestion;
+#[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
 pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
 pub(crate) use self::call_record::{began, ended, millis_since};
@@ -56,7 +56,7 @@ pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_hooked;
 pub(crate) use self::invoke::{
-    SeenTo, invoke, late_text, not_found, over_size, panicked_text, refusal, scope_refusal, slot,
+    SeenTo, fitting, invoke, late_text, not_found, over_size, panicked_text, refusal, scope_refusal, slot,
 };
 pub use self::parameters::ParamType;
 pub use self::parameters::{Param, ToolParam};

@@ -349,7 +349,6 @@ pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
 }
 
 /// The arguments as a value.
-#[cfg(feature = "dynamic")]
 pub(super) fn read_object(arguments: &str) -> Result<Value, ToolError> {
     let text = given(arguments);
     names_in(text)?;

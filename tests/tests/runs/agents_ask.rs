@@ -157,6 +157,17 @@ async fn a_model_learns_that_a_person_said_no() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_is_asked_about_a_call_that_cannot_be_made() {
+    let (store, paid) = (ProcessStore::new(), Paid::default());
+    let wrong = Turn::call("asks_pay", json!({"who": "ada", "cents": "many"}));
+    let model = ScriptedModel::new([wrong, Turn::text("not paid").expect_text("`cents`")]);
+    let here = runtime(store.clone(), &model, &paid).build();
+    assert_eq!(begin(&here).result().await.unwrap().output(), "not paid");
+    assert!(paid.all().is_empty());
+    check_events(&journal(&store).await).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_needs_no_word_is_done_meanwhile() {
     let (store, paid) = (ProcessStore::new(), Paid::default());
     let turn = Turn::calls([
