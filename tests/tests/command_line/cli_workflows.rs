@@ -383,7 +383,14 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     assert!(other_type.starts_with("the answer does not fit what `approval` asks for: "), "{other_type}");
     let no_json = place.wrong(&["approve", "a", "approval", "--answer", "x"]);
     assert!(no_json.starts_with("the answer is not JSON: "), "{no_json}");
+    let asked = place.runs(&["questions"]).stdout;
+    assert!(asked.starts_with("a approval  publish A? (since "), "{asked}");
+    let asked = place.runs(&["questions", "--name", "publish", "--json"]).line();
+    assert_eq!((&asked[0]["path"], &asked[0]["about"]), (&json!("approval"), &json!("A")));
+    let changed = place.wrong(&["approve", "a", "approval", "--arguments", "{}"]);
+    assert!(changed.contains("only the question about the call of a tool takes `arguments`"), "{changed}");
     place.runs(&["approve", "a", "approval", "--deny", "--comment", "not on a friday"]);
+    assert_eq!(place.runs(&["questions"]).stderr, "nobody is asked\n");
     assert_eq!(place.wrong(&["approve", "a", "approval"]), "the node `approval` waits for no answer: it is done");
     assert_eq!(place.runs(&["unpause", "a"]).stderr, "no longer paused\n");
     assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be unpaused: it is running, not paused");
