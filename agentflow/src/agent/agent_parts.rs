@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+#[cfg(feature = "dynamic")]
+use super::ErasedAgent;
 use super::{AgentDefinition, Description};
 use crate::definition::{Aspect, Definition, Known, PartOf};
 
@@ -31,6 +33,14 @@ impl Description {
         for tool in &self.tools {
             definition.add_tool(tool.definition());
         }
+    }
+}
+
+#[cfg(feature = "dynamic")]
+impl ErasedAgent {
+    /// Adds the agent, its answer and its tools to the definition of what calls it by its name.
+    pub(crate) fn add_parts(&self, definition: &mut Definition) {
+        self.description().add_parts(Some(&self.answer_schema()), definition);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, within};
+use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, within};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
@@ -152,7 +152,18 @@ impl Run {
             }
             None => {
                 let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
-                Self::begin(plan, request, shared, base)
+                let segment = Segment::new(shared, base);
+                let recorded = segment.recorded();
+                let last = recorded.iter().rev().find(|(_, path, kind)| {
+                    *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
+                });
+                // Its step had dropped it, and runs again: so does it, as the call of a tool does.
+                let dropped = matches!(last, Some((.., EventKind::AgentFailed { error })) if was_dropped(error));
+                let mut run = Self::again(plan, request, segment, recorded);
+                if dropped {
+                    run.record_further_start();
+                }
+                run
             }
         })
     }

@@ -91,6 +91,10 @@ impl ErasedAgent {
         self.0.description().instructions.as_deref()
     }
 
+    pub(super) fn description(&self) -> &Description {
+        self.0.description()
+    }
+
     /// The schema of its answer.
     pub(crate) fn answer_schema(&self) -> Value {
         self.0.answer_schema()

@@ -265,11 +265,7 @@ pub enum Error {
         problem: String,
     },
     /// A run began with another definition of its workflow.
-    #[error(
-        "the workflow `{workflow}` has changed since the run began: {} would run again; {}",
-        names(nodes),
-        ACCEPT_ALL
-    )]
+    #[error("the workflow `{workflow}` has changed since the run began: {}; {}", run_again(nodes), ACCEPT_ALL)]
     DefinitionChanged {
         /// The workflow.
         workflow: Arc<str>,
@@ -400,6 +396,14 @@ fn listed(differences: &[Difference]) -> String {
     match differences.len() {
         count @ 11.. => format!("{}; and {} more", shown.join("; "), count - 10),
         _ => shown.join("; "),
+    }
+}
+
+/// What a change of a workflow means for a run.
+fn run_again(nodes: &[String]) -> String {
+    match nodes {
+        [] => "a policy of its nodes, or what they wait for, is another, and nothing would run again".to_owned(),
+        nodes => format!("{} would run again", names(nodes)),
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::value::NodeValue;
+use crate::value::{Encoded, NodeValue};
 
 /// A person's answer to the usual question: whether something may be done.
 ///
@@ -61,6 +61,19 @@ impl Approval {
     pub fn is_granted(&self) -> bool {
         matches!(self, Self::Granted { .. })
     }
+}
+
+/// An answer of the usual type.
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, String> {
+    answer.decode().map_err(|error| {
+        format!(
+            "{error}; write `{{\"decision\": \"granted\"}}` or `{{\"decision\": \"denied\", \"comment\": \"..\"}}`, which are \
+             `Approval::granted()` and `Approval::denied(..)`"
+        )
+    })
 }
 
 /// The schema of an answer to the question about a call: an [`Approval`] with arguments as the tool takes them.

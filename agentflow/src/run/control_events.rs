@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::approval::Approval;
+use super::approval::{Approval, read_approval};
 use super::control_request::ControlRequest;
 use super::host::Host;
 use super::state::RunState;
@@ -107,7 +107,7 @@ impl Host {
             Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
         };
         if node.is_tool_call() {
-            return match answer.decode::<Approval>() {
+            return match read_approval(answer) {
                 Ok(approval) => check_arguments(question, &approval).or_else(|problem| wrong(&problem)),
                 Err(error) => wrong(&error),
             };
@@ -118,7 +118,7 @@ impl Host {
             return checked;
         }
         let usual = Approval::schema().to_string();
-        match answer.decode::<Approval>() {
+        match read_approval(answer) {
             _ if usual != question.answer.as_str() => Ok(()),
             Ok(approval) if approval.arguments().is_some() => wrong(&NO_ARGUMENTS),
             Ok(_) => Ok(()),

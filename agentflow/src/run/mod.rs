@@ -42,7 +42,7 @@ mod undo_requests;
 mod waits;
 
 pub use self::approval::Approval;
-pub(crate) use self::approval::call_answer_schema;
+pub(crate) use self::approval::{call_answer_schema, read_approval};
 pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::control_events::NO_ARGUMENTS;
@@ -66,7 +66,7 @@ pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
-pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled};
+pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled, was_dropped};
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;
 pub(crate) use self::spending::Ledger;

@@ -178,10 +178,18 @@ pub(crate) trait InSegment {
         }
         let reason = match segment.shared.cancellation.is_cancelled() {
             true => segment.shared.cancel_reason(),
-            false => "the step was dropped".into(),
+            false => DROPPED.into(),
         };
         self.record_cancelled(&reason);
     }
+}
+
+/// Why an agent or a workflow ended that its step had dropped.
+const DROPPED: &str = "the step was dropped";
+
+/// Whether the step of an agent or a workflow had dropped it, as `select!` and time limits do.
+pub(crate) fn was_dropped(end: &Failure) -> bool {
+    *end == Failure::from(&Error::Cancelled { reason: DROPPED.into() })
 }
 
 /// The outcome of `work`; `None` when the run is cancelled before.

@@ -3,9 +3,8 @@
 //! again.
 //!
 //! `invoke.rs` makes a model's calls with the same limits, `call_record.rs` and `call_retry.rs` say of both what is
-//! recorded and when they are tried again. A step that consists of one call needs
-//! this only for hooks: the rest of the policy is its node's. The function itself begins with a look at its place: where there is
-//! none it is a plain call, and nothing here runs.
+//! recorded and when they are tried again. A step that consists of one call needs this only for hooks. The function itself
+//! begins with a look at its place: where there is none it is a plain call, and nothing here runs.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::call_record::{
     Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, read_instead, unreadable_answer,
 };
 use super::call_retry::{is_worth_another, pause_after};
-use super::history::{Known, RecordedOutcome, arguments_of};
+use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::undecided::{undecided_below, undecided_failure};
@@ -60,6 +59,8 @@ pub struct KnownCall {
     /// `null` when they have no JSON form.
     pub(super) arguments: Value,
     pub(super) known: Known,
+    /// Where earlier attempts made it.
+    before: Vec<StepPath>,
     pub(super) direct: bool,
     hooks: Option<ToolHooks>,
     stand_in: Option<StandIn>,
@@ -108,11 +109,12 @@ impl CallInStep {
         let recorded = as_recorded(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
+        let before = known.here.iter().chain(&known.earlier).flat_map(RecordedCall::paths).collect();
         if direct {
             // Of earlier attempts, the node has judged.
             known.earlier = None;
         }
-        KnownCall { place, function, definition, arguments, known, direct, hooks, stand_in }
+        KnownCall { place, function, definition, arguments, known, before, direct, hooks, stand_in }
     }
 }
 
@@ -229,7 +231,7 @@ impl KnownCall {
         }
     }
 
-    /// Calls a sync tool. What it would have to wait for ends the step.
+    /// Calls a sync tool.
     pub fn run_now<A, O>(
         self,
         resources: Option<Context>,
@@ -430,7 +432,7 @@ impl KnownCall {
                 return std::future::pending().await;
             }
             let once = !self.policy().is_repeatable();
-            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
+            let place = self.place.of_call(cx.clone(), self.function, (fresh && attempt == 1, &self.before), once);
             // That of a node that consists of the call has its turn already.
             let _slot = if self.direct { None } else { slot(&cx, &self.definition).await };
             // The body of a sync tool runs as it is called, so that must happen inside of the place.

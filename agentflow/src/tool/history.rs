@@ -36,6 +36,8 @@ pub(super) struct History {
 #[derive(Clone, Debug)]
 pub(super) struct RecordedCall {
     pub(super) path: StepPath,
+    /// Where earlier attempts made it.
+    before: Vec<StepPath>,
     name: Arc<str>,
     pub(super) arguments: Value,
     /// A person was asked.
@@ -89,6 +91,7 @@ impl RecordedCall {
         let arguments = Value::Null;
         Self {
             path,
+            before: Vec::new(),
             name,
             arguments,
             asked: false,
@@ -99,6 +102,11 @@ impl RecordedCall {
             failed_since: false,
             used: false,
         }
+    }
+
+    /// Where it was made so far.
+    pub(super) fn paths(&self) -> Vec<StepPath> {
+        self.before.iter().chain([&self.path]).cloned().collect()
     }
 
     fn apply(&mut self, kind: &EventKind) {
@@ -141,8 +149,46 @@ impl RecordedCall {
 
 impl History {
     /// What is recorded below a step.
-    pub(super) fn read(cx: &Context) -> Self {
-        let step = cx.path();
+    ///
+    /// What a call of a tool called in earlier attempts, at other paths, belongs to it as that of an earlier attempt.
+    pub(super) fn read(cx: &Context, before: &[StepPath]) -> Self {
+        let mut history = Self::default();
+        for path in before.iter().filter(|path| *path != cx.path()) {
+            for (_, mut call) in Self::recorded(cx, path) {
+                call.failed_since = true;
+                history.push_earlier(call);
+            }
+        }
+        // A call in which this is has another attempt when it has failed.
+        let of_call = cx.path().is_tool_call();
+        for (attempt, mut call) in Self::recorded(cx, cx.path()) {
+            call.failed_since |= of_call;
+            if attempt == cx.attempt_scope() {
+                let number = history.numbers.entry(Arc::clone(&call.name)).or_default();
+                *number = (*number).max(number_of(&call.path));
+                history.here.push(call);
+                continue;
+            }
+            history.push_earlier(call);
+        }
+        // What has begun says more than what was only asked.
+        history.earlier.sort_by_key(|call| call.begun.is_none());
+        history
+    }
+
+    /// Adds a call of an earlier attempt. An attempt that made a call again has the last word on it.
+    fn push_earlier(&mut self, mut call: RecordedCall) {
+        if let Some(key) = call.begun.as_ref().map(|begun| begun.key.clone()) {
+            let same = |before: &mut RecordedCall| before.begun.as_ref().is_some_and(|begun| begun.key == key);
+            for same in self.earlier.extract_if(.., same) {
+                call.before.extend(same.before.into_iter().chain([same.path]));
+            }
+        }
+        self.earlier.push(call);
+    }
+
+    /// The calls that are recorded below a step or a call, each with the attempt that made it.
+    fn recorded(cx: &Context, step: &StepPath) -> Vec<(u32, RecordedCall)> {
         let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
         // Where agents and workflows are, whose calls are theirs.
         let mut taken = HashSet::new();
@@ -173,27 +219,7 @@ impl History {
             });
             calls[at].1.apply(&kind);
         }
-        // A call in which this is has another attempt when it has failed.
-        let of_call = step.is_tool_call();
-        let mut history = Self::default();
-        for (attempt, mut call) in calls {
-            call.failed_since |= of_call;
-            if attempt == cx.attempt_scope() {
-                let number = history.numbers.entry(Arc::clone(&call.name)).or_default();
-                *number = (*number).max(number_of(&call.path));
-                history.here.push(call);
-                continue;
-            }
-            // An attempt that made a call again has the last word on it.
-            let key = |call: &RecordedCall| call.begun.as_ref().map(|begun| begun.key.clone());
-            if key(&call).is_some() {
-                history.earlier.retain(|before| key(before) != key(&call));
-            }
-            history.earlier.push(call);
-        }
-        // What has begun says more than what was only asked.
-        history.earlier.sort_by_key(|call| call.begun.is_none());
-        history
+        calls
     }
 
     /// Where the calls of the present attempt are, when there are any.

@@ -515,6 +515,8 @@ impl Builder {
             body,
             inner: node.inner,
             does: None,
+            #[cfg(feature = "dynamic")]
+            references: Vec::new(),
         };
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
         if made.barrier.is_none() {

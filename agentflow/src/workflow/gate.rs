@@ -8,7 +8,7 @@ use super::spec::{Body, NodeSpec, Outputs, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
-use crate::run::{Approval, NO_ARGUMENTS};
+use crate::run::{Approval, NO_ARGUMENTS, read_approval};
 use crate::value::{Encoded, NodeValue};
 
 /// What is asked before a node that needs a person's word, with the values that it is about to use.
@@ -39,14 +39,12 @@ fn values_read(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Encoded {
 /// Whether an answer is of the type that a node asks for.
 pub(crate) fn check_answer(node: &NodeSpec, answer: &Encoded) -> Result<(), ControlError> {
     let fits = match &node.body {
-        Body::Gate { fits, .. } => fits.check(answer),
-        _ => answer.decode::<Approval>().map(drop).map_err(|error| error.to_string()),
-    };
-    // A gate of another type may have a field of that name.
-    let is_usual = !matches!(node.body, Body::Gate { .. }) || node.type_name == type_name::<Approval>();
-    let fits = match answer.decode::<Approval>() {
-        Ok(approval) if is_usual && fits.is_ok() && approval.arguments().is_some() => Err(NO_ARGUMENTS.to_owned()),
-        _ => fits,
+        // A gate of another type may have a field of the same name.
+        Body::Gate { fits, .. } if node.type_name != type_name::<Approval>() => fits.check(answer),
+        _ => read_approval(answer).and_then(|approval| match approval.arguments() {
+            Some(_) => Err(NO_ARGUMENTS.to_owned()),
+            None => Ok(()),
+        }),
     };
     fits.map_err(|error| {
         ControlError::new(

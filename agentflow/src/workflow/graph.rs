@@ -13,6 +13,8 @@ use super::graph_body::{GraphBody, GraphEdge};
 use super::input_schema::input_object_schema;
 use super::node_schema::NodeSchema;
 use super::policy::{NodePolicy, StopPolicy};
+#[cfg(feature = "dynamic")]
+use super::spec::Referenced;
 use super::spec::{Body, NodeKind, NodeSpec, OrderReason, Spec};
 use crate::definition::without_notes;
 
@@ -418,7 +420,13 @@ fn edge_of(spec: &Spec, entry: &Entry) -> GraphEdge {
 
 /// The workflows that a node calls, by themselves.
 fn called_by(node: &NodeSpec) -> Vec<Arc<Spec>> {
-    node.callees.iter().filter_map(|callee| super::callee::workflow(*callee)).collect()
+    let called = node.callees.iter().filter_map(|callee| super::callee::workflow(*callee));
+    #[cfg(feature = "dynamic")]
+    let called = called.chain(node.references.iter().filter_map(|referenced| match referenced {
+        Referenced::Workflow(called) => Some(Arc::clone(called)),
+        Referenced::Tool(_) | Referenced::Agent(_) => None,
+    }));
+    called.collect()
 }
 
 /// The hash of a workflow with all that it calls, also by way of others. Each counts by itself alone, so that workflows

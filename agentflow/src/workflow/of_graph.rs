@@ -180,6 +180,7 @@ impl<'a> Loading<'a> {
             body,
             inner: None,
             does: node.does.clone().map(Arc::new),
+            references: callees.iter().filter_map(Callee::referenced).collect(),
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::mapping::{Mapping, Names, Scope};
 use super::policy::NodePolicy;
 use super::run_by_names;
-use super::spec::{ItemStep, Outputs, Spec, Step, StepFuture};
+use super::spec::{ItemStep, Outputs, Referenced, Spec, Step, StepFuture};
 use super::step_error::StepError;
 use crate::agent::{AgentDefinition, ErasedAgent};
 use crate::context::Context;
@@ -40,6 +40,18 @@ impl Callee {
         match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => super::callee::function_of(tool),
             Self::Agent(_) | Self::LinkedAgent(_) | Self::Workflow(_) => None,
+        }
+    }
+
+    /// What of it belongs to what a run began with. Tools of toolsets are fetched for each run; one whose policy has changed
+    /// fails its node.
+    pub(super) fn referenced(&self) -> Option<Referenced> {
+        match self {
+            Self::Tool(tool) => Some(Referenced::Tool(Arc::clone(tool.definition()))),
+            Self::Fetched(..) => None,
+            Self::Agent(agent) => Some(Referenced::Agent(agent.clone())),
+            Self::LinkedAgent(agent) => Some(Referenced::Agent(agent.described())),
+            Self::Workflow(spec) => Some(Referenced::Workflow(Arc::clone(spec))),
         }
     }
 

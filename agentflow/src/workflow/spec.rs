@@ -17,6 +17,8 @@ use super::node_schema::{Fits, NodeSchema};
 pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::step_error::StepError;
+#[cfg(feature = "dynamic")]
+use crate::agent::ErasedAgent;
 use crate::context::Context;
 use crate::definition::Known;
 #[cfg(feature = "dynamic")]
@@ -123,6 +125,17 @@ pub(crate) struct NodeSpec {
     pub(crate) inner: Option<Arc<Spec>>,
     /// What it does, where that is data.
     pub(crate) does: Option<Arc<GraphBody>>,
+    /// What it calls by a name, where it is data.
+    #[cfg(feature = "dynamic")]
+    pub(super) references: Vec<Referenced>,
+}
+
+/// What a node that is data calls by a name, as far as it belongs to what a run began with.
+#[cfg(feature = "dynamic")]
+pub(super) enum Referenced {
+    Tool(Arc<ToolDefinition>),
+    Agent(ErasedAgent),
+    Workflow(Arc<Spec>),
 }
 
 /// A node that ends before another begins.

@@ -1,11 +1,14 @@
 //! The definition of a workflow by parts: its nodes, the workflows that it calls, and the agents and tools that are called
 //! in it, as far as that is written in it. It compares nothing.
 
+use std::any::TypeId;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::callee::{Callee, callee};
 use super::graph::Graph;
+#[cfg(feature = "dynamic")]
+use super::spec::Referenced;
 use super::spec::Spec;
 use crate::definition::{Aspect, Definition, Known, PartOf};
 
@@ -20,16 +23,29 @@ impl Spec {
                 let rules = (&node.policy, &node.after, &node.order);
                 definition.add(PartOf::Node, &node.name, Aspect::Policy, &rules);
             }
-            add_callees(self, &mut HashSet::new(), &mut definition);
+            add_callees(self, &mut Seen::default(), &mut definition);
             Known::new(definition)
         })
     }
 }
 
-fn add_callees(spec: &Spec, seen: &mut HashSet<std::any::TypeId>, definition: &mut Definition) {
+/// What was added already.
+#[derive(Default)]
+struct Seen {
+    functions: HashSet<TypeId>,
+    /// The workflows that are called by their names.
+    #[cfg(feature = "dynamic")]
+    workflows: HashSet<Arc<str>>,
+}
+
+fn add_callees(spec: &Spec, seen: &mut Seen, definition: &mut Definition) {
     for node in &spec.nodes {
+        #[cfg(feature = "dynamic")]
+        for reference in &node.references {
+            add_reference(reference, seen, definition);
+        }
         for function in node.callee.iter().chain(&node.callees) {
-            if !seen.insert(*function) {
+            if !seen.functions.insert(*function) {
                 continue;
             }
             match callee(*function) {
@@ -45,5 +61,19 @@ fn add_callees(spec: &Spec, seen: &mut HashSet<std::any::TypeId>, definition: &m
         for (_, body) in node.bodies() {
             add_callees(body, seen, definition);
         }
+    }
+}
+
+/// What a node that is data calls.
+#[cfg(feature = "dynamic")]
+fn add_reference(referenced: &Referenced, seen: &mut Seen, definition: &mut Definition) {
+    match referenced {
+        Referenced::Tool(tool) => definition.add_tool(tool),
+        Referenced::Agent(agent) => agent.add_parts(definition),
+        Referenced::Workflow(called) if seen.workflows.insert(Arc::clone(&called.name)) => {
+            definition.add(PartOf::Workflow, &called.name, Aspect::Plan, called.own_hash());
+            add_callees(called, seen, definition);
+        }
+        Referenced::Workflow(_) => {}
     }
 }

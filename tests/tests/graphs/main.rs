@@ -7,6 +7,7 @@ mod arguments;
 mod arms;
 mod assignable;
 mod by_name;
+mod changed_callees;
 mod compensation;
 mod dry_run;
 mod elsewhere;

@@ -451,7 +451,8 @@ async fn an_answer_for_a_workflow_that_has_not_begun_again_blocks_nothing() {
             operator.answer(&id(), "right/ok", &7, "bob").await,
             ControlErrorKind::WrongAnswer,
             "the answer does not fit what `right/ok` asks for: invalid type: integer `7`, expected internally tagged \
-             enum Approval at line 1 column 1; `7` was given",
+             enum Approval at line 1 column 1; write `{\"decision\": \"granted\"}` or `{\"decision\": \"denied\", \
+             \"comment\": \"..\"}`, which are `Approval::granted()` and `Approval::denied(..)`; `7` was given",
         );
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
         operator.unpause(&id()).await.unwrap();

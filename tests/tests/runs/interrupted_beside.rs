@@ -297,3 +297,123 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
         assert_eq!(world.done()[2..], *again, "back to the old one: {back}");
     }
 }
+
+/// Lends twice.
+#[tool]
+async fn beside_twice(cx: &Context, world: Inject<World>) -> Result<u32, String> {
+    let first = beside_lend(cx.inject().map_err(|error| error.to_string())?, "ada".to_owned()).await?;
+    Ok(first + beside_lend(world, "eve".to_owned()).await?)
+}
+
+/// The same, and says that it only reads.
+#[tool(effects = "read")]
+async fn beside_twice_reads(cx: &Context, world: Inject<World>) -> Result<u32, String> {
+    beside_twice(cx, world).await
+}
+
+async fn lend_twice(cx: &Context, names: &[String]) -> Result<u32, Behind> {
+    match names.first().map(String::as_str) {
+        Some("reads") => Ok(beside_twice_reads(cx, pays(cx)?).await?),
+        _ => Ok(beside_twice(cx, pays(cx)?).await?),
+    }
+}
+
+#[workflow(name = "beside-twice-flow")]
+async fn beside_twice_flow(cx: &Context, names: Vec<String>) -> Result<u32, Behind> {
+    #[node(retry = 2)]
+    let lent = lend_twice(cx, &names).await?;
+    Ok(lent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_within_a_call_keeps_its_outcome_when_the_step_is_retried() {
+    for names in [vec![], vec!["reads".to_owned()]] {
+        let world = World::new("never", &["lend eve"]);
+        world.is_process(1);
+        let store = MemoryStore::new();
+        let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
+        let run = RunId::new("run-1");
+        let handle = runtime.start(beside_twice_flow::workflow(), names).run_id(run.clone()).await.unwrap();
+        handle.result().await.unwrap_err();
+        let lines = trace(store.read(&run, 0, usize::MAX).await.unwrap());
+        assert_eq!(world.done(), ["lend ada", "lend eve", "lend eve", "lend eve"], "{lines:#?}");
+        world.works_again();
+        runtime.retry(&run, "lent", "ada").await.unwrap();
+        let handle = runtime.resume_as(&run, &beside_twice_flow::workflow()).await.unwrap();
+        assert_eq!(handle.result().await.unwrap(), 2);
+        assert_eq!(world.done()[4..], ["lend eve"]);
+    }
+}
+
+#[workflow(name = "beside-fails-nested")]
+async fn beside_fails_nested(cx: &Context, names: Vec<String>) -> Result<u32, Behind> {
+    let lent = lend_or_fail(cx, &names).await?;
+    Ok(lent)
+}
+
+async fn lend_or_fail(cx: &Context, names: &[String]) -> Result<u32, Behind> {
+    let fails = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        beside_lend(pays(cx)?, "eve".to_owned()).await.map_err(Behind::from)
+    };
+    let (inner, other) = futures_util::future::try_join(beside_inner(cx, names[0].clone()), fails).await?;
+    Ok(inner + other)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_retried() {
+    let world = World::new("never", &["lend eve"]);
+    world.is_process(1);
+    let store = MemoryStore::new();
+    let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
+    let run = RunId::new("run-1");
+    let names = vec!["slow bob".to_owned()];
+    let handle = runtime.start(beside_fails_nested::workflow(), names).run_id(run.clone()).await.unwrap();
+    handle.result().await.unwrap_err();
+    assert_eq!(world.done(), ["lend slow bob", "lend eve"]);
+    world.works_again();
+    world.is_process(2);
+    runtime.retry(&run, "lent", "ada").await.unwrap();
+    let handle = runtime.resume_as(&run, &beside_fails_nested::workflow()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.done()[2..], ["lend eve"], "{:#?}", trace(store.read(&run, 0, usize::MAX).await.unwrap()));
+    runtime.retry(&run, "lent/lent", "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap(), 2);
+    assert_eq!(world.done()[3..], ["lend slow bob"]);
+}
+
+/// A workflow that loses against a pause, and what follows in the step.
+#[workflow(name = "beside-drops")]
+async fn beside_drops(cx: &Context, names: Vec<String>) -> Result<String, Behind> {
+    let said = lend_or_give_up(cx, &names).await?;
+    Ok(said)
+}
+
+async fn lend_or_give_up(cx: &Context, names: &[String]) -> Result<String, Behind> {
+    let waits = tokio::time::timeout(Duration::from_secs(5), beside_waits(names[0].clone())).await;
+    let said = match waits {
+        Err(_) => "too late".to_owned(),
+        Ok(ended) => format!("ended: {ended:?}"),
+    };
+    beside_lend(pays(cx)?, "bob".to_owned()).await?;
+    Ok(said)
+}
+
+#[workflow(name = "beside-waits")]
+async fn beside_waits(who: String) -> Result<u32, Behind> {
+    let waited = wait_long(&who).await?;
+    Ok(waited)
+}
+
+async fn wait_long(_who: &str) -> Result<u32, Behind> {
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    Ok(1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_its_step_dropped_is_not_over_when_the_step_runs_again() {
+    let world = World::new("lend bob", &[]);
+    let (lines, ended) = retried(&beside_drops::workflow(), &world, &["ada"]).await;
+    assert_eq!(ended.unwrap(), "too late", "{lines:#?}");
+    assert_eq!(around_retry(&world), ["lend bob", "retry", "lend bob"], "{lines:#?}");
+}

@@ -47,7 +47,7 @@ use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, within};
+use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, within};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -142,7 +142,12 @@ impl WorkflowRun {
         let base = cx.claim(|| called(spec, &inputs)).inspect_err(StepPlace::end_with)?;
         let segment = Segment::new(Arc::clone(cx.run()), base);
         let recorded = segment.recorded();
-        Ok(Self::as_step(spec, inputs, segment, recorded, cx))
+        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
+        // Its step had dropped it, and runs again: so does it, as the call of a tool does.
+        if run.refused.is_none() && matches!(&run.ended, Some(Err(failure)) if was_dropped(failure)) {
+            run.begin_again(false);
+        }
+        Ok(run)
     }
 
     /// A workflow of which something is recorded already, which so many failed attempts at its step include.

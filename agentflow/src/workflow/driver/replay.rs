@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::WorkflowRun;
 use crate::context::Context;
+use crate::error::FailureKind;
 use crate::event::{EventKind, RunTerms, Subject};
 use crate::path::StepPath;
 use crate::run::{outermost, writes};
@@ -74,16 +75,21 @@ impl WorkflowRun {
 /// Who resets a node when nobody does.
 const FURTHER_ATTEMPT: &str = "a further attempt";
 
-/// Whether an operator let a step run again that now has a further attempt, and not its retry policy.
+/// Whether an operator was asked about a step that now has a further attempt, or about one around it, and let that run
+/// again. One that has failed otherwise says nothing about what was stopped in it, nor does its retry policy.
 pub(super) fn is_decided(cx: &Context) -> bool {
     let recorded = cx.run().log.all_below(&StepPath::root());
-    let last =
-        recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path)).find_map(|(_, _, kind)| match kind {
-            EventKind::NodeReset { by } => (**by != *FURTHER_ATTEMPT).then_some(true),
-            EventKind::NodeRetrying { .. } => Some(false),
-            _ => None,
-        });
-    last.unwrap_or(false)
+    let mut around = recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path));
+    let reset = around.find_map(|(_, path, kind)| match kind {
+        EventKind::NodeReset { by } => (**by != *FURTHER_ATTEMPT).then_some(Some(path)),
+        EventKind::NodeRetrying { .. } => Some(None),
+        _ => None,
+    });
+    let Some(Some(reset)) = reset else { return false };
+    around.find_map(|(_, path, kind)| match kind {
+        EventKind::NodeFailed { error, .. } if path == reset => Some(error.kind == FailureKind::Interrupted),
+        _ => None,
+    }) == Some(true)
 }
 
 /// Whether a body has ended with a failure that the attempts which have failed include, so that the next one continues
