@@ -42,7 +42,7 @@
 //!   output, the progress, a live tree on a terminal, to standard error. With a store, Ctrl-C leaves the run so that it
 //!   can be resumed; without one, it cancels the run. A run without a store ends when it asks a person and sets no time
 //!   for it, since nobody could answer.
-//! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID`,
+//! - `runs --store FILE ..`: `list`, `show ID` (which steps would run again if it were resumed, and why), `resume ID [--changes RULE]`,
 //!   `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`, `delete ID`, `purge --older-than TIME [--dry-run]`, `questions`
 //!   (what persons are asked, of all runs), `approve ID NODE [--deny] [--comment TEXT] [--arguments JSON] [--answer JSON]`,
 //!   `events ID [--follow] [--json]`. `resume` shows what is new, `events` the whole journal. The requests

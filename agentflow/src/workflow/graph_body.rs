@@ -135,7 +135,7 @@ impl Reference {
         Self { kind: ReferenceKind::Tool, name: name.into(), with }
     }
 
-    /// A run of an agent with a message.
+    /// A run of an agent with a message; of an `#[agent]` function, with an object of its arguments.
     pub fn agent(name: impl Into<String>, with: Mapping) -> Self {
         Self { kind: ReferenceKind::Agent, name: name.into(), with }
     }
@@ -153,7 +153,8 @@ impl Reference {
 pub struct Routes {
     /// The arms in their order. One without a condition is taken when none before it is.
     pub arms: Vec<Route>,
-    /// Whether it takes all arms whose conditions hold, and not only the first.
+    /// Whether it takes all arms whose conditions hold, and not only the first. It takes at least one: where none holds, the
+    /// node fails.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all: bool,
 }
@@ -176,7 +177,7 @@ impl Routes {
         Self { arms: arms.into_iter().collect(), all: false }
     }
 
-    /// Takes all arms whose conditions hold.
+    /// Takes all arms whose conditions hold. When none does, and no arm is without a condition, the node fails.
     pub fn all(arms: impl IntoIterator<Item = Route>) -> Self {
         Self { arms: arms.into_iter().collect(), all: true }
     }

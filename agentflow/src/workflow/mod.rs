@@ -131,7 +131,8 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
     /// # Errors
     /// [`Error::Build`] when two nodes have one name, a name cannot be one, a name is a path within another node, a
     /// handle of another workflow is read, a node's output can be changed after it was recorded (a `Cell`, a `Mutex`, an
-    /// atomic), or a repetition has no round.
+    /// atomic), a repetition has no round, a router may take an arm with which there is no output, or a node
+    /// can never begin.
     pub fn build(
         name: impl Into<Arc<str>>,
         inputs: In::Names,
