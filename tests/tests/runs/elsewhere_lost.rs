@@ -323,7 +323,7 @@ async fn a_worker_that_dies_within_a_write_is_as_a_killed_process() {
     let [(killed, _), (lost, _)] = killed_and_lost(lost_in_agent::workflow, "charge kettle").await;
     assert_eq!(killed.asked, lost.asked);
     assert_eq!(killed.done, lost.done);
-    assert_eq!(lost.asked, [""; 0], "a model is told");
+    assert_eq!(lost.asked, [""; 0], "its model learns of it");
     assert_eq!(lost.done, ["charge hat", "charge kettle"]);
     assert!(lost.result.unwrap().contains("whether it had its effect is unknown"));
 
