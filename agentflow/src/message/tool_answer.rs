@@ -126,7 +126,10 @@ impl ToolResult {
     }
 
     /// The text with a line for each link, and for each file that cannot be sent beside it.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the wire formats ask for it"))]
+    #[cfg_attr(
+        not(any(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses")),
+        allow(dead_code, reason = "the wire formats ask for it")
+    )]
     pub(crate) fn text_beside(&self, is_sent: impl Fn(&Media) -> bool) -> Cow<'_, str> {
         let text = self.text();
         let lines = self.parts().iter().filter_map(|part| match part {
