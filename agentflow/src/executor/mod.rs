@@ -77,7 +77,7 @@
 //! | records are not the step's, begin twice what is open, or come without those before them | the batch is refused as a whole ([`ExecutorErrorKind::Foreign`]) |
 //! | the executor fails before anybody had taken the step, or gives it to a runtime that is being drained | nothing of it has run: the attempt fails as `lost`, and its retry policy may repeat it |
 //! | the step is lost, and the node is the call of one tool whose outcome is recorded | that outcome is the step's |
-//! | the step is lost in the middle of a write, or of what may not be repeated | the question to the operator is that after a crash of the process at this place: of the call, or of the node of a workflow in the step; a model is told that the outcome is unknown |
+//! | the step is lost in the middle of a write, or of what may not be repeated | the question to the operator is that after a crash of the process at this place: of the call, or of the node of a workflow in the step; a model learns that the outcome is unknown |
 //! | the step is lost in the middle of anything else | the attempt fails as `lost`, `unreadable_outcome` or `foreign_outcome`, and its retry policy may repeat it; a further attempt keeps the writes that are recorded |
 //! | an output is not of the step's type | it is not the step's output: the step fails as `unreadable_outcome`, with its name and type, and is retried as above |
 //! | a worker is drained while a person is asked in the step, or at its deadline | the step continues elsewhere at once, as a run whose process is drained |

@@ -12,7 +12,7 @@ use crate::path::StepPath;
 
 impl RunShared {
     /// A call of a tool that may not be repeated begins.
-    pub(crate) fn writes(&self) {
+    pub(crate) fn note_write(&self) {
         self.wrote.store(true, Ordering::Relaxed);
     }
 

@@ -4,7 +4,7 @@
 //!
 //! `invoke.rs` makes a model's calls with the same limits, `call_record.rs` and `call_retry.rs` say of both what is
 //! recorded and when they are tried again. A step that consists of one call needs this only for hooks. The function itself
-//! begins with a look at its place: where there is none it is a plain call, and nothing here runs.
+//! begins with a look at its place: without one it is a plain call, and nothing here runs.
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;

@@ -142,7 +142,7 @@ impl OpenCall {
         let path = cx.path().clone();
         let policy = (!answered).then_some(&definition.policy);
         if policy.is_some_and(|policy| !policy.is_repeatable()) {
-            shared.writes();
+            shared.note_write();
         }
         shared.record(path.clone(), began(Arc::clone(&call), policy, given));
         let since = shared.now();
