@@ -94,6 +94,23 @@ impl Host {
         })
     }
 
+    /// The call is made with what is recorded of the answer, so arguments that are taken out of records cannot be given. They
+    /// are not shown either.
+    fn keeps_arguments(&self, node: &StepPath, approval: &Approval, answer: &Encoded) -> Result<(), ControlError> {
+        let (Some(redactor), Some(_)) = (&self.redactor, approval.arguments()) else { return Ok(()) };
+        let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: "".into() };
+        match redactor.event(resolved) {
+            EventKind::ApprovalResolved { answer: kept, .. } if kept == *answer => Ok(()),
+            _ => {
+                let message = format!(
+                    "the `arguments` for `{node}` hold what this runtime takes out of its records, so the call cannot be \
+                     made with them; agree without `arguments`, or deny the call"
+                );
+                Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
+            }
+        }
+    }
+
     /// By the workflow itself where the program has it; else the usual answer is known, and any other is taken.
     fn check_answer(
         &self,
@@ -108,7 +125,10 @@ impl Host {
         };
         if node.is_tool_call() {
             return match read_approval(answer) {
-                Ok(approval) => check_arguments(question, &approval).or_else(|problem| wrong(&problem)),
+                Ok(approval) => {
+                    check_arguments(question, &approval).or_else(|problem| wrong(&problem))?;
+                    self.keeps_arguments(node, &approval, answer)
+                }
                 Err(error) => wrong(&error),
             };
         }

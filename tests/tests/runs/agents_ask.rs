@@ -8,7 +8,7 @@ use agentflow::agent::{Limits, RunRequest};
 use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::message::ToolResult;
-use agentflow::middleware::{Flow, Middleware, ToolStep};
+use agentflow::middleware::{Flow, Middleware, ToolStep, redact};
 use agentflow::prelude::*;
 use agentflow::run::RunResult;
 use agentflow::runtime::RuntimeBuilder;
@@ -165,6 +165,23 @@ async fn nobody_is_asked_about_a_call_that_cannot_be_made() {
     assert_eq!(begin(&here).result().await.unwrap().output(), "not paid");
     assert!(paid.all().is_empty());
     check_events(&journal(&store).await).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_no_record_may_hold_are_refused() {
+    let (store, paid) = (ProcessStore::new(), Paid::default());
+    let model = ScriptedModel::new([pays(500), Turn::text("paid")]);
+    let here = runtime(store.clone(), &model, &paid).with(redact().secret("0123-4567-89")).build();
+    let handle = begin(&here);
+    pass(1).await;
+    let secret = Approval::granted_with(json!({"who": "0123-4567-89", "cents": 5}));
+    let error = here.approve(&id(), "tool#1.asks_pay", secret, "bob").await.unwrap_err().to_string();
+    assert!(error.contains("hold what this runtime takes out of its records"), "{error}");
+    assert!(!error.contains("0123-4567-89"), "{error}");
+    let other = Approval::granted_with(json!({"who": "eve", "cents": 5}));
+    here.approve(&id(), "tool#1.asks_pay", other, "bob").await.unwrap();
+    handle.result().await.unwrap();
+    assert_eq!(paid.all(), ["5 to eve"]);
 }
 
 #[tokio::test(start_paused = true)]
