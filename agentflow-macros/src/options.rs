@@ -218,6 +218,13 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
         meaning: "the largest number of tokens in one answer",
     },
     OptionSpec {
+        name: "prompt_cache",
+        form: Form::Text,
+        example: "prompt_cache = \"5m\"",
+        default: "none",
+        meaning: "how long the provider keeps the tools and the instruction for the next call, `\"5m\"` or `\"1h\"`, where its format takes it",
+    },
+    OptionSpec {
         name: "max_steps",
         form: Form::Number,
         example: "max_steps = 5",

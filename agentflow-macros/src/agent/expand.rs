@@ -196,7 +196,7 @@ fn options(
     private: &TokenStream,
     errors: &mut Errors,
 ) -> TokenStream {
-    let AgentOptions { model, tools, temperature, max_tokens, max_steps, output_retries, .. } = options;
+    let AgentOptions { model, tools, temperature, max_tokens, prompt_cache, max_steps, output_retries, .. } = options;
     let mut fields = Vec::new();
     if let Some(model) = model {
         fields.push(quote!(model: #private::Some(#model)));
@@ -211,6 +211,9 @@ fn options(
     }
     if let Some(max_tokens) = max_tokens {
         fields.push(quote!(max_tokens: #private::Some(#max_tokens)));
+    }
+    if let Some(kept) = prompt_cache {
+        fields.push(quote!(prompt_cache: #private::Some(#private::PromptCache::#kept)));
     }
     if let Some(max_steps) = max_steps {
         fields.push(quote!(max_steps: #private::Some(#max_steps)));

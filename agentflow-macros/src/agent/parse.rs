@@ -1,6 +1,6 @@
 //! Reads the options of `#[agent(..)]` and reports those that are wrong.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use syn::{Lit, LitFloat, LitInt, LitStr, Path};
 
 use crate::errors::Errors;
@@ -13,6 +13,8 @@ pub(super) struct AgentOptions {
     pub(super) tools: Vec<Path>,
     pub(super) temperature: Option<LitFloat>,
     pub(super) max_tokens: Option<LitInt>,
+    /// The variant of the library's `PromptCache`.
+    pub(super) prompt_cache: Option<Ident>,
     pub(super) max_steps: Option<LitInt>,
     pub(super) output_retries: Option<LitInt>,
     pub(super) name: Option<LitStr>,
@@ -34,6 +36,7 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
             ("tools", Value::Paths(paths)) => options.tools = paths,
             ("temperature", Value::Decimal(number)) => options.temperature = finite(&number, errors),
             ("max_tokens", Value::Number(number)) => options.max_tokens = some(number, "no answer", errors),
+            ("prompt_cache", Value::Text(text)) => options.prompt_cache = prompt_cache(&text, errors),
             ("max_steps", Value::Number(number)) => options.max_steps = some(number, "no model call", errors),
             ("output_retries", Value::Number(number)) => options.output_retries = small(number, errors),
             ("name", Value::Text(text)) => options.name = Some(text),
@@ -61,6 +64,21 @@ fn model_name(text: LitStr, errors: &mut Errors) -> Option<LitStr> {
     };
     errors.at(text, problem);
     None
+}
+
+fn prompt_cache(text: &LitStr, errors: &mut Errors) -> Option<Ident> {
+    let variant = match &*text.value() {
+        "5m" => "FiveMinutes",
+        "1h" => "OneHour",
+        _ => {
+            errors.at(
+                text,
+                "a prompt is kept for five minutes or for an hour; write `prompt_cache = \"5m\"` or `\"1h\"`",
+            );
+            return None;
+        }
+    };
+    Some(Ident::new(variant, text.span()))
 }
 
 /// A number that is not zero.

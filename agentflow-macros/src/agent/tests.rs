@@ -77,6 +77,8 @@ fn half_typed_options_are_reported_and_the_agent_is_written() {
         "temperature = -1",
         "temperature = 1e999",
         "temperature = warm",
+        "prompt_cache = \"10m\"",
+        "prompt_cache",
         "max_tokens = 0",
         "max_tokens = 1.5",
         "max_steps = 0",

@@ -6,6 +6,7 @@ pub use crate::agent::call::{
     AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers, AnswersText,
 };
 pub use crate::agent::{Agent, AgentDefinition};
+pub use crate::model::PromptCache;
 use crate::tool::ToolRef;
 
 /// The static behind an `#[agent]`.

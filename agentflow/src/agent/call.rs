@@ -17,6 +17,7 @@ use super::prompt::Prompt;
 use crate::context::Context;
 use crate::error::Error;
 use crate::future::BoxFuture;
+use crate::model::PromptCache;
 use crate::tool::{StepPlace, ToolRef};
 
 /// The options of `#[agent(..)]`.
@@ -25,6 +26,7 @@ pub struct AgentOptions {
     pub tools: fn() -> Vec<ToolRef>,
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
+    pub prompt_cache: Option<PromptCache>,
     pub max_steps: Option<u32>,
     pub output_retries: Option<u32>,
     pub answering: fn(Agent) -> ErasedAgent,
@@ -39,6 +41,7 @@ impl AgentOptions {
         tools: Vec::new,
         temperature: None,
         max_tokens: None,
+        prompt_cache: None,
         max_steps: None,
         output_retries: None,
         answering: ErasedAgent::new::<String>,

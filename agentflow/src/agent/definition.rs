@@ -89,6 +89,7 @@ impl AgentDefinition {
         let settings = ModelSettings {
             temperature: self.options.temperature,
             max_tokens: self.options.max_tokens,
+            prompt_cache: self.options.prompt_cache,
             ..ModelSettings::default()
         };
         let defaults = Limits::default();

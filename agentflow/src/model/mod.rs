@@ -36,7 +36,7 @@ pub(crate) use self::adapter::providers::named as provider_named;
 pub(crate) use self::adapter::providers::{says_provider, telemetry_name};
 pub(crate) use self::adapter::{built_in, built_in_providers};
 pub use self::model_error::{ModelError, ModelErrorKind, TimeoutKind};
-pub use self::model_request::{ModelRequest, ModelSettings, ToolChoice};
+pub use self::model_request::{ModelRequest, ModelSettings, PromptCache, ToolChoice};
 pub use self::output_schema::{OutputMode, OutputSchema};
 pub use self::provider::ModelProvider;
 pub use self::reference::{ModelRef, ModelRefError};

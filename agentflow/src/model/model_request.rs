@@ -97,6 +97,9 @@ pub struct ModelSettings {
     pub(crate) tool_choice: Option<ToolChoice>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) extra: Map<String, Value>,
+    /// Not serialised: it is about the price of an answer, and what is serialised says which answer it is.
+    #[serde(skip)]
+    pub(crate) prompt_cache: Option<PromptCache>,
 }
 
 impl ModelSettings {
@@ -142,6 +145,21 @@ impl ModelSettings {
         self
     }
 
+    /// Has the provider keep the part of the prompt that is the same in every call, the tools and the instruction, so that
+    /// the next calls read it at a lower price. None by default, since keeping costs more than reading where no call
+    /// follows in time.
+    ///
+    /// The Anthropic format takes it, and keeps a prompt only from a length on that its model sets. The others have
+    /// nothing to send: OpenAI's and Gemini's services keep prompts by themselves. It changes no answer, so it is left
+    /// out where settings are serialised: a cassette, a response cache and an agent's definition do not see it.
+    #[must_use]
+    #[doc(alias = "cache_control")]
+    #[doc(alias = "context_cache_config")]
+    pub fn prompt_cache(mut self, kept: PromptCache) -> Self {
+        self.prompt_cache = Some(kept);
+        self
+    }
+
     /// Adds a field that is put into the provider's request object unchanged.
     #[must_use]
     #[doc(alias = "generate_content_config")]
@@ -180,10 +198,26 @@ impl ModelSettings {
         self.tool_choice.as_ref()
     }
 
+    /// How long the provider keeps the part of the prompt that is the same in every call.
+    pub fn get_prompt_cache(&self) -> Option<PromptCache> {
+        self.prompt_cache
+    }
+
     /// The fields that are put into the provider's request object unchanged.
     pub fn get_extra(&self) -> &Map<String, Value> {
         &self.extra
     }
+}
+
+/// How long a provider keeps a prompt after the last call that read it. The times and prices are Anthropic's: writing for
+/// five minutes costs 1.25 times, and for an hour twice, what the tokens cost otherwise; reading costs a tenth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PromptCache {
+    /// For calls that follow each other, as in the turns of a conversation.
+    FiveMinutes,
+    /// For calls with longer pauses between them.
+    OneHour,
 }
 
 /// Whether and which tool the model must call.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::message::blocks;
 use super::schema;
 use crate::message::Role;
-use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, ToolChoice};
+use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, PromptCache, ToolChoice};
 use crate::tool_definition::ToolDefinition;
 
 /// The most tokens of an answer when the host sets none; the format has no default of its own.
@@ -32,7 +32,7 @@ pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<
     if request.stream {
         fields.put("stream", &true);
     }
-    let tools = put_tools(&mut fields, format, request)?;
+    let tools = put_tools(&mut fields, format, model, request)?;
     settings(&mut fields, &request.settings, tools);
     put_output(&mut fields, request)?;
     for (name, value) in extra.iter().filter(|(name, _)| !matches!(name.as_str(), "tools" | "output_config")) {
@@ -81,6 +81,9 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
         out.extend_from_slice(&blocks);
         open = true;
     }
+    if open {
+        put_cache_mark(out, request.settings.prompt_cache);
+    }
     out.extend_from_slice(if open { b"],\"messages\":[" } else { b",\"messages\":[" });
     let mut last = None;
     for (side, blocks) in encoded(Role::User).filter(|(_, blocks)| !blocks.is_empty()) {
@@ -100,7 +103,7 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
 
 /// The tools of the agent and behind them the host's own, such as those that the server runs. Says whether there are
 /// any.
-fn put_tools(fields: &mut Fields<'_>, format: &str, request: &ModelRequest) -> Result<bool, ModelError> {
+fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &ModelRequest) -> Result<bool, ModelError> {
     let own = match fields.extra.get("tools") {
         None => &[][..],
         Some(Value::Array(tools)) => tools,
@@ -121,9 +124,32 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, request: &ModelRequest) -> R
         write(&mut tools, tool);
         tools.push(b']');
     }
+    // The service reads tools, instruction, messages in this order: a mark at the instruction counts for the tools, too.
+    if request.settings.prompt_cache.is_some() && !has_instruction(format, model, request) {
+        tools.pop();
+        put_cache_mark(&mut tools, request.settings.prompt_cache);
+        tools.push(b']');
+    }
     let tools = String::from_utf8(tools).ok().and_then(|tools| RawValue::from_string(tools).ok());
     fields.write("tools", &tools.expect("a list of JSON values is JSON"));
     Ok(true)
+}
+
+/// Whether the request has blocks for the service's field `system`.
+fn has_instruction(format: &str, model: &str, request: &ModelRequest) -> bool {
+    let mut of_system = request.messages.messages().iter().filter(|message| message.role() == Role::System);
+    of_system.any(|message| !message.encoded(format, |message| blocks(message, model)).is_empty())
+}
+
+/// Marks the object that `out` ends with as the last one of what the service keeps.
+fn put_cache_mark(out: &mut Vec<u8>, kept: Option<PromptCache>) {
+    let mark: &[u8] = match kept {
+        None => return,
+        Some(PromptCache::FiveMinutes) => br#","cache_control":{"type":"ephemeral"}}"#,
+        Some(PromptCache::OneHour) => br#","cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
+    };
+    out.pop();
+    out.extend_from_slice(mark);
 }
 
 fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {

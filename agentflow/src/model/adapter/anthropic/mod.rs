@@ -5,7 +5,8 @@
 //!   model of this format.
 //! - Fields that have no setting of their own go through [`ModelSettings::extra`](crate::model::ModelSettings::extra):
 //!   `thinking`, `service_tier`, `output_config`, or `cache_control` as `{"type": "ephemeral"}`, which has the whole
-//!   prompt cached. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
+//!   prompt cached, where [`ModelSettings::prompt_cache`](crate::model::ModelSettings::prompt_cache) marks the tools
+//!   and the instruction. `tools` given there, such as `{"type": "web_search_20250305", "name": "web_search"}`, are offered
 //!   beside the agent's own.
 //! - An answer that the service pauses ends with [`StopReason::PauseTurn`](crate::model::StopReason::PauseTurn); to
 //!   continue, send the conversation with it again. An agent does so by itself, as a further step.

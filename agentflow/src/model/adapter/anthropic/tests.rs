@@ -13,7 +13,7 @@ use crate::message::{
 use crate::model::adapter::http::{Decode, Deltas, Flow, SseEvent};
 use crate::model::{
     Model, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputMode, OutputSchema,
-    StopReason, ToolChoice,
+    PromptCache, StopReason, ToolChoice,
 };
 use crate::tool_definition::{ToolDefinition, ToolManifest};
 
@@ -66,6 +66,37 @@ fn result(id: &str, status: ToolStatus, output: &str) -> Part {
         output: output.into(),
         content: None,
     }))
+}
+
+#[test]
+fn a_prompt_cache_marks_the_end_of_what_is_the_same_in_every_call() {
+    let mark = json!({"type": "ephemeral"});
+    let cached = |mut request: ModelRequest, kept| {
+        request.settings = ModelSettings::default().prompt_cache(kept).into();
+        request
+    };
+    let tool = ToolDefinition::new("look", "Looks.", json!({"type": "object"}));
+    let mut request = conversation([Message::system("Be short."), Message::system("Be kind."), Message::user("Hi")]);
+    request.tools = [tool].into_iter().collect();
+
+    let sent = body(&cached(request.clone(), PromptCache::FiveMinutes));
+    assert_eq!(sent["system"][0].get("cache_control"), None);
+    assert_eq!(sent["system"][1]["cache_control"], mark);
+    assert_eq!(sent["tools"][0].get("cache_control"), None, "the mark at the instruction counts for the tools");
+    assert_eq!(sent["messages"], body(&request)["messages"]);
+
+    let sent = body(&cached(request.clone(), PromptCache::OneHour));
+    assert_eq!(sent["system"][1]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
+
+    // Without an instruction the tools are all that is the same; without both, nothing is.
+    request.messages = [Message::system(""), Message::user("Hi")].into_iter().collect::<Conversation>();
+    let sent = body(&cached(request.clone(), PromptCache::FiveMinutes));
+    assert_eq!(sent["tools"][0]["cache_control"], mark);
+    request.tools = ToolManifest::default();
+    assert_eq!(body(&cached(request.clone(), PromptCache::FiveMinutes)), body(&request));
+
+    let settings = ModelSettings::default().prompt_cache(PromptCache::OneHour);
+    assert_eq!(serde_json::to_value(settings).expect("JSON"), json!({}), "the answer does not depend on it");
 }
 
 #[test]
