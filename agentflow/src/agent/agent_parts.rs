@@ -30,8 +30,15 @@ impl Description {
         if let Some(schema) = output {
             add(Aspect::Output, schema);
         }
+        if !self.targets.is_empty() {
+            let targets: Vec<_> = self.targets.iter().map(|target| &*target.name).collect();
+            add(Aspect::Targets, &targets.into());
+        }
         for tool in &self.tools {
             definition.add_tool(tool.definition());
+        }
+        for member in &self.members {
+            member.description.add_parts(None, definition);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Draws an agent as Mermaid and Graphviz text: its model, its tools and toolsets, and the agents among its tools with
-//! theirs. Each agent is drawn once, however many have it as a tool.
+//! theirs, and those that it may transfer to. Each agent is drawn once, however many have it as a tool.
 
 use std::fmt::Write;
 
@@ -17,6 +17,9 @@ struct Drawn {
     name: String,
     label: String,
 }
+
+/// What a dashed arrow says.
+const TRANSFERS: &str = "may transfer to";
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -64,7 +67,23 @@ impl Picture {
             let (to, _) = self.add(Kind::Toolset, toolset, label(toolset, "toolset", &[]));
             self.arrows.push((at, to, "may call"));
         }
+        if !outline.team.is_empty() {
+            self.team(outline, at);
+        }
         at
+    }
+
+    /// The other agents of a team, and who may transfer to whom.
+    fn team(&mut self, first: &AgentOutline, at: usize) {
+        let drawn: Vec<_> = first.team.iter().map(|other| (other, self.agent(other, &[]))).collect();
+        let all: Vec<_> = std::iter::once((first, at)).chain(drawn).collect();
+        for (outline, from) in &all {
+            for target in &outline.transfers {
+                if let Some((_, to)) = all.iter().find(|(other, _)| other.name == *target) {
+                    self.arrows.push((*from, *to, TRANSFERS));
+                }
+            }
+        }
     }
 
     fn tool(&mut self, tool: &ToolOutline) -> usize {
@@ -118,7 +137,8 @@ impl AgentOutline {
             let _ = writeln!(text, "    a{at}{open}\"{}\"{close}", escaped(&drawn.label));
         }
         for (from, to, word) in &picture.arrows {
-            let _ = writeln!(text, "    a{from} -->|\"{word}\"| a{to}");
+            let arrow = if *word == TRANSFERS { "-.->" } else { "-->" };
+            let _ = writeln!(text, "    a{from} {arrow}|\"{word}\"| a{to}");
         }
         text
     }
@@ -138,7 +158,8 @@ impl AgentOutline {
             let _ = writeln!(text, "    a{at} [label={:?}, shape={shape}];", drawn.label);
         }
         for (from, to, word) in &picture.arrows {
-            let _ = writeln!(text, "    a{from} -> a{to} [label={word:?}];");
+            let style = if *word == TRANSFERS { ", style=dashed" } else { "" };
+            let _ = writeln!(text, "    a{from} -> a{to} [label={word:?}{style}];");
         }
         text.push_str("}\n");
         text

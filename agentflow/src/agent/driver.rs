@@ -19,6 +19,7 @@ use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
 use super::run_request::RunRequest;
+use super::taking_over::InTeam;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
 use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunBody, RunCompleted, RunTerms};
@@ -52,6 +53,8 @@ pub(super) struct Run {
     pub(super) pending: Option<Box<AgentStarted>>,
     pub(super) hooks: Hooks,
     compensation: Compensation,
+    /// Of a team: what the agent that takes over needs to know of the run.
+    pub(super) team: Option<Box<InTeam>>,
 }
 
 /// The records in which an agent begins and ends.
@@ -90,7 +93,7 @@ impl InSegment for Run {
     }
 
     fn name(&self) -> &str {
-        &self.plan.name
+        &self.first_plan().name
     }
 
     fn record_own(&mut self, kind: EventKind) {
@@ -114,7 +117,7 @@ impl Run {
         let own = request.options.begin(&plan.host.run_resources, &id, &plan.name)?;
         request.options.resources = given;
         let shared = RunShared::new(id, &plan.host, plan.host.new_journal()).with_own(own, None);
-        plan.check(&plan.resources_in(&shared, &request.options.resources))?;
+        plan.check(&shared, &request.options.resources)?;
         let shared = Arc::new(shared);
         plan.host.running.begin(&shared)?;
         Ok(Self::begin(plan, request, shared, StepPath::root()))
@@ -141,7 +144,7 @@ impl Run {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<Self> {
         let shared = Arc::clone(cx.run());
-        plan.check(&plan.resources_in(&shared, &request.options.resources))?;
+        plan.check(&shared, &request.options.resources)?;
         Ok(match kept(plan, &request, cx) {
             Some(Kept { base, recorded, stopped }) => {
                 let mut run = Self::again(plan, request, Segment::new(shared, base), recorded);
@@ -209,18 +212,38 @@ impl Run {
             shared.max_llm_calls.store(limits.max_llm_calls, Ordering::Relaxed);
         }
         let compensation = Compensation::new(terms.compensate && segment.is_run());
-        let machine = AgentMachine::new(base.clone(), limits, output);
+        let mut machine = AgentMachine::new(base.clone(), limits, output);
         let hooks = hooks_of(plan, shared);
         let resources = plan.resources_in(shared, &options.resources);
+        let team = InTeam::of(plan, &options.resources, &terms.scopes, &hooks);
+        if team.is_some() {
+            machine.in_team();
+        }
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
-        let mut run =
-            Self { segment, plan: of, offered, scopes, resources, machine, spent, pending: None, hooks, compensation };
+        let mut run = Self {
+            segment,
+            plan: of,
+            offered,
+            scopes,
+            resources,
+            machine,
+            spent,
+            pending: None,
+            hooks,
+            compensation,
+            team,
+        };
         if began.is_some() {
             for (_, path, kind) in &recorded {
                 if path.is_root() {
                     run.compensation.replay(kind);
                 }
                 run.machine.replay_one(path, kind);
+                if let EventKind::AgentTransferred(transfer) = kind
+                    && *path == run.segment.base
+                {
+                    run.takes_over(&transfer.to);
+                }
             }
             if let Some(instructions) = &plan.instructions {
                 run.machine.recognise(instructions);
@@ -249,7 +272,7 @@ impl Run {
         let Some(started) = self.pending.take() else { return };
         let mut kind = self.segment.begins(*started);
         if self.segment.is_run() && self.segment.shared.log.is_durable() {
-            kind = kind.with_parts(&self.plan.parts().id);
+            kind = kind.with_parts(&self.first_plan().parts().id);
         }
         self.record_own(kind);
     }
@@ -381,15 +404,18 @@ impl Run {
 
     async fn drive(&mut self) -> Result<RunEnd> {
         if self.segment.is_run() && self.segment.shared.log.is_durable() {
-            let parts = Arc::clone(self.plan.parts());
+            let parts = Arc::clone(self.first_plan().parts());
             let shared = Arc::clone(&self.segment.shared);
             Box::pin(async move { shared.host.put_parts(&parts).await }).await?;
         }
-        if self.plan.is_undone() && self.segment.shared.log.compensates() {
-            let tools = self.plan.described_tools();
+        if self.first_plan().is_undone() && self.segment.shared.log.compensates() {
+            let tools = self.first_plan().described_tools();
             let shared = Arc::clone(&self.segment.shared);
             let scopes = Arc::clone(&self.scopes);
             Box::pin(async move { check_compensations(&shared.host, &tools, &scopes).await }).await?;
+        }
+        if let Some(problem) = self.team.as_mut().and_then(|team| team.problem.take()) {
+            return Err(problem);
         }
         let mut model_error = None;
         let mut has_tools = false;
@@ -427,9 +453,13 @@ impl Run {
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem });
                 }
+                Command::Transfer { to } => {
+                    self.transfer(&to)?;
+                    has_tools = false;
+                }
                 Command::EndStep { step } => self.record_own(EventKind::RunStep { step }),
                 Command::Finish(Outcome::Completed(completed)) => {
-                    let completed = match self.hooks.len() {
+                    let completed = match self.first_hooks().len() {
                         0 => completed,
                         hooks => Box::pin(self.after_agent(hooks, completed)).await?,
                     };

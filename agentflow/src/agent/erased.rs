@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::definition::Known;
 use crate::error::Result;
 use crate::future::BoxFuture;
-use crate::run::{Host, RunHandle, RunShared};
+use crate::run::{Host, RunHandle, RunJournal, RunShared};
 use crate::value::Encoded;
 
 /// An agent whose output is JSON.
@@ -25,7 +25,7 @@ trait Erased: Send + Sync {
     fn outline(&self) -> AgentOutline;
     fn instructed(&self, instructions: Option<&str>) -> ErasedAgent;
     fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>>;
-    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()>;
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
     fn writes(&self) -> bool;
@@ -59,8 +59,8 @@ impl<O: 'static> Erased for Agent<O> {
         self.clone().host(host).parts()
     }
 
-    fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
-        self.clone().host(host).check_run(shared)
+    fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()> {
+        self.clone().host(host).check_run(shared, journal)
     }
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
@@ -142,8 +142,8 @@ impl ErasedAgent {
     }
 
     /// Checks that a run which is about to be resumed has what its tools take.
-    pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared) -> Result<()> {
-        self.0.check_run(host, shared)
+    pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()> {
+        self.0.check_run(host, shared, journal)
     }
 
     /// Continues a run whose journal is in the log.

@@ -33,8 +33,8 @@ pub(super) fn hooks_of(plan: &Plan, shared: &RunShared) -> Hooks {
 impl Run {
     /// The hooks around the run, when it is one of its own and there are any.
     pub(super) fn around_run(&self) -> Option<AroundRun> {
-        let is_run = self.segment.is_run() && !self.hooks.is_empty();
-        is_run.then(|| AroundRun::of(&self.plan.name, &self.segment.shared)).flatten()
+        let is_run = self.segment.is_run() && !self.first_hooks().is_empty();
+        is_run.then(|| AroundRun::of(&self.first_plan().name, &self.segment.shared)).flatten()
     }
 
     pub(super) fn step_context(&self, path: &StepPath) -> Context {
@@ -91,10 +91,10 @@ impl Run {
     ) -> Result<Arc<AgentCompleted>> {
         let step = AgentStep {
             conversation: self.machine.request().clone(),
-            agent: Arc::clone(&self.plan.name),
+            agent: Arc::clone(&self.first_plan().name),
             cx: self.step_context(&self.segment.base).of_hooks(),
         };
-        for hook in self.hooks[..depth].iter().rev() {
+        for hook in self.first_hooks()[..depth].iter().rev() {
             hook.after_agent(&step, Arc::make_mut(&mut completed)).await?;
         }
         Ok(completed)

@@ -70,6 +70,7 @@ impl Plan {
     /// Whether one of its tools changes something outside of the run.
     pub(super) fn writes(&self) -> bool {
         let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
-        !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write)
+        let own = !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
+        own || self.others().any(|other| other.writes())
     }
 }

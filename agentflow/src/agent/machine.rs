@@ -4,10 +4,13 @@
 //! The same code serves a live run and a resumed one.
 
 mod calls;
+mod transfers;
 
 use std::sync::Arc;
 
 use self::calls::Calls;
+pub(super) use self::transfers::Transfer;
+use self::transfers::Transfers;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
@@ -27,6 +30,8 @@ pub(crate) enum Command {
     CallTools(Vec<PendingTool>),
     /// Record that an answer does not fit the output type.
     RejectOutput { path: StepPath, problem: Arc<str> },
+    /// Record that the conversation is transferred to another agent of the team.
+    Transfer { to: Arc<str> },
     /// Record that a turn is over.
     EndStep { step: u32 },
     /// Record how the run ends.
@@ -49,6 +54,8 @@ pub(crate) enum Refused {
     Interrupted,
     /// The turn has more calls than the agent's limit.
     Surplus { calls: usize, limit: usize },
+    /// The conversation is transferred by another call of the turn.
+    SecondTransfer,
 }
 
 /// How a run ends.
@@ -81,6 +88,8 @@ pub(crate) struct AgentMachine {
     failures_in_row: u32,
     /// Answers that did not fit the output type.
     misfits: u32,
+    /// Of a team.
+    transfers: Option<Box<Transfers>>,
     phase: Phase,
     /// Where it was when it failed.
     stopped_in: Option<Box<Phase>>,
@@ -132,6 +141,7 @@ impl AgentMachine {
             attempts: Vec::new(),
             failures_in_row: 0,
             misfits: 0,
+            transfers: None,
             phase: Phase::NotStarted,
             stopped_in: None,
         }
@@ -238,6 +248,9 @@ impl AgentMachine {
                     self.end_tools();
                 }
             }
+            (EventKind::AgentTransferred(transfer), Phase::StepDone { .. }) if *path == self.base => {
+                self.transfer(transfer);
+            }
             (EventKind::RunStep { .. }, Phase::StepDone { answer }) => match answer.take() {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
@@ -321,6 +334,9 @@ impl AgentMachine {
     fn end_tools(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
         let Phase::Tools(calls) = phase else { return };
+        if let Some(transfers) = &mut self.transfers {
+            transfers.wanted = calls.transfer().map(Into::into);
+        }
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
             match result.status {
@@ -333,6 +349,9 @@ impl AgentMachine {
         let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
         if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
             if result.status.is_success() {
+                if let Some(transfers) = &mut self.transfers {
+                    transfers.wanted = None;
+                }
                 let answer = self
                     .request
                     .messages()
@@ -353,8 +372,11 @@ impl AgentMachine {
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
             Phase::Model { called } => self.call_model(called.is_some()),
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
-            Phase::Tools(calls) => Command::CallTools(calls.pending(self.limits.max_tool_calls_per_turn.max(1))),
-            Phase::StepDone { .. } => Command::EndStep { step: self.turn },
+            Phase::Tools(calls) => {
+                let limit = self.limits.max_tool_calls_per_turn.max(1);
+                Command::CallTools(calls.pending(limit, self.transfers.is_some()))
+            }
+            Phase::StepDone { .. } => self.transfer_wanted().unwrap_or(Command::EndStep { step: self.turn }),
             Phase::Misfit { problem } => {
                 Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
             }

@@ -27,6 +27,8 @@ mod plan;
 mod prompt;
 mod replaced_model;
 mod run_request;
+mod taking_over;
+mod team;
 mod tool_calls;
 mod typed_output;
 
@@ -47,6 +49,8 @@ pub use self::outline::{AgentOutline, ToolOutline};
 use self::plan::Plan;
 use self::prompt::Prompt;
 pub use self::run_request::RunRequest;
+use self::team::Target;
+pub use self::team::Team;
 use self::typed_output::Output;
 use crate::context::Context;
 use crate::definition::Known;
@@ -55,7 +59,7 @@ use crate::error::{Error, Failure, Result};
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
-use crate::run::{Around, Ended, Host, Life, RunHandle, RunResult, RunShared, RunStream};
+use crate::run::{Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream};
 use crate::tool::{Effects, IntoTools, ReplacedKind, StandIn, StepPlace, ToolList, ToolRef, ToolsetRef};
 
 /// A model with instructions and tools.
@@ -123,6 +127,10 @@ struct Description {
     prompt: Option<Arc<Prompt>>,
     /// What stands in its place in the run that it is a step of.
     stand_in: Option<StandIn>,
+    /// The agents of its team that it may transfer to.
+    targets: Vec<Target>,
+    /// The other agents of the team that it is the first one of.
+    members: Vec<Agent>,
 }
 
 impl Agent {
@@ -144,6 +152,8 @@ impl Agent {
                 definition: None,
                 prompt: None,
                 stand_in: None,
+                targets: Vec::new(),
+                members: Vec::new(),
             }),
             output: Output::text(),
             plan: Arc::default(),
@@ -254,9 +264,7 @@ impl<O: 'static> Agent<O> {
 
     /// Whether one of its tools changes something outside of the run, or may do so.
     fn writes(&self) -> bool {
-        let tools = &self.description.tools;
-        let writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
-        !self.description.toolsets.is_empty() || tools.iter().any(writes)
+        self.description.writes()
     }
 
     /// What [`Callbacks::with`] does.
@@ -393,9 +401,10 @@ impl<O: 'static> Agent<O> {
     }
 
     /// Checks that a run which is about to be resumed has what its tools take.
-    pub(crate) fn check_run(&self, shared: &RunShared) -> Result<()> {
+    pub(crate) fn check_run(&self, shared: &RunShared, journal: &RunJournal) -> Result<()> {
         let plan = self.plan()?;
-        plan.check(&plan.resources_in(shared, &Resources::default()))
+        plan.check(shared, &Resources::default())?;
+        plan.check_transfers(journal)
     }
 
     /// Continues a run whose journal is in the log. What an operator held before stays held.
@@ -449,11 +458,20 @@ impl fmt::Debug for Description {
             .field("scopes", &self.scopes)
             .field("middleware", &middleware)
             .field("host", &self.host)
+            .field("targets", &self.targets)
+            .field("members", &self.members)
             .finish()
     }
 }
 
 impl Description {
+    /// Whether one of its tools, or of those of its team, changes something outside of the run, or may do so.
+    fn writes(&self) -> bool {
+        let writes = |tool: &ToolRef| tool.definition().policy.effects == Effects::Write;
+        let of_team = || self.members.iter().any(|member| member.description.writes());
+        !self.toolsets.is_empty() || self.tools.iter().any(writes) || of_team()
+    }
+
     fn build_error(&self, problem: impl Into<String>) -> Error {
         Error::Build { what: "agent", name: Arc::clone(&self.name), problem: problem.into() }
     }

@@ -13,7 +13,7 @@ use crate::dry_run::{DryCall, DryRead, DryRun, DryStep};
 use crate::tool::{Effects, ToolPolicy, ToolRef};
 
 /// What an agent consists of; [`AgentOutline::of`] describes one, [`Runtime::agent_outline`](crate::Runtime::agent_outline) the one of a name. [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot)
-/// draw it, with the agents that are its tools and theirs.
+/// draw it, with the agents that are its tools and theirs, and those of its team.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AgentOutline {
@@ -25,6 +25,12 @@ pub struct AgentOutline {
     pub tools: Vec<ToolOutline>,
     /// Its toolsets. Their tools are fetched when it runs.
     pub toolsets: Vec<Arc<str>>,
+    /// The agents of its team that it may transfer the conversation to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<Arc<str>>,
+    /// The other agents of the team that it is the first one of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub team: Vec<AgentOutline>,
     /// The scopes that it is granted.
     pub scopes: Vec<Arc<str>>,
     /// What bounds it.
@@ -101,6 +107,8 @@ impl AgentOutline {
             model: model.unwrap_or_default(),
             tools: of.tools.iter().map(ToolOutline::of).collect(),
             toolsets: of.toolsets.iter().map(|toolset| Arc::clone(toolset.name())).collect(),
+            transfers: of.targets.iter().map(|target| Arc::clone(&target.name)).collect(),
+            team: of.members.iter().map(Self::of).collect(),
             scopes: of.scopes.clone(),
             limits: of.limits.clone(),
             output: agent.answer_schema(),

@@ -9,11 +9,12 @@ use serde_json::Value;
 use super::limits::Limits;
 use super::replaced_model::ReplacedModel;
 use super::run_request::RunRequest;
+use super::team::{TeamPlan, TransferTool};
 use super::typed_output::{AnswerTool, Output, OutputRule};
 use super::{Description, prompt};
 use crate::definition::Known;
 use crate::error::{Error, Result};
-use crate::event::ANSWER_TOOL;
+use crate::event::{ANSWER_TOOL, TRANSFER_TOOL};
 use crate::message::{Conversation, Message};
 use crate::middleware::Middleware;
 use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
@@ -47,6 +48,8 @@ pub(super) struct Plan {
     /// What it was made of.
     description: Arc<Description>,
     schema: Option<Value>,
+    /// Those that may take over from it.
+    pub(super) team: Option<TeamPlan>,
     parts: OnceLock<Arc<Known>>,
 }
 
@@ -112,6 +115,12 @@ impl Plan {
             let registered = tool.and_then(|tool| Ok(registry.register(tool)?));
             registered.map_err(|error| description.build_error(error.to_string()))?;
         }
+        if !description.targets.is_empty() {
+            registry.register(TransferTool::new(&description.targets)).map_err(|_| {
+                description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
+            })?;
+        }
+        let team = TeamPlan::new(description, output)?;
         let needs = registry.tools().flat_map(needs_of).collect();
         let stand_in = description.stand_in.clone();
         let stand_in = stand_in.or_else(|| StandIn::of(host, ReplacedKind::Agent, name));
@@ -134,7 +143,7 @@ impl Plan {
             None => None,
             Some(schema) => {
                 let mode = model
-                    .output_mode(&schema, !tools.is_empty() || !toolsets.is_empty())
+                    .output_mode(&schema, registry.tools().next().is_some() || !toolsets.is_empty())
                     .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
                 let rule = output.rule(mode == OutputMode::Tool);
                 let native = match mode {
@@ -169,6 +178,7 @@ impl Plan {
             host: Arc::clone(host),
             description: Arc::clone(described),
             schema: schema_of_answer,
+            team,
             parts: OnceLock::new(),
         })
     }
@@ -223,25 +233,30 @@ impl Plan {
         all
     }
 
-    /// Checks that nothing is missing that the tools take.
+    /// Checks that nothing is missing in a run that the tools take, also those of its team.
     ///
     /// # Errors
     /// [`Error::RunResource`].
-    pub(super) fn check(&self, resources: &Resources) -> Result<()> {
-        match self.needs.is_empty() {
-            true => Ok(()),
-            false => check_resources(&self.name, resources, self.needs.iter().map(|(key, of)| (*key, of.as_str()))),
+    pub(super) fn check(&self, run: &RunShared, request: &Resources) -> Result<()> {
+        if !self.needs.is_empty() {
+            let needs = self.needs.iter().map(|(key, of)| (*key, of.as_str()));
+            check_resources(&self.name, &self.resources_in(run, request), needs)?;
         }
+        self.others().try_for_each(|other| other.check(run, request))
     }
 
     /// Whether one of its tools says how it is undone.
     pub(super) fn is_undone(&self) -> bool {
-        self.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some())
+        let is_undone =
+            |plan: &Self| plan.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some());
+        is_undone(self) || self.others().any(|other| is_undone(other))
     }
 
     /// Its tools, each with the schema of its answer where that is known.
     pub(super) fn described_tools(&self) -> Vec<(Arc<ToolDefinition>, Option<Value>)> {
-        self.offered.tools.values().map(|tool| (Arc::clone(tool.definition()), tool.output_schema())).collect()
+        let plans = std::iter::once(self).chain(self.others().map(|other| &**other));
+        let tools = plans.flat_map(|plan| plan.offered.tools.values());
+        tools.map(|tool| (Arc::clone(tool.definition()), tool.output_schema())).collect()
     }
 
     /// The same before there is a run: what is made for each run is not missing.
@@ -250,7 +265,8 @@ impl Plan {
         let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
         match check_resources(&self.name, &self.resources, needs) {
             Err(Error::RunResource { name, problem }) => Err(Error::Build { what: "agent", name, problem }),
-            checked => checked,
+            Err(error) => Err(error),
+            Ok(()) => self.others().try_for_each(|other| other.check_built()),
         }
     }
 }

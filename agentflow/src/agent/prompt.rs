@@ -79,6 +79,11 @@ impl Prompt {
         }
     }
 
+    /// Whether it puts anything into the user's message.
+    pub(super) fn asks(&self) -> bool {
+        self.message.is_some() || !self.arguments.is_empty()
+    }
+
     /// Instruction and message with the values of an application; or why there are none.
     pub(super) fn rendered(&self, app: &BTreeMap<String, Value>) -> Result<Rendered, String> {
         if let Some(problem) = &self.problem {

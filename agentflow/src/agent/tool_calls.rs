@@ -32,7 +32,7 @@ use crate::tool::{
 impl Run {
     /// The tool calls of a turn, at most so many at once as the limit says. What hooks need is boxed.
     pub(super) async fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<()> {
-        let at_once = self.plan.limits.max_parallel_tools.max(1);
+        let at_once = self.machine.limits().max_parallel_tools.max(1);
         let mut calls = Admission::of(tools);
         let mut running = Running::default();
         let mut pace = Pace::default();
@@ -87,13 +87,15 @@ impl Run {
         }
     }
 
-    /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer.
+    /// Whether middleware sees a call: none sees one that must not run, nor one that is the agent's answer or transfers
+    /// the conversation.
     fn has_hooks_around(&self, Admitted { tool, agreed, .. }: &Admitted) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
         let refused = || of_name.is_some_and(|of_name| refusal(of_name.definition(), &self.scopes).is_some());
         let refused = || !agreed && refused();
-        tool.refused.is_none() && !(tool.call.name == ANSWER_TOOL && answers()) && !refused()
+        let of_run = (tool.call.name == ANSWER_TOOL && answers()) || self.is_transfer(&tool.call.name);
+        tool.refused.is_none() && !of_run && !refused()
     }
 
     fn tool_step(&self, tool: PendingTool) -> ToolStep {

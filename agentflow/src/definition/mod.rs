@@ -56,10 +56,11 @@ pub(crate) enum Aspect {
     Plan,
     Policy,
     Settings,
+    Targets,
 }
 
 impl Aspect {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Description,
         Self::Instructions,
         Self::Limits,
@@ -69,6 +70,7 @@ impl Aspect {
         Self::Plan,
         Self::Policy,
         Self::Settings,
+        Self::Targets,
     ];
 
     fn word(self) -> &'static str {
@@ -82,6 +84,7 @@ impl Aspect {
             Self::Plan => "plan",
             Self::Policy => "policy",
             Self::Settings => "settings",
+            Self::Targets => "targets",
         }
     }
 
@@ -98,13 +101,15 @@ impl Aspect {
             Self::Plan => "what it does",
             Self::Policy => "its policy, or what it waits for",
             Self::Settings => "the settings of its model calls",
+            Self::Targets => "the agents that it may transfer to",
         }
     }
 
     /// Whether a journal of one version means the same to the other one.
     fn is_compatible(self, kind: &str) -> bool {
         match self {
-            Self::Description | Self::Instructions | Self::Limits | Self::Model | Self::Settings => true,
+            Self::Description | Self::Instructions | Self::Limits | Self::Model => true,
+            Self::Settings | Self::Targets => true,
             // That of a node says what it waits for.
             Self::Policy => kind == PartOf::Tool.word(),
             Self::Output | Self::Parameters | Self::Plan => false,

@@ -112,6 +112,16 @@ pub enum Error {
         /// The limit.
         calls: u32,
     },
+    /// The agents of a team transferred the conversation more often than they may.
+    #[error(
+        "the agents of the team transferred the conversation {transfers} times, which is the limit; see whether they \
+         transfer in a circle, or raise the limit with `max_transfers`"
+    )]
+    #[non_exhaustive]
+    TransferLimit {
+        /// The limit.
+        transfers: u32,
+    },
     /// Agents and workflows are nested deeper than they may be; the one that would have been too deep did not begin. An
     /// agent in whose tool that happens ends with this too, unless the tool answers all the same.
     #[error(
@@ -354,6 +364,7 @@ impl Error {
             Self::InvalidOutput { .. } | Self::Output { .. } => FailureKind::InvalidOutput,
             Self::MaxStepsReached { .. } => FailureKind::MaxStepsReached,
             Self::LlmCallLimit { .. } => FailureKind::LlmCallLimit,
+            Self::TransferLimit { .. } => FailureKind::TransferLimit,
             Self::NestingLimit { .. } => FailureKind::NestingLimit,
             Self::BudgetExceeded { .. } => FailureKind::BudgetExceeded,
             Self::Middleware { .. } => FailureKind::Middleware,

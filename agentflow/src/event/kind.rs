@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentStarted, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted, Spending,
-    WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentStarted, AgentTransferred, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted,
+    Spending, WorkflowCompleted, WorkflowStarted,
 };
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
@@ -107,6 +107,9 @@ pub enum EventKind {
         /// Why.
         error: Arc<Failure>,
     },
+    /// An agent of a team transferred the conversation to another one; of a run of its own, at the run's own path.
+    #[serde(rename = "agent.transferred")]
+    AgentTransferred(Arc<AgentTransferred>),
     /// A workflow began as a step of another run.
     #[serde(rename = "workflow.started")]
     WorkflowStarted(Arc<WorkflowStarted>),

@@ -404,6 +404,28 @@ pub struct Spending {
 /// The tool that a model calls to answer when its provider takes no schema with the request.
 pub(crate) const ANSWER_TOOL: &str = "final_answer";
 
+/// The tool by which a model transfers the conversation to another agent of its team.
+pub(crate) const TRANSFER_TOOL: &str = "transfer_to_agent";
+
+/// An agent of a team transferred the conversation to another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentTransferred {
+    /// The agent that had the conversation.
+    pub from: Arc<str>,
+    /// The agent that has it from now on.
+    pub to: Arc<str>,
+    /// The instructions of that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<Arc<Message>>,
+}
+
+impl AgentTransferred {
+    pub(crate) fn new(from: Arc<str>, to: Arc<str>, instructions: Option<Arc<Message>>) -> Self {
+        Self { from, to, instructions }
+    }
+}
+
 /// The text of an answer: what the model said, or what it called [`ANSWER_TOOL`] with.
 pub(crate) fn answer_text(message: &Message) -> Cow<'_, str> {
     match message.tool_calls().find(|call| call.name == ANSWER_TOOL) {

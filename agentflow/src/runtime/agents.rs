@@ -39,13 +39,14 @@ impl<O: 'static> Agent<O> {
             return self.attach(run).await;
         };
         let parts = self.parts()?;
-        let resumed = runtime.resume_agent(reservation, run, |started, shared| match *started.name == **name {
-            true => self.check_run(shared).map(|()| ((), parts)),
-            false => {
-                let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
-                Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
-            }
-        });
+        let resumed =
+            runtime.resume_agent(reservation, run, |started, shared, journal| match *started.name == **name {
+                true => self.check_run(shared, journal).map(|()| ((), parts)),
+                false => {
+                    let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
+                    Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
+                }
+            });
         match resumed.await {
             Ok((shared, ())) => self.continued(shared),
             Err(error) => Err(explained(error, &runtime.require_store()?, run).await),
@@ -84,7 +85,7 @@ impl Runtime {
         &self,
         reservation: Reservation,
         run: &RunId,
-        check: impl FnOnce(&AgentStarted, &RunShared) -> Result<(C, Arc<Known>)>,
+        check: impl FnOnce(&AgentStarted, &RunShared, &RunJournal) -> Result<(C, Arc<Known>)>,
     ) -> Result<(Arc<RunShared>, C)> {
         let store = self.require_store()?;
         let opened = Opened::open(&store, run).await?;
@@ -99,7 +100,7 @@ impl Runtime {
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
             let own = RunOwn::resumed(&self.host().run_resources, run, started)?;
             let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
-            let (checked, parts) = check(agent, &shared)?;
+            let (checked, parts) = check(agent, &shared, &journal)?;
             // Nothing of the agent is executed by a run that is only undone.
             let undoes = BegunCompensation::of_journal(journal.all()).is_some();
             if undoes {
@@ -141,9 +142,9 @@ impl Runtime {
 
     /// Resumes a run of an agent that is known here by its name.
     pub(super) async fn resume_known_agent(&self, reservation: Reservation, run: &RunId) -> Result<RunHandle<Encoded>> {
-        let known = |started: &AgentStarted, shared: &RunShared| {
+        let known = |started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
             let agent = self.agent_of(run, started)?;
-            agent.check_run(self.host(), shared)?;
+            agent.check_run(self.host(), shared, journal)?;
             let parts = agent.parts(self.host())?;
             Ok((agent, parts))
         };

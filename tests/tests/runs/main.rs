@@ -24,3 +24,4 @@ mod misbehaving;
 mod recorded_errors;
 mod run_control;
 mod run_options;
+mod team;

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::transfers::{second_transfer, target_of};
 use super::{OpenStep, PendingTool, Refused, closed, interrupted, surplus};
+use crate::event::TRANSFER_TOOL;
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::tool::Effects;
@@ -95,14 +97,20 @@ impl Calls {
     }
 
     /// Those without a result, of which at most the first `limit` of all calls may run.
-    pub(super) fn pending(&self, limit: usize) -> Vec<PendingTool> {
+    ///
+    /// Of a team, the conversation is transferred once in a turn.
+    pub(super) fn pending(&self, limit: usize, of_team: bool) -> Vec<PendingTool> {
         let calls = self.list.len();
+        let first_transfer = of_team.then(|| self.list.iter().position(CallState::is_transfer)).flatten();
         let pending = |(at, state): (usize, &CallState)| {
             let refused = match state.progress {
                 Progress::Done(_) => return None,
                 Progress::Started { effects: Effects::Write, idempotent: false } => Some(Refused::Interrupted),
                 // One that the limit did not hold back when it was started, and that may have had its effect.
                 Progress::Started { effects: Effects::Write, idempotent: true } => None,
+                Progress::Waiting if first_transfer.is_some_and(|first| first < at) && state.is_transfer() => {
+                    Some(Refused::SecondTransfer)
+                }
                 Progress::Waiting | Progress::Started { .. } => {
                     (at >= limit).then_some(Refused::Surplus { calls, limit })
                 }
@@ -110,6 +118,14 @@ impl Calls {
             Some(PendingTool { path: state.path.clone(), call: Arc::clone(&state.call), refused })
         };
         self.list.iter().enumerate().filter_map(pending).collect()
+    }
+
+    /// The agent that the first successful transfer names.
+    pub(super) fn transfer(&self) -> Option<String> {
+        let made = self.list.iter().find(|state| {
+            state.is_transfer() && matches!(&state.progress, Progress::Done(result) if result.status.is_success())
+        });
+        made.and_then(|state| target_of(&state.call.arguments))
     }
 
     /// Those that were started and have no result.
@@ -132,6 +148,12 @@ impl Calls {
     }
 }
 
+impl CallState {
+    fn is_transfer(&self) -> bool {
+        self.call.name == TRANSFER_TOOL
+    }
+}
+
 impl Progress {
     fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
@@ -144,6 +166,7 @@ impl PendingTool {
         self.refused.map(|refused| match refused {
             Refused::Interrupted => interrupted(&self.call),
             Refused::Surplus { calls, limit } => surplus(&self.call, calls, limit),
+            Refused::SecondTransfer => second_transfer(&self.call),
         })
     }
 }

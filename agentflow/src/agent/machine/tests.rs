@@ -139,6 +139,7 @@ impl Simulation<'_> {
                 Command::RejectOutput { path, problem } => {
                     self.record(path, EventKind::OutputRejected { problem })?;
                 }
+                Command::Transfer { .. } => unreachable!("it is not in a team"),
                 Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step })?,
                 Command::Finish(outcome) => return Ok(outcome),
             }

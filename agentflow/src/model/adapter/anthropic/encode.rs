@@ -3,6 +3,7 @@
 //! Each message becomes blocks, encoded once and kept beside it; a request is their bytes in a row. Messages of one
 //! side that follow each other become one message, so that all results of a turn stand together.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -110,6 +111,11 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
         Some(_) => return Err(unusable("`tools` in `ModelSettings::extra` must be a list of tools".to_owned())),
     };
     if request.tools.is_empty() && own.is_empty() {
+        // The service refuses a conversation with calls of tools, unless there are tools; none of these is called.
+        if let Some(called) = called_before(request) {
+            fields.write("tools", &called);
+            fields.put("tool_choice", &json!({"type": "none"}));
+        }
         return Ok(false);
     }
     let mut tools = match request.tools.is_empty() {
@@ -133,6 +139,14 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
     let tools = String::from_utf8(tools).ok().and_then(|tools| RawValue::from_string(tools).ok());
     fields.write("tools", &tools.expect("a list of JSON values is JSON"));
     Ok(true)
+}
+
+/// The tools that the conversation has calls of, each once, without what is known of them.
+fn called_before(request: &ModelRequest) -> Option<Vec<Value>> {
+    let calls = request.messages.messages().iter().flat_map(|message| message.tool_calls());
+    let names: BTreeSet<&str> = calls.map(|call| &*call.name).collect();
+    let tools = names.into_iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
+    Some(tools.collect()).filter(|tools: &Vec<_>| !tools.is_empty())
 }
 
 /// Whether the request has blocks for the service's field `system`.

@@ -69,6 +69,21 @@ fn result(id: &str, status: ToolStatus, output: &str) -> Part {
 }
 
 #[test]
+fn a_conversation_with_calls_of_tools_that_are_not_offered_any_more_names_them() {
+    let call = ToolCall::new("call_1", "look", "{}");
+    let result = ToolResult::new(&call, ToolStatus::Success, "7");
+    let asked = [
+        Message::user("Look."),
+        Message::new(Role::Assistant, [Part::ToolCall(Arc::new(call))]),
+        Message::tool_results([Arc::new(result)]),
+    ];
+    let sent = body(&conversation(asked));
+    assert_eq!(sent["tools"], json!([{"name": "look", "input_schema": {"type": "object"}}]));
+    assert_eq!(sent["tool_choice"], json!({"type": "none"}));
+    assert_eq!(body(&conversation([Message::user("Hi")])).get("tools"), None);
+}
+
+#[test]
 fn a_prompt_cache_marks_the_end_of_what_is_the_same_in_every_call() {
     let mark = json!({"type": "ephemeral"});
     let cached = |mut request: ModelRequest, kept| {

@@ -1,0 +1,353 @@
+//! `Team`: agents that transfer the conversation to each other. It says who may transfer to whom and checks that; the
+//! transfer itself is the machine's and the driver's.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::agent_tool::DESCRIPTION;
+use super::machine::Transfer;
+use super::plan::Plan;
+use super::typed_output::Output;
+use super::{Agent, Description};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::event::{EventKind, TRANSFER_TOOL};
+use crate::run::{Host, RunJournal};
+use crate::text::{did_you_mean, head, nearest};
+use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, read_arguments};
+
+/// Agents of which one has the conversation at a time and may transfer it to another, which answers from then on: a
+/// first one that finds out what it is about, and experts.
+///
+/// [`build`](Self::build) gives an agent: it runs, streams, is resumed, called as a tool and used in a workflow as any
+/// other. Each agent that may transfer has the tool `transfer_to_agent` with the agents that it may transfer to. The one
+/// that takes over sees the whole conversation, under its own instructions, with its own model, tools, scopes, resources
+/// and callbacks. The other tool calls of a turn are made before a transfer; of several transfers in one turn the first
+/// one counts. The next run begins with the first agent again.
+///
+/// What bounds the run and the type of its answer are those of the first agent: turns, model calls, time and failures are
+/// counted over all of them, and [`Limits::max_transfers`](super::Limits::max_transfers) ends a run whose agents transfer
+/// in a circle. A transfer is recorded as `agent.transferred`, and a run that is resumed continues with the agent that had
+/// the conversation.
+///
+/// ```
+/// use agentflow::agent::Team;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let triage = ScriptedModel::new([Turn::call("transfer_to_agent", json!({"agent": "billing"}))]);
+/// let triage = Agent::new(triage).name("triage").instruct("Find out what it is about.");
+/// let billing = ScriptedModel::new([Turn::text("You were charged twice; the second charge is gone.")]);
+/// let billing = Agent::new(billing).name("billing").instruct("You know invoices and payments.");
+///
+/// let desk = Team::new(triage, &["billing"]).agent(billing, &["triage"]).build()?;
+/// let result = desk.run("Why do I pay twice?").await?;
+/// assert_eq!(result.output(), "You were charged twice; the second charge is gone.");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a team does nothing until it is built"]
+#[doc(alias = "handoff")]
+#[doc(alias = "handoffs")]
+#[doc(alias = "transfer_targets")]
+#[doc(alias = "sub_agents")]
+pub struct Team<O = String> {
+    first: Agent<O>,
+    targets: Vec<Arc<str>>,
+    others: Vec<(Agent, Vec<Arc<str>>)>,
+    about: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl<O: 'static> Team<O> {
+    /// A team that begins with this agent, which may transfer to the agents of these names. The names are those of
+    /// [`Agent::name`].
+    pub fn new(first: Agent<O>, targets: &[&str]) -> Self {
+        Self { first, targets: owned(targets), others: Vec::new(), about: Vec::new() }
+    }
+
+    /// Adds an agent, which may transfer to the agents of these names; one that transfers to nobody answers itself.
+    pub fn agent(mut self, agent: Agent, targets: &[&str]) -> Self {
+        self.others.push((agent, owned(targets)));
+        self
+    }
+
+    /// Says to the models what an agent is for. Default: the beginning of its instructions.
+    pub fn about(mut self, name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        self.about.push((name.into(), text.into()));
+        self
+    }
+
+    /// The team as an agent, with the name and the answer of the first one. An agent that was given no runtime has that
+    /// of the first.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when a name is not one of the team or two agents have it, when nobody transfers to an agent, or
+    /// when one is a team itself or asks a message of its own. What [`Agent::build`] refuses of any of them is refused
+    /// there, or when a run begins.
+    pub fn build(self) -> Result<Agent<O>> {
+        let Self { first, targets, others, about } = self;
+        let team = &first.description;
+        let names: Vec<Arc<str>> = std::iter::once(&first.description.name)
+            .chain(others.iter().map(|(agent, _)| &agent.description.name))
+            .map(Arc::clone)
+            .collect();
+        check_names(team, &names)?;
+        let all = std::iter::once((&names[0], &targets)).chain(names[1..].iter().zip(others.iter().map(|of| &of.1)));
+        check_targets(team, &names, all)?;
+        for (name, _) in &about {
+            check_known(team, &names, name, "`about` names")?;
+        }
+        if !team.members.is_empty() {
+            return Err(team.build_error("it is a team already; add the agents to that team"));
+        }
+        for (agent, _) in &others {
+            agent.description.check_member(team)?;
+        }
+        let described = |target: &Arc<str>| {
+            let at = names.iter().position(|name| name == target).expect("checked above");
+            let said = about.iter().rev().find(|(name, _)| name == target).map(|(_, text)| Arc::clone(text));
+            let own = || match at {
+                0 => first.description.about(),
+                other => others[other - 1].0.description.about(),
+            };
+            Target { name: Arc::clone(target), about: said.unwrap_or_else(own) }
+        };
+        let targets: Vec<Target> = targets.iter().map(described).collect();
+        let members = others
+            .iter()
+            .map(|(agent, targets)| {
+                let targets = targets.iter().map(described).collect();
+                agent.clone().changed(|agent| agent.targets = targets)
+            })
+            .collect();
+        Ok(first.clone().changed(|agent| (agent.targets, agent.members) = (targets, members)))
+    }
+}
+
+fn owned(names: &[&str]) -> Vec<Arc<str>> {
+    names.iter().map(|name| (*name).into()).collect()
+}
+
+fn check_names(team: &Description, names: &[Arc<str>]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(team.build_error(format!(
+            "two agents of the team have the name `{name}`; give each one of its own with `Agent::name`"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn check_known(team: &Description, names: &[Arc<str>], name: &str, who: &str) -> Result<()> {
+    if names.iter().any(|known| **known == *name) {
+        return Ok(());
+    }
+    let near = did_you_mean(nearest(name, names.iter().map(|name| &**name)));
+    Err(team.build_error(format!("{who} the agent `{name}`, which is not in the team{near}")))
+}
+
+/// Whether every target is another agent of the team, and every agent is reached.
+fn check_targets<'a>(
+    team: &Description,
+    names: &[Arc<str>],
+    all: impl Iterator<Item = (&'a Arc<str>, &'a Vec<Arc<str>>)>,
+) -> Result<()> {
+    let all: Vec<_> = all.collect();
+    for (name, targets) in &all {
+        for target in *targets {
+            check_known(team, names, target, &format!("`{name}` may transfer to"))?;
+            if target == *name {
+                return Err(team.build_error(format!("`{name}` may transfer to itself; remove that target")));
+            }
+        }
+    }
+    let mut reached = vec![&names[0]];
+    let mut at = 0;
+    while at < reached.len() {
+        let (_, targets) = all.iter().find(|(name, _)| *name == reached[at]).expect("each name has its targets");
+        for target in targets.iter() {
+            if !reached.contains(&target) {
+                reached.push(target);
+            }
+        }
+        at += 1;
+    }
+    match names.iter().find(|name| !reached.contains(name)) {
+        Some(name) => {
+            Err(team.build_error(format!("nobody transfers to `{name}`; name it as a target, or leave it out")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl Description {
+    /// What it is for, as far as its instructions say.
+    fn about(&self) -> Arc<str> {
+        match (&self.instructions, self.definition) {
+            (Some(instructions), _) => head(instructions, DESCRIPTION).into(),
+            (None, Some(definition)) => head(definition.instruction(), DESCRIPTION).into(),
+            (None, None) => "".into(),
+        }
+    }
+
+    fn check_member(&self, team: &Self) -> Result<()> {
+        if !self.members.is_empty() {
+            return Err(
+                team.build_error(format!("its agent `{}` is a team itself; add its agents one by one", self.name))
+            );
+        }
+        if self.prompt.as_ref().is_some_and(|prompt| prompt.asks()) {
+            return Err(team.build_error(format!(
+                "its agent `{}` asks something of its own, since its comment or a parameter puts text into the user's \
+                 message; an agent that takes over answers what was asked: leave only instructions",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// An agent that another one may transfer to.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) name: Arc<str>,
+    about: Arc<str>,
+}
+
+/// The plans of the agents that may take over from the first one.
+pub(super) struct TeamPlan(Vec<Arc<Plan>>);
+
+impl TeamPlan {
+    /// # Errors
+    /// [`Error::Build`] for what [`Agent::build`] refuses of one of them.
+    pub(super) fn new<O>(first: &Description, output: &Output<O>) -> Result<Option<Self>> {
+        if first.members.is_empty() {
+            return Ok(None);
+        }
+        let plans = first.members.iter().map(|member| {
+            let bound = match Arc::ptr_eq(&member.description.host, Host::of_process()) {
+                true => {
+                    let own = member.description.resources.clone();
+                    member.clone().host(&first.host).resources(&first.resources).resources(&own)
+                }
+                false => member.clone(),
+            };
+            Plan::new(&bound.description, output).map(Arc::new)
+        });
+        Ok(Some(Self(plans.collect::<Result<_>>()?)))
+    }
+
+    pub(super) fn plans(&self) -> impl Iterator<Item = &Arc<Plan>> {
+        self.0.iter()
+    }
+}
+
+impl Plan {
+    /// The plans of those that may take over.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Arc<Self>> {
+        self.team.iter().flat_map(TeamPlan::plans)
+    }
+
+    /// The plan of an agent of the team, of which this is the first one's.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when there is no such agent: the program that recorded the transfer had another team.
+    pub(super) fn of_team(self: &Arc<Self>, name: &str) -> Result<Arc<Self>> {
+        match std::iter::once(self).chain(self.others()).find(|plan| *plan.name == *name) {
+            Some(plan) => Ok(Arc::clone(plan)),
+            None => Err(Error::Build {
+                what: "agent",
+                name: Arc::clone(&self.name),
+                problem: format!(
+                    "the run was transferred to `{name}`, which is not in the team any more; add an agent of that name to \
+                     resume it"
+                ),
+            }),
+        }
+    }
+}
+
+impl Plan {
+    /// Checks that the agent is in the team to which a recorded run was transferred last.
+    ///
+    /// # Errors
+    /// [`Error::Build`].
+    pub(super) fn check_transfers(self: &Arc<Self>, journal: &RunJournal) -> Result<()> {
+        if self.team.is_none() {
+            return Ok(());
+        }
+        let transfers = journal.all().filter_map(|event| match &event.kind {
+            EventKind::AgentTransferred(transfer) if event.path.is_root() => Some(&transfer.to),
+            _ => None,
+        });
+        transfers.last().map_or(Ok(()), |to| self.of_team(to).map(drop))
+    }
+}
+
+/// The tool by which a model transfers the conversation. Calling it checks the name; the machine sees the result and has
+/// the conversation transferred.
+pub(super) struct TransferTool {
+    definition: Arc<ToolDefinition>,
+    targets: Vec<Arc<str>>,
+}
+
+impl TransferTool {
+    pub(super) fn new(targets: &[Target]) -> Self {
+        let mut about = String::from(
+            "Transfer the conversation to another agent, which sees all of it and answers from then on. Call it alone, \
+             when one of these fits better than you:",
+        );
+        for Target { name, about: what } in targets {
+            about.push_str("\n- ");
+            about.push_str(name);
+            if !what.is_empty() {
+                about.push_str(": ");
+                about.push_str(what);
+            }
+        }
+        let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
+        let parameters = json!({
+            "type": "object",
+            "properties": {"agent": {"type": "string", "enum": names, "description": "The agent that takes over."}},
+            "required": ["agent"],
+            "additionalProperties": false,
+        });
+        let mut definition = ToolDefinition::new(TRANSFER_TOOL, about, parameters);
+        definition.policy = ToolPolicy::default().effects(Effects::None);
+        let targets = targets.iter().map(|target| Arc::clone(&target.name)).collect();
+        Self { definition: Arc::new(definition), targets }
+    }
+
+    fn answer(&self, arguments: &str) -> Result<ToolOutput, ToolError> {
+        let Transfer { agent } = read_arguments(arguments, &self.definition.parameters)?;
+        if !self.targets.iter().any(|target| **target == *agent) {
+            let names = self.targets.iter().map(|target| &**target);
+            let hint = match nearest(&agent, names.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("give one of: {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            return Err(ToolError::invalid_arguments(format!("`agent`: you cannot transfer to `{agent}`; {hint}")));
+        }
+        Ok(ToolOutput::text(format!("`{agent}` has the conversation now")))
+    }
+}
+
+impl Tool for TransferTool {
+    fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.definition
+    }
+
+    fn call<'a>(&'a self, _: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
+        ToolFuture::ready(self.answer(arguments))
+    }
+
+    fn checks_arguments(&self) -> bool {
+        true
+    }
+}
