@@ -1,6 +1,8 @@
 //! `Context`: the argument that the body of a tool, an agent or a workflow step gets. It has the run's id, the step's
 //! path, the resources, the clock and the cancellation. It runs nothing itself.
 
+mod state_access;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Context {
     /// Whether it is that of hooks around an agent, which run only when the agent begins: their calls have paths of their
     /// own.
     of_hooks: bool,
+    /// Whether it is that of a value, which is computed in place and saves nothing.
+    of_value: bool,
     resources: Resources,
     /// The scopes that what runs here is granted.
     grants: Arc<[Arc<str>]>,
@@ -70,7 +74,19 @@ impl Context {
         // Whatever has a path is inside of its run.
         let depth = Around::depth().max(u32::from(!path.is_root()));
         let grants = Arc::clone(&run.host.scopes);
-        Self { run, path, attempt: 1, scope: 1, key: None, depth, in_run: true, of_hooks: false, resources, grants }
+        Self {
+            run,
+            path,
+            attempt: 1,
+            scope: 1,
+            key: None,
+            depth,
+            in_run: true,
+            of_hooks: false,
+            of_value: false,
+            resources,
+            grants,
+        }
     }
 
     /// One that belongs to no run, for a program's own code. Its id is a new one.
@@ -149,6 +165,11 @@ impl Context {
         Self { of_hooks: true, ..self }
     }
 
+    /// The same for the expression of a value.
+    pub(crate) fn of_value(self) -> Self {
+        Self { of_value: true, ..self }
+    }
+
     /// The path below which an agent or a workflow that is begun here records what it does.
     ///
     /// # Errors
@@ -185,9 +206,12 @@ impl Context {
         self.run.continues(&self.scope(), base)
     }
 
-    /// An attempt begins: what it begins is counted from the first one.
-    pub(crate) fn forget_claims(&self) {
+    /// An attempt begins: what it begins is counted from the first one, and what one before it wrote does not count.
+    pub(crate) fn begin_attempt(&self) {
         self.run.forget_claims(|| self.scope());
+        if let Some(mut states) = self.run.states() {
+            states.restart(&self.path);
+        }
     }
 
     /// The attempt at this step, from 1.

@@ -22,6 +22,7 @@ pub mod runtime;
 pub mod schema;
 #[cfg(feature = "dynamic")]
 mod schema_check;
+pub mod state;
 pub mod store;
 mod strict;
 pub mod telemetry;
@@ -81,5 +82,6 @@ pub mod prelude {
     // The attributes alone: the modules of the same names stay out.
     pub use agentflow_macros::{agent, tool, workflow};
 
+    pub use crate::state::StateKey;
     pub use crate::{Agent, Approval, Callbacks, Context, Inject, Message, Model, Result, Runtime, tools};
 }

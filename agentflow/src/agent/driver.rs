@@ -120,12 +120,12 @@ impl Run {
         plan.check(&shared, &request.options.resources)?;
         let shared = Arc::new(shared);
         plan.host.running.begin(&shared)?;
-        Ok(Self::begin(plan, request, shared, StepPath::root()))
+        Ok(Self::begin(plan, request, shared))
     }
 
     /// A run of its own whose journal is in the log already.
     pub(super) fn resumed(plan: &Arc<Plan>, shared: Arc<RunShared>) -> Self {
-        Self::begin(plan, RunRequest::default(), shared, StepPath::root())
+        Self::begin(plan, RunRequest::default(), shared)
     }
 
     /// Begins a run, as a step of the one that a context belongs to or of its own, and gives all of it.
@@ -147,7 +147,8 @@ impl Run {
         plan.check(&shared, &request.options.resources)?;
         Ok(match kept(plan, &request, cx) {
             Some(Kept { base, recorded, stopped }) => {
-                let mut run = Self::again(plan, request, Segment::new(shared, base), recorded);
+                let segment = Segment::within(shared, base, cx.path().clone());
+                let mut run = Self::again(plan, request, segment, recorded);
                 if stopped {
                     run.record_further_start();
                 }
@@ -155,7 +156,7 @@ impl Run {
             }
             None => {
                 let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
-                let segment = Segment::new(shared, base);
+                let segment = Segment::within(shared, base, cx.path().clone());
                 let recorded = segment.recorded();
                 let last = recorded.iter().rev().find(|(_, path, kind)| {
                     *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
@@ -171,8 +172,8 @@ impl Run {
         })
     }
 
-    fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>, base: StepPath) -> Self {
-        let segment = Segment::new(shared, base);
+    fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>) -> Self {
+        let segment = Segment::new(shared);
         let recorded = segment.recorded();
         Self::again(plan, request, segment, recorded)
     }
@@ -237,6 +238,9 @@ impl Run {
             for (_, path, kind) in &recorded {
                 if path.is_root() {
                     run.compensation.replay(kind);
+                }
+                if matches!(kind, EventKind::RunStep { .. }) && *path == run.segment.base {
+                    run.hand_up_turn();
                 }
                 run.machine.replay_one(path, kind);
                 if let EventKind::AgentTransferred(transfer) = kind
@@ -457,7 +461,10 @@ impl Run {
                     self.transfer(&to)?;
                     has_tools = false;
                 }
-                Command::EndStep { step } => self.record_own(EventKind::RunStep { step }),
+                Command::EndStep { step } => {
+                    self.hand_up_turn();
+                    self.record_own(EventKind::RunStep { step });
+                }
                 Command::Finish(Outcome::Completed(completed)) => {
                     let completed = match self.first_hooks().len() {
                         0 => completed,

@@ -197,6 +197,14 @@ impl AgentMachine {
         matches!(self.phase, Phase::Model { called: Some(_) })
     }
 
+    /// The paths of the tool calls of the turn, in the order of the calls.
+    pub(crate) fn calls_of_turn(&self) -> impl Iterator<Item = StepPath> {
+        // After it come their results, and perhaps what an answer among them lacks.
+        let asked = self.request.messages().iter().rev().take(3).find(|message| message.tool_calls().next().is_some());
+        let calls = asked.map(|message| Calls::of(message, &self.base, self.turn));
+        calls.into_iter().flat_map(Calls::into_paths)
+    }
+
     /// Takes in what is recorded, which may be of others than this agent.
     pub(crate) fn replay_one(&mut self, path: &StepPath, kind: &EventKind) {
         if path.is_step_of(&self.base) {

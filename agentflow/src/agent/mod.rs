@@ -27,6 +27,7 @@ mod plan;
 mod prompt;
 mod replaced_model;
 mod run_request;
+mod saved_by_tools;
 mod taking_over;
 mod team;
 mod tool_calls;

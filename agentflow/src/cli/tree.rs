@@ -39,7 +39,7 @@ impl Tree {
         let path = OneLine(&event.path).to_string();
         match &event.kind {
             EventKind::NodeStarted { attempt, .. } => self.begin(&path, event.path.depth(), *attempt),
-            EventKind::NodeCompleted { output, duration_ms } => {
+            EventKind::NodeCompleted { output, duration_ms, .. } => {
                 let output = short(output.as_str());
                 self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
             }

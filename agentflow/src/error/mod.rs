@@ -315,6 +315,15 @@ pub enum Error {
         /// What serde said.
         problem: String,
     },
+    /// A value of the state cannot be read or written.
+    #[error("the state `{key}`: {problem}")]
+    #[non_exhaustive]
+    State {
+        /// The key.
+        key: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// A step asked for a resource that nobody gave.
     #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
     #[non_exhaustive]
@@ -378,7 +387,7 @@ impl Error {
                 FailureKind::DefinitionChanged
             }
             Self::NestedChanged { .. } | Self::NestedOther { .. } => FailureKind::Interrupted,
-            Self::Value { .. } => FailureKind::Value,
+            Self::Value { .. } | Self::State { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),

@@ -14,6 +14,7 @@ use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
+use crate::state::SavedByStep;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
@@ -140,6 +141,9 @@ pub enum EventKind {
         output: Encoded,
         /// How long the attempt took, in milliseconds.
         duration_ms: u64,
+        /// What the step saved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved: Option<Arc<SavedByStep>>,
     },
     /// An attempt at a node failed and another one follows.
     #[serde(rename = "workflow.node.retrying")]
@@ -259,6 +263,9 @@ pub enum EventKind {
         /// The middleware that gave the result in the tool's place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<Arc<str>>,
+        /// What the call saved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved: Option<Arc<SavedByStep>>,
     },
     /// A tool call ended without the tool's answer; the result says why and is what the model sees.
     #[serde(rename = "tool.failed")]
@@ -321,6 +328,14 @@ impl EventKind {
             | Self::ModelRetrying { error, .. }
             | Self::ToolRetrying { error, .. }
             | Self::ModelFailed { error } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// What a step saved whose outcome this is.
+    pub(crate) fn saved(&self) -> Option<&Arc<SavedByStep>> {
+        match self {
+            Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),
             _ => None,
         }
     }

@@ -55,7 +55,7 @@ impl fmt::Display for Written<'_> {
             EventKind::RunResumed { recovered, .. } => f.write_str(if *recovered { " from its journal" } else { "" }),
             EventKind::NodeStarted { attempt: 1, .. } => Ok(()),
             EventKind::NodeStarted { attempt, .. } => write!(f, " attempt {attempt}"),
-            EventKind::NodeCompleted { output, duration_ms } => {
+            EventKind::NodeCompleted { output, duration_ms, .. } => {
                 write!(f, " {duration_ms} ms: {}", Short(output.as_str()))
             }
             EventKind::NodeRetrying { attempt, error, delay_ms }

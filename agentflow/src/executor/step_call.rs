@@ -10,6 +10,7 @@ use super::ExecutorError;
 use crate::error::Failure;
 use crate::event::{Event, RunId, Spending};
 use crate::path::StepPath;
+use crate::state::SavedByStep;
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
@@ -69,6 +70,9 @@ pub struct StepCall {
     /// What the run has spent on models so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent: Vec<Spending>,
+    /// The state that the step sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Arc<SavedByStep>>,
     /// What is recorded of the step and below it, by this attempt and earlier ones, so that nothing is done twice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Event>,
@@ -107,6 +111,9 @@ pub enum StepEnd {
     Completed {
         /// The output.
         output: Encoded,
+        /// What the step saved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved: Option<Arc<SavedByStep>>,
     },
     /// It failed, or could not begin.
     Failed {

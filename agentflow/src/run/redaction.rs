@@ -208,6 +208,11 @@ impl Redactor {
                 *value = without.unwrap_or_else(|_| Encoded::null());
             }
         };
+        if let EventKind::NodeCompleted { saved: Some(saved), .. }
+        | EventKind::ToolCompleted { saved: Some(saved), .. } = kind
+        {
+            Arc::make_mut(saved).values_mut().for_each(redact);
+        }
         match kind {
             EventKind::RunStarted(started) => {
                 if let RunBody::Workflow(workflow) = &mut Arc::make_mut(started).body {

@@ -42,14 +42,22 @@ pub(crate) struct Segment<K> {
     pub(crate) shared: Arc<RunShared>,
     /// Where it records; the root for a run of its own.
     pub(crate) base: StepPath,
+    /// The step that it is within; the root for a run of its own.
+    pub(crate) step: StepPath,
     /// Its end is neither recorded nor given up.
     open: bool,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: SegmentKind> Segment<K> {
-    pub(crate) fn new(shared: Arc<RunShared>, base: StepPath) -> Self {
-        Self { shared, base, open: true, kind: PhantomData }
+    /// A run of its own.
+    pub(crate) fn new(shared: Arc<RunShared>) -> Self {
+        Self::within(shared, StepPath::root(), StepPath::root())
+    }
+
+    /// One in a step.
+    pub(crate) fn within(shared: Arc<RunShared>, base: StepPath, step: StepPath) -> Self {
+        Self { shared, base, step, open: true, kind: PhantomData }
     }
 
     /// Whether it is a run of its own.

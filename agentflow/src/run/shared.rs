@@ -21,6 +21,7 @@ use super::log::EventLog;
 use super::nested::{Claims, NestedCall};
 use super::options::RunOwn;
 use super::state::{OpenSteps, RunState};
+use super::step_states::StepStates;
 use crate::error::{ControlError, Error, Result};
 use crate::event::{Event, EventKind, EventSink, PauseReason, RunBody, RunId, RunStarted};
 use crate::failure::Failure;
@@ -91,6 +92,8 @@ pub(super) struct Operations {
     left_open: OnceLock<Vec<StepPath>>,
     /// The calls of tools that may not be repeated and were stopped when the run was resumed.
     pub(super) stopped_calls: OnceLock<Vec<StepPath>>,
+    /// The state, once a step has touched it.
+    states: OnceLock<Box<Mutex<StepStates>>>,
 }
 
 /// The status of a run that ended so.
@@ -183,6 +186,17 @@ impl RunShared {
         self.operations.get_or_init(Box::default)
     }
 
+    /// The state of the run, when a step of it has touched state.
+    #[inline]
+    pub(crate) fn states(&self) -> Option<MutexGuard<'_, StepStates>> {
+        self.operations.get()?.states.get().map(|states| locked(states))
+    }
+
+    /// The same, made when it is needed.
+    pub(crate) fn states_or_new(&self) -> MutexGuard<'_, StepStates> {
+        locked(self.operations().states.get_or_init(Box::default))
+    }
+
     /// The time by the host's clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.host.clock.now()
@@ -191,7 +205,12 @@ impl RunShared {
     /// Takes in the events of an earlier life of the run: what still matters of the first `offset`, and those after.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
         let mut open = OpenSteps::default();
-        kept.iter().chain(&events).for_each(|event| open.apply(&event.path, &event.kind));
+        for event in kept.iter().chain(&events) {
+            open.apply(&event.path, &event.kind);
+            if StepStates::is_in(&event.kind) {
+                self.states_or_new().restore(&event.path, &event.kind);
+            }
+        }
         self.log.restore(offset, kept, events);
         // The run is restored once.
         let _ = self.operations().left_open.set(open.paths());

@@ -135,7 +135,7 @@ mod tests {
         for path in ["a/b", "a[1]/c", "ab", "b"] {
             apply(&mut waits, path, &ASKS);
         }
-        let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0 };
+        let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0, saved: None };
         apply(&mut waits, "a", &completed);
         assert_eq!(waits.workflows.keys().map(ToString::to_string).collect::<Vec<_>>(), ["ab", "b"]);
     }

@@ -98,7 +98,7 @@ impl Reading {
                 let arguments = arguments.or_else(|_| Encoded::new(&call.arguments));
                 self.begin(self.next(), time, arguments.ok());
             }
-            EventKind::NodeCompleted { output, duration_ms } => {
+            EventKind::NodeCompleted { output, duration_ms, .. } => {
                 self.begun_before(time, *duration_ms);
                 self.end(time, |attempt| attempt.output = Some(output.clone()));
             }

@@ -4,7 +4,8 @@
 use super::Runtime;
 use crate::error::Result;
 use crate::event::{Event, RunId};
-use crate::run::{Ended, Events, RunHandle, attach, read_events};
+use crate::run::{Ended, Events, RunHandle, attach, read_events, state_of};
+use crate::state::StateValues;
 #[cfg(feature = "cli")]
 use crate::store::RunList;
 use crate::store::{RunFilter, RunRecord, StoreError};
@@ -73,6 +74,15 @@ impl Runtime {
     /// When there is no such run, or its journal cannot be read.
     pub async fn journal_after(&self, run: &RunId, seq: u64) -> Result<Vec<Event>> {
         Ok(read_events(&self.require_store()?, run, seq).await?)
+    }
+
+    /// The state of a run as it is now: what its steps have saved that completed, whether or not the run has ended. What is
+    /// [`temp:`](crate::state::StateOwner::Temp) is not in the journal and so not here.
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    pub async fn run_state(&self, run: &RunId) -> Result<StateValues> {
+        Ok(state_of(&self.journal(run).await?))
     }
 
     /// The runs of the store, the newest first.

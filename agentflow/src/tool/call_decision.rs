@@ -1,7 +1,7 @@
 //! What becomes of a call of a tool in a step, by what is recorded of it: its outcome is used, it is made, or the step
 //! ends.
 //!
-//! It makes no call and records nothing.
+//! It makes no call and records nothing; the state that a recorded outcome holds it gives to the step.
 
 use super::call_in_step::KnownCall;
 use super::call_record::lost;
@@ -48,7 +48,7 @@ impl KnownCall {
                 // It was dropped: it has its end, so it is made as another one.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
-                    true => Decided::Over(outcome.clone()),
+                    true => self.over(outcome),
                     false if begun.repeatable || self.direct => made(self, begun.key.clone()),
                     false => self.unreadable(&here),
                 },
@@ -74,7 +74,7 @@ impl KnownCall {
                 // failed since, perhaps of it.
                 Some(outcome) if outcome.result.status.is_success() || !earlier.failed_since => {
                     match readable(outcome) {
-                        true => return Decided::Over(outcome.clone()),
+                        true => return self.over(outcome),
                         false if begun.repeatable || earlier.decided => {}
                         false => return self.unreadable(earlier),
                     }
@@ -84,6 +84,15 @@ impl KnownCall {
         }
         let key = own_key(&self.known.path);
         Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
+    }
+
+    /// Its outcome counts, and what it saved is the step's.
+    fn over(&self, outcome: &RecordedOutcome) -> Decided {
+        if let Some(saved) = &outcome.saved {
+            let cx = &self.place.cx;
+            cx.run().states_or_new().apply(cx.path(), saved);
+        }
+        Decided::Over(outcome.clone())
     }
 
     /// The step asks about it before it runs again (`undecided_below`), so this is met only by a call that is asked for where

@@ -330,7 +330,7 @@ impl KnownCall {
             (None, Some(_)) => ChangedArguments::read(&self.arguments, &call, arguments, ways.changed),
             _ => Ok(arguments),
         };
-        let mut open = OpenCall::begin(&cx, &self.definition, call, given, answered.is_some());
+        let mut open = OpenCall::begin((&cx, self.place.cx.path()), &self.definition, call, given, answered.is_some());
         if let Err(error) = self.keep_start(&cx, waits).await {
             open.settle();
             return Err(Failure::from(&Error::Store(error)).into());
@@ -422,7 +422,7 @@ impl KnownCall {
                 true => cx.clone().with_attempt(self.place.cx.attempt(), 1),
                 false => cx.clone().with_attempt(attempt, attempt),
             };
-            cx.forget_claims();
+            cx.begin_attempt();
             if !(fresh && attempt == 1)
                 && cx.run().may_have_stopped(cx.path())
                 && let Some(failure) = undecided_failure(&undecided_below(cx.run(), cx.path(), false))

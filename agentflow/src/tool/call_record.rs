@@ -28,7 +28,7 @@ pub(super) type Forms<O> = (Option<ReadAnswer<O>>, ErrorForm<O>);
 /// Reads an outcome back; `None` when its type does not allow that. A failure that middleware gave ends the step, since
 /// no error of the function's own type says it.
 pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome) -> Option<Outcome<O>> {
-    let RecordedOutcome { result, error, cause, answered_by } = outcome;
+    let RecordedOutcome { result, error, cause, answered_by, .. } = outcome;
     let failure = || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
     match (result.status, answered_by) {
         (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
@@ -108,9 +108,9 @@ pub(crate) fn began(call: Arc<ToolCall>, policy: Option<&ToolPolicy>, given: Opt
 
 /// The record that a call has ended.
 pub(crate) fn ended(outcome: RecordedOutcome, duration_ms: u64) -> EventKind {
-    let RecordedOutcome { result, error, cause, answered_by } = outcome;
+    let RecordedOutcome { result, error, cause, answered_by, saved } = outcome;
     match result.status {
-        ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by },
+        ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms, answered_by, saved },
         _ => EventKind::ToolFailed { result, duration_ms, answered_by, error, cause },
     }
 }
@@ -124,6 +124,8 @@ pub(crate) fn millis_since(began: Timestamp, now: Timestamp) -> u64 {
 pub(super) struct OpenCall {
     shared: Arc<RunShared>,
     path: StepPath,
+    /// The step that makes it.
+    step: StepPath,
     call: Arc<ToolCall>,
     began: Timestamp,
     open: bool,
@@ -132,7 +134,7 @@ pub(super) struct OpenCall {
 impl OpenCall {
     /// `given` is what the caller gave when middleware has changed it. What middleware answers has no effect.
     pub(super) fn begin(
-        cx: &Context,
+        (cx, step): (&Context, &StepPath),
         definition: &ToolDefinition,
         call: Arc<ToolCall>,
         given: Option<Arc<str>>,
@@ -146,7 +148,10 @@ impl OpenCall {
         }
         shared.record(path.clone(), began(Arc::clone(&call), policy, given));
         let since = shared.now();
-        Self { shared, path, call, began: since, open: true }
+        if let Some(mut states) = shared.states() {
+            states.open(&path, None);
+        }
+        Self { shared, path, step: step.clone(), call, began: since, open: true }
     }
 
     /// What is called.
@@ -167,8 +172,17 @@ impl OpenCall {
         }
     }
 
-    pub(super) fn end(&mut self, outcome: RecordedOutcome) {
+    pub(super) fn end(&mut self, mut outcome: RecordedOutcome) {
         self.open = false;
+        if let Some(mut states) = self.shared.states() {
+            match outcome.result.status {
+                ToolStatus::Success => {
+                    outcome.saved = states.end(&self.path, None);
+                    states.hand_up(&self.path, &self.step);
+                }
+                _ => states.discard(&self.path),
+            }
+        }
         self.shared.close_below(&self.path, "the tool has ended");
         let duration_ms = millis_since(self.began, self.shared.now());
         self.shared.record(self.path.clone(), ended(outcome, duration_ms));

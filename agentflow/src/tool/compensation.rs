@@ -183,7 +183,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         Some(Err(error)) => return Ok(Err(error.to_string().into())),
         None => tool,
     };
-    let mut open = OpenCall::begin(&cx, tool.definition(), Arc::clone(&call), None, false);
+    let mut open = OpenCall::begin((&cx, cx.path()), tool.definition(), Arc::clone(&call), None, false);
     if let Err(error) = shared.log.commit().await {
         open.settle();
         return Err(error);
@@ -233,7 +233,7 @@ pub(crate) async fn invoke_undoable(
         return Ok(hooked(tool, cx, call, granted, seen_to).await);
     }
     let cx = cx.of_call(cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0), &call.id, cx.resources());
-    let mut open = OpenCall::begin(&cx, definition, Arc::new(call.clone()), None, false);
+    let mut open = OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
     if let Err(error) = cx.run().log.commit().await {
         open.settle();
         return Err(error);

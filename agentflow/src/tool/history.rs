@@ -16,6 +16,7 @@ use crate::event::EventKind;
 use crate::message::{ToolCall, ToolResult};
 use crate::path::{PathSegment, StepPath};
 use crate::run::{Approval, is_own_failure};
+use crate::state::SavedByStep;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
@@ -62,12 +63,14 @@ pub(crate) struct RecordedOutcome {
     pub(crate) cause: Option<Arc<str>>,
     /// The middleware that gave the result in the tool's place.
     pub(crate) answered_by: Option<Arc<str>>,
+    /// What the call saved.
+    pub(crate) saved: Option<Arc<SavedByStep>>,
 }
 
 impl RecordedOutcome {
     /// A result of which nothing else is known.
     pub(crate) fn new(result: Arc<ToolResult>) -> Self {
-        Self { result, error: None, cause: None, answered_by: None }
+        Self { result, error: None, cause: None, answered_by: None, saved: None }
     }
 }
 
@@ -125,13 +128,14 @@ impl RecordedCall {
                 self.begun = Some(Begun { key: call.id.clone(), effects: *effects, repeatable });
                 self.outcome = None;
             }
-            EventKind::ToolCompleted { result, answered_by, .. } => {
-                let (result, answered_by) = (Arc::clone(result), answered_by.clone());
-                self.outcome = Some(RecordedOutcome { answered_by, ..RecordedOutcome::new(result) });
+            EventKind::ToolCompleted { result, answered_by, saved, .. } => {
+                let (result, answered_by, saved) = (Arc::clone(result), answered_by.clone(), saved.clone());
+                self.outcome = Some(RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) });
             }
             EventKind::ToolFailed { result, error, cause, answered_by, .. } => {
                 let (error, cause, answered_by) = (error.clone(), cause.clone(), answered_by.clone());
-                self.outcome = Some(RecordedOutcome { result: Arc::clone(result), error, cause, answered_by });
+                let result = Arc::clone(result);
+                self.outcome = Some(RecordedOutcome { error, cause, answered_by, ..RecordedOutcome::new(result) });
             }
             _ => {}
         }

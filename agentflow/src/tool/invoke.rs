@@ -187,7 +187,7 @@ async fn retried(
     let mut attempt = 1;
     loop {
         let attempted = cx.clone().with_attempt(attempt, attempt);
-        attempted.forget_claims();
+        attempted.begin_attempt();
         let outcome = run(tool, &attempted, call, seen_to).await;
         let Err(error) = &outcome else { return outcome };
         let failure = failure_of(error);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 34] = [
+const ROOMS: [&str; 35] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -17,6 +17,7 @@ const ROOMS: [&str; 34] = [
     "strict",
     "wire",
     "value",
+    "state",
     "time",
     "path",
     "resource",

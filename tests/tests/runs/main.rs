@@ -24,4 +24,5 @@ mod misbehaving;
 mod recorded_errors;
 mod run_control;
 mod run_options;
+mod state;
 mod team;

@@ -128,6 +128,11 @@ impl Calls {
         made.and_then(|state| target_of(&state.call.arguments))
     }
 
+    /// The path of each, in their order.
+    pub(super) fn into_paths(self) -> impl Iterator<Item = StepPath> {
+        self.list.into_iter().map(|state| state.path)
+    }
+
     /// Those that were started and have no result.
     pub(super) fn open(&self) -> Vec<OpenStep> {
         let started = self.list.iter().filter(|state| matches!(state.progress, Progress::Started { .. }));

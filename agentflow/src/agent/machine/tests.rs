@@ -188,7 +188,9 @@ impl Simulation<'_> {
         for tool in tools {
             let result = Arc::new(self.world.run(&tool.call));
             let kind = match result.status {
-                ToolStatus::Success => EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None },
+                ToolStatus::Success => {
+                    EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None }
+                }
                 _ => EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
             };
             self.record(tool.path, kind)?;
@@ -351,7 +353,7 @@ fn turn_of(calls: usize) -> std::time::Duration {
     assert_eq!(machine.open_steps().len(), calls);
     for PendingTool { path, call, .. } in tools.iter().rev() {
         let result = Arc::new(super::closed(call, ToolStatus::Success, "1"));
-        machine.apply(path, &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None });
+        machine.apply(path, &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None });
     }
     assert!(matches!(machine.command(), Command::EndStep { step: 1 }));
     assert!(machine.history().open_calls().is_empty());

@@ -90,6 +90,9 @@ fn begun(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep)
     let (sender, control) = mpsc::unbounded_channel();
     // Requests that no workflow below the step takes.
     shared.listen(&StepPath::root(), sender);
+    if let Some(state) = &call.state {
+        shared.states_or_new().open(&call.path, Some(Arc::clone(state)));
+    }
     let step = Around::of_depth(call.depth).sync_scope(|| {
         let cx = Context::new(Arc::clone(shared), call.path.clone(), resources)
             .granted(&call.grants.as_slice().into())
@@ -126,7 +129,10 @@ impl FarStep {
             .await
         };
         let end = match over {
-            Over::Ended(Ended::Step { result: Ok(output), .. }) => StepEnd::Completed { output },
+            Over::Ended(Ended::Step { result: Ok(output), .. }) => {
+                let saved = shared.states().and_then(|mut states| states.take(&self.path));
+                StepEnd::Completed { output, saved }
+            }
             Over::Ended(Ended::Step { result: Err(error), .. }) => failed(Failure { value: None, ..error.failure }),
             Over::Ended(Ended::Uncommitted(error)) | Over::Unkept(error) => {
                 return failed(Failure::from(&Error::Store(error)));

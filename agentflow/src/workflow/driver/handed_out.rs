@@ -42,9 +42,12 @@ impl WorkflowRun {
         Box::pin(async move {
             let outcome = executed(&*executor, &step.call, &handed).await;
             let lost = match outcome.and_then(|outcome| checked(&step.call, outcome)) {
-                Ok(StepEnd::Completed { output }) => match step.fits(&output) {
+                Ok(StepEnd::Completed { output, saved }) => match step.fits(&output) {
                     Ok(()) => {
                         handed.end("the step has ended");
+                        if let Some(saved) = saved {
+                            step.shared.states_or_new().apply(&step.call.path, &saved);
+                        }
                         return Ok(output);
                     }
                     Err(error) => error,
@@ -83,6 +86,7 @@ impl WorkflowRun {
         let failed = node.predecessors().filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
         let shared = &self.segment.shared;
         // Before the first attempt there is nothing of the step, so a long journal need not be read.
+        let state = shared.states().map(|states| states.seen_by(cx.path())).filter(|state| !state.is_empty());
         let is_first = cx.attempt() == 1 && cx.failed_attempts() == 0 && !shared.log.is_restored();
         StepCall {
             version: StepCall::VERSION,
@@ -106,6 +110,7 @@ impl WorkflowRun {
             max_llm_calls: shared.max_llm_calls.load(Ordering::Relaxed),
             max_event_bytes: shared.log.store().and_then(|(store, _)| store.max_event_bytes()),
             spent: shared.log.spent(|ledger| ledger.rows().to_vec()),
+            state: state.map(Arc::new),
             records: shared.log.records_for(cx.path(), if is_first { since } else { 0 }),
         }
     }

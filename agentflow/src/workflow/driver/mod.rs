@@ -13,6 +13,7 @@ mod leaving_workflow;
 mod lost_step;
 mod replay;
 mod requested;
+mod saving;
 mod starting;
 mod task;
 mod undoing;
@@ -123,7 +124,7 @@ enum Happened {
 impl WorkflowRun {
     /// A new run of its own.
     pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>, terms: RunTerms) -> Self {
-        Self::begin(spec, inputs, Segment::new(shared, StepPath::root()), terms, None)
+        Self::begin(spec, inputs, Segment::new(shared), terms, None)
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
@@ -133,14 +134,14 @@ impl WorkflowRun {
     /// When the step had called something else in an earlier process, which may have had an effect; the step ends then.
     pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Result<Self> {
         if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
-            let segment = Segment::new(Arc::clone(cx.run()), base);
+            let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
             if ended {
                 return Ok(Self::as_step(spec, inputs, segment, recorded, cx));
             }
             return Ok(Self::again(spec, inputs, segment, recorded, (failures, cx)));
         }
         let base = cx.claim(|| called(spec, &inputs)).inspect_err(StepPlace::end_with)?;
-        let segment = Segment::new(Arc::clone(cx.run()), base);
+        let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
         let recorded = segment.recorded();
         let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
         // Its step had dropped it, and runs again: so does it, as the call of a tool does.
@@ -169,7 +170,7 @@ impl WorkflowRun {
     /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
     /// continues where the one before failed: what is done in it is not done again.
     pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        let segment = Segment::new(Arc::clone(cx.run()), cx.path().clone());
+        let segment = Segment::within(Arc::clone(cx.run()), cx.path().clone(), cx.path().clone());
         let recorded = match cx.failed_attempts() {
             0 => segment.recorded(),
             _ => segment.shared.log.records_below(&segment.base),
@@ -206,7 +207,7 @@ impl WorkflowRun {
 
     /// A run that is resumed from its journal, which is in the log. What it began with counts, whoever resumes it.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
-        let segment = Segment::new(shared, StepPath::root());
+        let segment = Segment::new(shared);
         let recorded = segment.recorded();
         let terms = recorded.iter().find_map(|(_, _, kind)| match kind {
             EventKind::RunStarted(started) => Some(started.terms().clone()),
@@ -326,6 +327,7 @@ impl WorkflowRun {
             // It stands after those ends.
             now = self.segment.shared.now();
         }
+        let kind = if ends { self.with_saved(unit, &path, kind) } else { kind };
         self.machine.apply(unit, &kind, now);
         self.segment.shared.log.record(now, path, kind);
     }
@@ -356,6 +358,7 @@ impl WorkflowRun {
     async fn run_inside(&mut self) -> Result<Encoded, Failed> {
         if let Some(ended) = self.ended.take() {
             self.segment.settle();
+            self.hand_up_state();
             return ended.map_err(|failure| Error::Recorded(failure).into());
         }
         if let Some(error) = self.refused.take() {
@@ -403,6 +406,7 @@ impl WorkflowRun {
     async fn end(&mut self, ended: Result<Outcome, StoreError>) -> Result<Encoded, Failed> {
         // A write that it began is finished by the commit below, which would wait for it for ever.
         self.commit = None;
+        self.hand_up_state();
         let result = match ended.inspect_err(|_| self.segment.settle())? {
             Outcome::Completed(output) => {
                 self.record_completed(WorkflowCompleted::new(output.clone()));
@@ -494,7 +498,7 @@ impl WorkflowRun {
                 let unit = Unit::node(node);
                 self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None });
                 match self.evaluate(node) {
-                    Ok(output) => self.record(unit, EventKind::NodeCompleted { output, duration_ms: 0 }),
+                    Ok(output) => self.record(unit, EventKind::NodeCompleted { output, duration_ms: 0, saved: None }),
                     Err(error) => self.fail(unit, error),
                 }
             }
@@ -504,7 +508,9 @@ impl WorkflowRun {
                 self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable, tool: None });
             }
             Command::Close { node, output } => match self.within_size(output) {
-                Ok(output) => self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 }),
+                Ok(output) => {
+                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None })
+                }
                 Err(error) => self.fail(Unit::node(node), error),
             },
             Command::Ask(node) => self.ask(node),
@@ -563,11 +569,11 @@ impl WorkflowRun {
     fn ended(&mut self, ended: Ended) -> Result<(), StoreError> {
         match ended {
             Ended::Step { unit, path, began, result } => {
-                match result.and_then(|output| self.within_limits(unit.node, output)) {
+                match result.and_then(|output| self.within_limits(unit, output)) {
                     Ok(output) => {
                         let now = self.segment.shared.now();
                         let duration_ms = millis(now.since(began));
-                        self.record_at(unit, path, now, EventKind::NodeCompleted { output, duration_ms });
+                        self.record_at(unit, path, now, EventKind::NodeCompleted { output, duration_ms, saved: None });
                     }
                     Err(error) => self.fail(unit, error),
                 }

@@ -27,7 +27,8 @@ impl WorkflowRun {
         let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
             .granted(&self.grants)
             .with_attempt(attempt, scope);
-        cx.forget_claims();
+        self.open_state(unit, cx.path());
+        cx.begin_attempt();
         // An attempt before this one may have recorded calls. Those of a step that is handed out are judged where it is
         // executed: nothing is called here.
         let fresh = attempt == 1 || self.executor.is_some();

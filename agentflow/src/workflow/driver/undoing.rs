@@ -25,7 +25,7 @@ impl UndoingRun {
     pub(crate) fn new(started: &RunStarted, begun: BegunCompensation, shared: Arc<RunShared>) -> Self {
         shared.undoes(begun.is_cancelled());
         Self {
-            segment: Segment::new(shared, StepPath::root()),
+            segment: Segment::new(shared),
             name: started.name().into(),
             grants: started.terms().scopes.as_slice().into(),
             begun,

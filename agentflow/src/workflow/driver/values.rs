@@ -20,7 +20,7 @@ impl WorkflowRun {
     pub(super) fn value(&mut self, node: NodeIndex) {
         match self.evaluate(node).and_then(|output| self.within_size(output)) {
             Ok(output) if self.is_recorded(node) => {
-                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0 });
+                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
             }
             Ok(output) => self.machine.evaluated(node, output),
             Err(error) => self.fail(Unit::node(node), error),
@@ -34,7 +34,9 @@ impl WorkflowRun {
         };
         let cx = || {
             let path = self.path(Unit::node(node));
-            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone()).granted(&self.grants)
+            Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
+                .granted(&self.grants)
+                .of_value()
         };
         ValuePlace::compute(Some(&self.segment.shared.host), || caught(|| pure(&self.machine, &cx)))
     }
@@ -48,19 +50,27 @@ impl WorkflowRun {
     }
 
     /// The output of a step, within the limit of the tool that the step is the call of, and within that of all steps.
-    pub(super) fn within_limits(&self, node: NodeIndex, output: Encoded) -> Result<Encoded, StepError> {
-        let of_tool = self.machine.spec().node(node).called.as_ref().map(|tool| tool.policy.max_output);
+    pub(super) fn within_limits(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
+        let of_tool = self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
         match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
             Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
-            None => self.within_size(output),
+            None => {
+                let saved = || self.segment.shared.states().map_or(0, |states| states.size(&self.path(unit)));
+                self.within_event(output, saved)
+            }
         }
     }
 
     pub(super) fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
+        self.within_event(output, || 0)
+    }
+
+    /// The same with what the step saved, which the event holds too.
+    fn within_event(&self, output: Encoded, saved: impl Fn() -> usize) -> Result<Encoded, StepError> {
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
         if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
             // The event says more than the output.
-            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM)).unwrap_or(usize::MAX));
+            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM + saved() as u64)).unwrap_or(usize::MAX));
         }
         if size <= limit {
             return Ok(output);

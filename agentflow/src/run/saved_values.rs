@@ -1,0 +1,31 @@
+//! The state of a run, from its journal: what its own steps saved, in the order of their places. It writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::forgotten::Void;
+use crate::event::{Edge, Event};
+use crate::path::StepPath;
+use crate::state::{SavedByStep, StateValues};
+
+/// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
+pub(crate) fn state_of(events: &[Event]) -> StateValues {
+    let void = Void::of(events.iter().map(|event| &event.kind));
+    let mut saved: BTreeMap<&StepPath, &Arc<SavedByStep>> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        if void.covers(at, &event.path) {
+            continue;
+        }
+        match event.kind.saved() {
+            Some(by_step) if by_step.place().is_some() => drop(saved.insert(&event.path, by_step)),
+            // It runs again.
+            None if event.kind.shape().edge == Edge::Opens => drop(saved.remove(&event.path)),
+            _ => {}
+        }
+    }
+    let mut in_order: Vec<_> = saved.into_values().collect();
+    in_order.sort_by_key(|saved| saved.place());
+    let mut values = StateValues::default();
+    in_order.into_iter().for_each(|saved| values.apply(saved));
+    values
+}

@@ -1,0 +1,135 @@
+//! `StepStates`: the state of a run while it is executed. What each step sees and has written, and what those saved that
+//! have ended.
+//!
+//! A run in which nobody touches state has none. It decides nothing about the order of steps: whoever starts a step says
+//! what it sees, and whoever ends one says when.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::event::EventKind;
+use crate::path::StepPath;
+use crate::state::SavedByStep;
+use crate::value::Encoded;
+
+#[derive(Default)]
+pub(crate) struct StepStates {
+    /// Of the steps that are running.
+    open: HashMap<StepPath, OpenState>,
+    /// What the outcomes of steps hold, by the steps' paths.
+    done: HashMap<StepPath, Arc<SavedByStep>>,
+}
+
+/// The state of a step that is running.
+#[derive(Default)]
+struct OpenState {
+    /// What the steps before it saved.
+    sees: Option<Arc<SavedByStep>>,
+    wrote: SavedByStep,
+}
+
+impl StepStates {
+    /// A step begins: it sees this, and what those see and wrote that it is within. What an earlier attempt saved is over.
+    pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Arc<SavedByStep>>) {
+        self.done.remove(step);
+        match sees {
+            Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: SavedByStep::default() })),
+            None => drop(self.open.remove(step)),
+        }
+    }
+
+    /// A further attempt at a step begins.
+    pub(crate) fn restart(&mut self, step: &StepPath) {
+        if let Some(state) = self.open.get_mut(step) {
+            state.wrote = SavedByStep::default();
+        }
+    }
+
+    /// A step changes a key.
+    pub(crate) fn change(&mut self, step: &StepPath, key: &str, value: Option<Encoded>) {
+        self.open_state(step).wrote.change(key, value);
+    }
+
+    /// What a step has within it saved.
+    pub(crate) fn apply(&mut self, step: &StepPath, saved: &SavedByStep) {
+        if !saved.is_empty() {
+            self.open_state(step).wrote.apply(saved);
+        }
+    }
+
+    /// What a step saved that has ended becomes part of what the step around it writes.
+    pub(crate) fn hand_up(&mut self, from: &StepPath, to: &StepPath) {
+        if let Some(saved) = self.done.get(from).cloned() {
+            self.apply(to, &saved);
+        }
+    }
+
+    fn open_state(&mut self, step: &StepPath) -> &mut OpenState {
+        if !self.open.contains_key(step) {
+            self.open.insert(step.clone(), OpenState::default());
+        }
+        self.open.entry(step.clone()).or_default()
+    }
+
+    /// What a step sees of a key: nothing, that it is removed, or its value.
+    pub(crate) fn find(&self, step: &StepPath, key: &str) -> Option<Option<Encoded>> {
+        std::iter::once(step.clone())
+            .chain(step.parents())
+            .filter_map(|at| self.open.get(&at))
+            .find_map(|state| state.wrote.get(key).or_else(|| state.sees.as_ref()?.get(key)))
+            .map(Option::<&Encoded>::cloned)
+    }
+
+    /// All that a step sees.
+    pub(crate) fn seen_by(&self, step: &StepPath) -> SavedByStep {
+        let around: Vec<StepPath> = std::iter::once(step.clone()).chain(step.parents()).collect();
+        let mut seen = SavedByStep::default();
+        for state in around.iter().rev().filter_map(|at| self.open.get(at)) {
+            state.sees.iter().for_each(|sees| seen.apply(sees));
+            seen.apply(&state.wrote);
+        }
+        seen
+    }
+
+    /// About how many bytes a running step has written.
+    pub(crate) fn size(&self, step: &StepPath) -> usize {
+        self.open.get(step).map_or(0, |state| state.wrote.size())
+    }
+
+    /// What a step saved that has ended.
+    pub(crate) fn saved_by(&self, step: &StepPath) -> Option<&Arc<SavedByStep>> {
+        self.done.get(step)
+    }
+
+    /// A step has ended well: gives what its record holds. `place` is that of a step of the run itself.
+    pub(crate) fn end(&mut self, step: &StepPath, place: Option<u64>) -> Option<Arc<SavedByStep>> {
+        let wrote = self.open.remove(step).map(|state| state.wrote).filter(|wrote| !wrote.is_empty())?;
+        let saved = Arc::new(wrote.at(place));
+        let recorded = saved.recorded();
+        self.done.insert(step.clone(), saved);
+        recorded
+    }
+
+    /// What a step wrote that is executed elsewhere.
+    pub(crate) fn take(&mut self, step: &StepPath) -> Option<Arc<SavedByStep>> {
+        let wrote = self.open.remove(step)?.wrote;
+        (!wrote.is_empty()).then(|| Arc::new(wrote))
+    }
+
+    /// An attempt at a step has failed: nothing that it wrote counts.
+    pub(crate) fn discard(&mut self, step: &StepPath) {
+        self.open.remove(step);
+    }
+
+    /// Whether a record says that state was saved.
+    pub(super) fn is_in(kind: &EventKind) -> bool {
+        kind.saved().is_some()
+    }
+
+    /// Takes in a record of an earlier life of the run.
+    pub(super) fn restore(&mut self, path: &StepPath, kind: &EventKind) {
+        if let Some(saved) = kind.saved() {
+            self.done.insert(path.clone(), Arc::clone(saved));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! State: values that steps leave for the steps after them, under typed keys.
+//!
+//! This room is the vocabulary: a key ([`StateKey`]), whose value it names ([`StateOwner`]), and what one step saved
+//! ([`SavedByStep`]). It reads and writes nothing; [`Context`](crate::Context) does, and the run keeps it.
+#![doc = include_str!("../docs/state.md")]
+
+mod key;
+mod saved;
+mod state_values;
+
+pub use self::key::{StateKey, StateKeyError, StateOwner};
+pub use self::saved::SavedByStep;
+pub use self::state_values::StateValues;

@@ -1,0 +1,148 @@
+//! `SavedByStep`: what one step saved, as part of the record of its outcome. Data, and how two of them become one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::key::StateOwner;
+use crate::value::Encoded;
+
+/// What a step saved: the keys of the state that it set and those that it removed. It is part of the record of the step's
+/// outcome, so that the outcome and the state never disagree; of a step that failed there is none.
+///
+/// In JSON it is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. A key that is removed is not one that is set to `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+#[non_exhaustive]
+pub struct SavedByStep {
+    place: Option<u64>,
+    /// Each key with its value; `None` when it is removed.
+    changes: BTreeMap<Arc<str>, Option<Encoded>>,
+}
+
+/// The stored form.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    set: BTreeMap<Arc<str>, Encoded>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    remove: Vec<Arc<str>>,
+}
+
+impl From<Written> for SavedByStep {
+    fn from(Written { place, set, remove }: Written) -> Self {
+        let set = set.into_iter().map(|(key, value)| (key, Some(value)));
+        Self { place, changes: remove.into_iter().map(|key| (key, None)).chain(set).collect() }
+    }
+}
+
+impl From<SavedByStep> for Written {
+    fn from(SavedByStep { place, changes }: SavedByStep) -> Self {
+        let mut written = Self { place, set: BTreeMap::new(), remove: Vec::new() };
+        for (key, value) in changes {
+            match value {
+                Some(value) => drop(written.set.insert(key, value)),
+                None => written.remove.push(key),
+            }
+        }
+        written
+    }
+}
+
+impl SavedByStep {
+    /// The place of the step among those of its run, where it is one of the run's own; what is saved within a step is part of
+    /// what the step saves. Of two that ran side by side and changed one key, the one with the greater place counts.
+    pub fn place(&self) -> Option<u64> {
+        self.place
+    }
+
+    /// The same with a place.
+    pub(crate) fn at(self, place: Option<u64>) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Each key that was changed, in the order of the keys, with its value; `None` when it was removed.
+    pub fn changes(&self) -> impl Iterator<Item = (&str, Option<&Encoded>)> {
+        self.changes.iter().map(|(key, value)| (&**key, value.as_ref()))
+    }
+
+    /// What it says of a key: nothing, that it is removed, or its value.
+    pub(crate) fn get(&self, key: &str) -> Option<Option<&Encoded>> {
+        self.changes.get(key).map(Option::as_ref)
+    }
+
+    pub(crate) fn change(&mut self, key: &str, value: Option<Encoded>) {
+        self.changes.insert(key.into(), value);
+    }
+
+    /// Takes in what was saved after this.
+    pub(crate) fn apply(&mut self, later: &Self) {
+        self.changes.extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// About how many bytes it has in a record.
+    pub(crate) fn size(&self) -> usize {
+        let of = |(key, value): (&Arc<str>, &Option<Encoded>)| {
+            key.len() + value.as_ref().map_or(0, |value| value.as_str().len()) + 8
+        };
+        self.changes.iter().map(of).sum()
+    }
+
+    /// What a record holds of it; `None` when that is nothing.
+    pub(crate) fn recorded(self: &Arc<Self>) -> Option<Arc<Self>> {
+        let is_recorded = |key: &str| StateOwner::split(key).0 != StateOwner::Temp;
+        if self.changes.keys().all(|key| is_recorded(key)) {
+            return (!self.is_empty()).then(|| Arc::clone(self));
+        }
+        let mut recorded = Self::clone(self);
+        recorded.changes.retain(|key, _| is_recorded(key));
+        (!recorded.is_empty()).then(|| Arc::new(recorded))
+    }
+
+    /// Each value, for whoever takes secrets out of records.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Encoded> {
+        self.changes.values_mut().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(changes: &[(&str, Option<&str>)]) -> SavedByStep {
+        let mut saved = SavedByStep::default();
+        for (key, json) in changes {
+            saved.change(key, json.map(|json| Encoded::from_json(json.to_owned()).unwrap()));
+        }
+        saved
+    }
+
+    #[test]
+    fn a_removed_key_is_not_one_that_is_null() {
+        let saved = saved(&[("gone", None), ("null", Some("null"))]);
+        let json = serde_json::to_string(&saved).unwrap();
+        assert_eq!(json, r#"{"set":{"null":null},"remove":["gone"]}"#);
+        let read: SavedByStep = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, saved);
+        assert_eq!(read.get("gone"), Some(None));
+        assert_eq!(read.get("null").unwrap().unwrap().as_str(), "null");
+        assert_eq!(read.get("other"), None);
+    }
+
+    #[test]
+    fn what_is_temporary_is_not_recorded() {
+        let temporary = Arc::new(saved(&[("temp:a", Some("1"))]));
+        assert_eq!(temporary.recorded(), None);
+        let both = Arc::new(saved(&[("temp:a", Some("1")), ("a", Some("2"))]));
+        assert_eq!(*both.recorded().unwrap(), saved(&[("a", Some("2"))]));
+        let kept = Arc::new(saved(&[("a", None)]));
+        assert!(Arc::ptr_eq(&kept, &kept.recorded().unwrap()));
+    }
+}

@@ -1,0 +1,52 @@
+//! `StateValues`: the state as it is at one time, key by key. It is made of what steps saved, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::key::StateKey;
+use super::saved::SavedByStep;
+use crate::value::{Encoded, NodeValue};
+
+/// The values of the state at one time: of a run, with [`Runtime::run_state`](crate::Runtime::run_state).
+///
+/// As JSON it is an object with the keys as they are written, such as `{"tone": "dry"}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct StateValues(BTreeMap<Arc<str>, Encoded>);
+
+impl StateValues {
+    /// The value of a key; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the value is not of the key's type.
+    pub fn get<T: NodeValue>(&self, key: &StateKey<T>) -> Result<Option<T>, serde_json::Error> {
+        self.0.get(&*key.to_string()).map(T::decode).transpose()
+    }
+
+    /// All keys with their values, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Encoded)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+
+    /// How many keys have a value.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no key has a value.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values after a step has saved this.
+    pub(crate) fn apply(&mut self, saved: &SavedByStep) {
+        for (key, value) in saved.changes() {
+            match value {
+                Some(value) => drop(self.0.insert(key.into(), value.clone())),
+                None => drop(self.0.remove(key)),
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The state that the steps of a workflow see and save. A step sees what the steps before it in the plan saved, in the order
+//! of the plan: so what it sees does not depend on which of two steps that run side by side is faster.
+//!
+//! It reads and writes no value; it says which steps count for which.
+
+use std::sync::Arc;
+
+use super::WorkflowRun;
+use crate::event::EventKind;
+use crate::path::StepPath;
+use crate::run::StepStates;
+use crate::state::SavedByStep;
+use crate::workflow::machine::Unit;
+use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs};
+
+impl WorkflowRun {
+    /// An attempt at a unit begins.
+    pub(super) fn open_state(&self, unit: Unit, path: &StepPath) {
+        if let Some(mut states) = self.segment.shared.states() {
+            let sees = self.sees(unit, &states);
+            states.open(path, (!sees.is_empty()).then(|| Arc::new(sees)));
+        }
+    }
+
+    /// What the steps before a unit saved.
+    fn sees(&self, unit: Unit, states: &StepStates) -> SavedByStep {
+        let spec = self.machine.spec();
+        let mut sees = SavedByStep::default();
+        let mut is_before = vec![false; unit.node as usize];
+        let mut next: Vec<NodeIndex> = spec.node(unit.node).predecessors().collect();
+        while let Some(node) = next.pop() {
+            if !std::mem::replace(&mut is_before[node as usize], true) {
+                next.extend(spec.node(node).predecessors());
+            }
+        }
+        // Every node stands after all that it depends on.
+        for (node, _) in (0..).zip(is_before).filter(|(_, is_before)| *is_before) {
+            self.add_saved(node, states, &mut sees);
+        }
+        // Items of a map run side by side; rounds, and the items of a `for`, one after another.
+        let is_in_order = match spec.node(unit.node).body {
+            Body::Repeat { .. } => true,
+            _ => spec.node(unit.node).kind == NodeKind::Each,
+        };
+        if let Some(child) = unit.child.filter(|_| is_in_order) {
+            let before = (0..child).filter_map(|child| states.saved_by(&self.path(Unit::child(unit.node, child))));
+            before.for_each(|saved| sees.apply(saved));
+        }
+        sees
+    }
+
+    /// Adds what a node saved that has its output.
+    fn add_saved(&self, node: NodeIndex, states: &StepStates, to: &mut SavedByStep) {
+        if self.machine.output(node).is_some()
+            && let Some(saved) = states.saved_by(&self.path(Unit::node(node)))
+        {
+            to.apply(saved);
+        }
+    }
+
+    /// The end of an attempt at a unit, with what it saved.
+    pub(super) fn with_saved(&self, unit: Unit, path: &StepPath, kind: EventKind) -> EventKind {
+        let Some(mut states) = self.segment.shared.states() else { return kind };
+        let EventKind::NodeCompleted { output, duration_ms, .. } = kind else {
+            states.discard(path);
+            return kind;
+        };
+        if unit.child.is_none() {
+            // Items, rounds and branches, in their order.
+            self.machine.units(unit.node).for_each(|child| {
+                if child.child.is_some() {
+                    states.hand_up(&self.path(child), path);
+                }
+            });
+        }
+        let is_own = self.segment.is_run() && unit.child.is_none();
+        let saved = states.end(path, is_own.then_some(unit.node.into()));
+        EventKind::NodeCompleted { output, duration_ms, saved }
+    }
+
+    /// The workflow ends within a step, which has what its nodes saved, in the order of the plan.
+    pub(super) fn hand_up_state(&self) {
+        let segment = &self.segment;
+        if segment.is_run() {
+            return;
+        }
+        if let Some(mut states) = segment.shared.states() {
+            let mut saved = SavedByStep::default();
+            for (node, _) in (0..).zip(&self.machine.spec().nodes) {
+                self.add_saved(node, &states, &mut saved);
+            }
+            states.apply(&segment.step, &saved);
+        }
+    }
+}
