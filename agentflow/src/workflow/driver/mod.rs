@@ -509,7 +509,7 @@ impl WorkflowRun {
             }
             Command::Close { node, output } => match self.within_size(output) {
                 Ok(output) => {
-                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None })
+                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
                 }
                 Err(error) => self.fail(Unit::node(node), error),
             },
