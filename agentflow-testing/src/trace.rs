@@ -54,7 +54,7 @@ impl<S: Into<String>> TraceLines for Vec<S> {
 /// Besides these there are `model#1 failed KIND "why"`, `tool#1.add failed STATUS "what the model is told"`,
 /// `run.failed KIND "why"` and `run.cancelled "why"`. `model.started`, `run.step` and deltas have no line.
 ///
-/// Of a team there is `agent.transferred from NAME to NAME`.
+/// Of a team there is `agent.handoff from NAME to NAME`.
 ///
 /// A node of a workflow is `NAME started`, `NAME completed OUTPUT`, `NAME failed KIND "why"`, `NAME retrying ..`, `NAME
 /// skipped "why"`; an agent or a workflow that is a step is `NAME agent.started ..`, `NAME workflow.started ..`; a
@@ -77,7 +77,7 @@ fn line(event: &Event) -> Option<String> {
             _ => name,
         },
         EventKind::AgentStarted(agent) => began(&name, agent),
-        EventKind::AgentTransferred(transfer) => format!("{name} from {} to {}", transfer.from, transfer.to),
+        EventKind::AgentHandoff(transfer) => format!("{name} from {} to {}", transfer.from, transfer.to),
         EventKind::WorkflowStarted(workflow) => format!("{name} {}", workflow.input),
         EventKind::RunCompleted(completed) => match &**completed {
             RunCompleted::Agent(answer) => format!("{name} {:?}", answer.message.text()),

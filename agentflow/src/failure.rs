@@ -232,8 +232,8 @@ kinds! {
     MaxStepsReached "max_steps_reached" ToolError May,
     /// The run made all of its model calls.
     LlmCallLimit "llm_call_limit" ToolError Never,
-    /// The agents of a team made all of their transfers.
-    TransferLimit "transfer_limit" ToolError May,
+    /// The agents of a team made all of their handoffs.
+    HandoffLimit "handoff_limit" ToolError May,
     /// Agents and workflows are nested too deep.
     NestingLimit "nesting_limit" ToolError Never,
     /// A budget is used up.

@@ -78,7 +78,7 @@ impl Picture {
         let drawn: Vec<_> = first.team.iter().map(|other| (other, self.agent(other, &[]))).collect();
         let all: Vec<_> = std::iter::once((first, at)).chain(drawn).collect();
         for (outline, from) in &all {
-            for target in &outline.transfers {
+            for target in &outline.handoffs {
                 if let Some((_, to)) = all.iter().find(|(other, _)| other.name == *target) {
                     self.arrows.push((*from, *to, TRANSFERS));
                 }

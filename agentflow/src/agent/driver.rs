@@ -243,7 +243,7 @@ impl Run {
                     run.hand_up_turn();
                 }
                 run.machine.replay_one(path, kind);
-                if let EventKind::AgentTransferred(transfer) = kind
+                if let EventKind::AgentHandoff(transfer) = kind
                     && *path == run.segment.base
                 {
                     run.takes_over(&transfer.to);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Host;
 
-const MAX_TRANSFERS: u32 = 8;
+const MAX_HANDOFFS: u32 = 8;
 
 /// Bounds of one run; each has a default and its own error.
 ///
@@ -28,14 +28,14 @@ pub struct Limits {
     pub(crate) max_tool_calls_per_turn: usize,
     pub(crate) max_parallel_tools: usize,
     pub(crate) output_retries: u32,
-    #[serde(skip_serializing_if = "is_default_transfers")]
-    pub(crate) max_transfers: u32,
+    #[serde(skip_serializing_if = "is_default_handoffs")]
+    pub(crate) max_handoffs: u32,
 }
 
 /// Of a run of one agent nothing is said: its definition is as it was before there were teams.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_default_transfers(transfers: &u32) -> bool {
-    *transfers == MAX_TRANSFERS
+fn is_default_handoffs(handoffs: &u32) -> bool {
+    *handoffs == MAX_HANDOFFS
 }
 
 impl Default for Limits {
@@ -48,7 +48,7 @@ impl Default for Limits {
             max_tool_calls_per_turn: 128,
             max_parallel_tools: 8,
             output_retries: 2,
-            max_transfers: MAX_TRANSFERS,
+            max_handoffs: MAX_HANDOFFS,
         }
     }
 }
@@ -113,10 +113,10 @@ impl Limits {
     }
 
     /// How often the agents of a [`Team`](super::Team) may transfer the conversation in a run. Default 8; one more fails
-    /// with [`Error::TransferLimit`](crate::Error::TransferLimit).
+    /// with [`Error::HandoffLimit`](crate::Error::HandoffLimit).
     #[must_use]
-    pub fn max_transfers(mut self, transfers: u32) -> Self {
-        self.max_transfers = transfers;
+    pub fn max_handoffs(mut self, handoffs: u32) -> Self {
+        self.max_handoffs = handoffs;
         self
     }
 }

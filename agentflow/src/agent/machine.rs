@@ -4,13 +4,13 @@
 //! The same code serves a live run and a resumed one.
 
 mod calls;
-mod transfers;
+mod handoffs;
 
 use std::sync::Arc;
 
 use self::calls::Calls;
-pub(super) use self::transfers::Transfer;
-use self::transfers::Transfers;
+use self::handoffs::Handoffs;
+pub(super) use self::handoffs::Transfer;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
@@ -89,7 +89,7 @@ pub(crate) struct AgentMachine {
     /// Answers that did not fit the output type.
     misfits: u32,
     /// Of a team.
-    transfers: Option<Box<Transfers>>,
+    handoffs: Option<Box<Handoffs>>,
     phase: Phase,
     /// Where it was when it failed.
     stopped_in: Option<Box<Phase>>,
@@ -141,7 +141,7 @@ impl AgentMachine {
             attempts: Vec::new(),
             failures_in_row: 0,
             misfits: 0,
-            transfers: None,
+            handoffs: None,
             phase: Phase::NotStarted,
             stopped_in: None,
         }
@@ -256,7 +256,7 @@ impl AgentMachine {
                     self.end_tools();
                 }
             }
-            (EventKind::AgentTransferred(transfer), Phase::StepDone { .. }) if *path == self.base => {
+            (EventKind::AgentHandoff(transfer), Phase::StepDone { .. }) if *path == self.base => {
                 self.transfer(transfer);
             }
             (EventKind::RunStep { .. }, Phase::StepDone { answer }) => match answer.take() {
@@ -342,8 +342,8 @@ impl AgentMachine {
     fn end_tools(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
         let Phase::Tools(calls) = phase else { return };
-        if let Some(transfers) = &mut self.transfers {
-            transfers.wanted = calls.transfer().map(Into::into);
+        if let Some(handoffs) = &mut self.handoffs {
+            handoffs.wanted = calls.transfer().map(Into::into);
         }
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
@@ -357,8 +357,8 @@ impl AgentMachine {
         let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
         if let Some(result) = message.results().find(|result| by_tool && result.name == ANSWER_TOOL) {
             if result.status.is_success() {
-                if let Some(transfers) = &mut self.transfers {
-                    transfers.wanted = None;
+                if let Some(handoffs) = &mut self.handoffs {
+                    handoffs.wanted = None;
                 }
                 let answer = self
                     .request
@@ -382,7 +382,7 @@ impl AgentMachine {
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => {
                 let limit = self.limits.max_tool_calls_per_turn.max(1);
-                Command::CallTools(calls.pending(limit, self.transfers.is_some()))
+                Command::CallTools(calls.pending(limit, self.handoffs.is_some()))
             }
             Phase::StepDone { .. } => self.transfer_wanted().unwrap_or(Command::EndStep { step: self.turn }),
             Phase::Misfit { problem } => {

@@ -27,7 +27,7 @@ pub struct AgentOutline {
     pub toolsets: Vec<Arc<str>>,
     /// The agents of its team that it may transfer the conversation to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub transfers: Vec<Arc<str>>,
+    pub handoffs: Vec<Arc<str>>,
     /// The other agents of the team that it is the first one of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub team: Vec<AgentOutline>,
@@ -107,7 +107,7 @@ impl AgentOutline {
             model: model.unwrap_or_default(),
             tools: of.tools.iter().map(ToolOutline::of).collect(),
             toolsets: of.toolsets.iter().map(|toolset| Arc::clone(toolset.name())).collect(),
-            transfers: of.targets.iter().map(|target| Arc::clone(&target.name)).collect(),
+            handoffs: of.targets.iter().map(|target| Arc::clone(&target.name)).collect(),
             team: of.members.iter().map(Self::of).collect(),
             scopes: of.scopes.clone(),
             limits: of.limits.clone(),

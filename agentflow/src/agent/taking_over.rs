@@ -7,7 +7,7 @@ use super::driver::Run;
 use super::hooks::{Hooks, hooks_of};
 use super::plan::Plan;
 use crate::error::{Error, Result};
-use crate::event::{AgentTransferred, EventKind, TRANSFER_TOOL};
+use crate::event::{AgentHandoff, EventKind, TRANSFER_TOOL};
 use crate::resource::Resources;
 
 /// What an agent that takes over needs to know of the run.
@@ -55,8 +55,8 @@ impl Run {
     pub(super) fn transfer(&mut self, to: &str) -> Result<()> {
         let next = self.first_plan().of_team(to)?;
         let transfer =
-            AgentTransferred::new(Arc::clone(&self.plan.name), Arc::clone(&next.name), next.instructions.clone());
-        self.record(self.segment.base.clone(), EventKind::AgentTransferred(Arc::new(transfer)));
+            AgentHandoff::new(Arc::clone(&self.plan.name), Arc::clone(&next.name), next.instructions.clone());
+        self.record(self.segment.base.clone(), EventKind::AgentHandoff(Arc::new(transfer)));
         self.takes_over(to);
         Ok(())
     }

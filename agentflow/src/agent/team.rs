@@ -28,8 +28,8 @@ use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutp
 /// one counts. The next run begins with the first agent again.
 ///
 /// What bounds the run and the type of its answer are those of the first agent: turns, model calls, time and failures are
-/// counted over all of them, and [`Limits::max_transfers`](super::Limits::max_transfers) ends a run whose agents transfer
-/// in a circle. A transfer is recorded as `agent.transferred`, and a run that is resumed continues with the agent that had
+/// counted over all of them, and [`Limits::max_handoffs`](super::Limits::max_handoffs) ends a run whose agents transfer
+/// in a circle. A transfer is recorded as `agent.handoff`, and a run that is resumed continues with the agent that had
 /// the conversation.
 ///
 /// ```
@@ -283,7 +283,7 @@ impl Plan {
             return Ok(());
         }
         let transfers = journal.all().filter_map(|event| match &event.kind {
-            EventKind::AgentTransferred(transfer) if event.path.is_root() => Some(&transfer.to),
+            EventKind::AgentHandoff(transfer) if event.path.is_root() => Some(&transfer.to),
             _ => None,
         });
         transfers.last().map_or(Ok(()), |to| self.of_team(to).map(drop))

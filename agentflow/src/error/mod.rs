@@ -114,13 +114,13 @@ pub enum Error {
     },
     /// The agents of a team transferred the conversation more often than they may.
     #[error(
-        "the agents of the team transferred the conversation {transfers} times, which is the limit; see whether they \
-         transfer in a circle, or raise the limit with `max_transfers`"
+        "the agents of the team transferred the conversation {handoffs} times, which is the limit; see whether they \
+         transfer in a circle, or raise the limit with `max_handoffs`"
     )]
     #[non_exhaustive]
-    TransferLimit {
+    HandoffLimit {
         /// The limit.
-        transfers: u32,
+        handoffs: u32,
     },
     /// Agents and workflows are nested deeper than they may be; the one that would have been too deep did not begin. An
     /// agent in whose tool that happens ends with this too, unless the tool answers all the same.
@@ -373,7 +373,7 @@ impl Error {
             Self::InvalidOutput { .. } | Self::Output { .. } => FailureKind::InvalidOutput,
             Self::MaxStepsReached { .. } => FailureKind::MaxStepsReached,
             Self::LlmCallLimit { .. } => FailureKind::LlmCallLimit,
-            Self::TransferLimit { .. } => FailureKind::TransferLimit,
+            Self::HandoffLimit { .. } => FailureKind::HandoffLimit,
             Self::NestingLimit { .. } => FailureKind::NestingLimit,
             Self::BudgetExceeded { .. } => FailureKind::BudgetExceeded,
             Self::Middleware { .. } => FailureKind::Middleware,

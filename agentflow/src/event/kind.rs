@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentStarted, AgentTransferred, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted,
-    Spending, WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted, Spending,
+    WorkflowCompleted, WorkflowStarted,
 };
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
@@ -109,8 +109,8 @@ pub enum EventKind {
         error: Arc<Failure>,
     },
     /// An agent of a team transferred the conversation to another one; of a run of its own, at the run's own path.
-    #[serde(rename = "agent.transferred")]
-    AgentTransferred(Arc<AgentTransferred>),
+    #[serde(rename = "agent.handoff")]
+    AgentHandoff(Arc<AgentHandoff>),
     /// A workflow began as a step of another run.
     #[serde(rename = "workflow.started")]
     WorkflowStarted(Arc<WorkflowStarted>),

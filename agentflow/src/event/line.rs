@@ -31,7 +31,7 @@ impl fmt::Display for Written<'_> {
                 RunBody::Workflow(workflow) => write!(f, " {}: {}", workflow.name, Short(workflow.input.as_str())),
             },
             EventKind::AgentStarted(agent) => write!(f, "{}", Began(agent)),
-            EventKind::AgentTransferred(transfer) => write!(f, " from {} to {}", transfer.from, transfer.to),
+            EventKind::AgentHandoff(transfer) => write!(f, " from {} to {}", transfer.from, transfer.to),
             EventKind::WorkflowStarted(workflow) => {
                 write!(f, " {}: {}", workflow.name, Short(workflow.input.as_str()))
             }

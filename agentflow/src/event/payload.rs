@@ -410,7 +410,7 @@ pub(crate) const TRANSFER_TOOL: &str = "transfer_to_agent";
 /// An agent of a team transferred the conversation to another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct AgentTransferred {
+pub struct AgentHandoff {
     /// The agent that had the conversation.
     pub from: Arc<str>,
     /// The agent that has it from now on.
@@ -420,7 +420,7 @@ pub struct AgentTransferred {
     pub instructions: Option<Arc<Message>>,
 }
 
-impl AgentTransferred {
+impl AgentHandoff {
     pub(crate) fn new(from: Arc<str>, to: Arc<str>, instructions: Option<Arc<Message>>) -> Self {
         Self { from, to, instructions }
     }

@@ -125,7 +125,7 @@ shapes! {
     AgentStarted "agent.started" Agent Opens,
     AgentCompleted "agent.completed" Agent Closes,
     AgentFailed "agent.failed" Agent Closes,
-    AgentTransferred "agent.transferred" Agent Marks,
+    AgentHandoff "agent.handoff" Agent Marks,
     WorkflowStarted "workflow.started" Workflow Opens,
     WorkflowCompleted "workflow.completed" Workflow Closes,
     WorkflowFailed "workflow.failed" Workflow Closes,

@@ -75,7 +75,7 @@ async fn the_conversation_goes_along_under_other_instructions_and_tools() {
             "tool#1.transfer_to_agent started {\"agent\":\"billing\"}",
             "tool#1.team_look completed \"7 was paid twice\"",
             "tool#1.transfer_to_agent completed \"`billing` has the conversation now\"",
-            "agent.transferred from triage to billing",
+            "agent.handoff from triage to billing",
             "model#2 completed tool_calls",
             "tool#2.team_refund started {\"order\":7}",
             "tool#2.team_refund completed \"refunded 7\"",
@@ -88,15 +88,15 @@ async fn the_conversation_goes_along_under_other_instructions_and_tools() {
 
 #[tokio::test]
 async fn agents_that_transfer_in_a_circle_end_with_an_error() {
-    let first = triage([to("billing"), to("billing"), to("billing")]).limits(Limits::default().max_transfers(4));
+    let first = triage([to("billing"), to("billing"), to("billing")]).limits(Limits::default().max_handoffs(4));
     let team =
         Team::new(first, &["billing"]).agent(billing([to("triage"), to("triage")]), &["triage"]).build().unwrap();
     let error = team.run("Hello?").await.unwrap_err();
-    assert!(matches!(error, Error::TransferLimit { transfers: 4, .. }), "{error}");
+    assert!(matches!(error, Error::HandoffLimit { handoffs: 4, .. }), "{error}");
     assert_eq!(
         error.to_string(),
         "the agents of the team transferred the conversation 4 times, which is the limit; see whether they transfer in a \
-         circle, or raise the limit with `max_transfers`"
+         circle, or raise the limit with `max_handoffs`"
     );
 }
 
@@ -225,7 +225,7 @@ async fn a_team_is_a_tool_of_another_agent() {
     let result = Agent::new(caller).tools(team).run("Why?").await.unwrap();
     assert_eq!(result.output(), "It is gone.");
     assert!(
-        trace(result.events()).contains(&"tool#1.triage agent.transferred from triage to billing".to_owned()),
+        trace(result.events()).contains(&"tool#1.triage agent.handoff from triage to billing".to_owned()),
         "{:#?}",
         trace(result.events())
     );
@@ -351,5 +351,5 @@ fn a_team_is_drawn_with_dashed_arrows() {
     let (mermaid, dot) = (outline.to_mermaid(), outline.to_dot());
     assert_eq!(mermaid.matches("-.->|\"may transfer to\"|").count(), 3, "{mermaid}");
     assert_eq!(dot.matches("style=dashed").count(), 3, "{dot}");
-    assert_eq!(serde_json::to_value(&outline).unwrap()["transfers"], json!(["a", "b"]));
+    assert_eq!(serde_json::to_value(&outline).unwrap()["handoffs"], json!(["a", "b"]));
 }

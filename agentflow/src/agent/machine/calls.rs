@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::transfers::{second_transfer, target_of};
+use super::handoffs::{second_transfer, target_of};
 use super::{OpenStep, PendingTool, Refused, closed, interrupted, surplus};
 use crate::event::TRANSFER_TOOL;
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};

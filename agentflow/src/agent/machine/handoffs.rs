@@ -1,4 +1,4 @@
-//! The transfers of the conversation between the agents of a team: which one is wanted, and what changes with it. The
+//! The handoffs of the conversation between the agents of a team: which one is wanted, and what changes with it. The
 //! machine knows no plans; the driver has the one of the agent that takes over.
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use serde::Deserialize;
 use super::{AgentMachine, Command, Outcome, closed};
 use crate::agent::typed_output::OutputRule;
 use crate::error::Error;
-use crate::event::AgentTransferred;
+use crate::event::AgentHandoff;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Transfers {
+pub(super) struct Handoffs {
     /// How many there were.
     made: u32,
     /// The agent that the turn's call names.
@@ -43,7 +43,7 @@ pub(super) fn second_transfer(call: &ToolCall) -> ToolResult {
 impl AgentMachine {
     /// It is that of the first agent of a team.
     pub(crate) fn in_team(&mut self) {
-        self.transfers.get_or_insert_default();
+        self.handoffs.get_or_insert_default();
     }
 
     /// Answers are from now on given as the model of the agent that has taken over gives them.
@@ -53,22 +53,22 @@ impl AgentMachine {
 
     /// The transfer that the turn ends with.
     pub(super) fn transfer_wanted(&self) -> Option<Command> {
-        let transfers = self.transfers.as_ref()?;
-        let to = Arc::clone(transfers.wanted.as_ref()?);
-        if transfers.made >= self.limits.max_transfers {
-            return Some(Command::Finish(Outcome::Failed(Error::TransferLimit { transfers: transfers.made })));
+        let handoffs = self.handoffs.as_ref()?;
+        let to = Arc::clone(handoffs.wanted.as_ref()?);
+        if handoffs.made >= self.limits.max_handoffs {
+            return Some(Command::Finish(Outcome::Failed(Error::HandoffLimit { handoffs: handoffs.made })));
         }
         Some(Command::Transfer { to })
     }
 
     /// The conversation continues under other instructions.
-    pub(super) fn transfer(&mut self, transfer: &AgentTransferred) {
+    pub(super) fn transfer(&mut self, transfer: &AgentHandoff) {
         let history = self.history();
         self.request = transfer.instructions.iter().chain(history.messages()).map(Arc::clone).collect();
         self.instructed = transfer.instructions.is_some();
-        if let Some(transfers) = &mut self.transfers {
-            transfers.made += 1;
-            transfers.wanted = None;
+        if let Some(handoffs) = &mut self.handoffs {
+            handoffs.made += 1;
+            handoffs.wanted = None;
         }
     }
 }
