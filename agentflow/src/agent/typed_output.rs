@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::event::{ANSWER_TOOL, AnswerForm, answer_text};
 use crate::model::OutputSchema;
 use crate::run::{RunEnd, RunResult};
+use crate::schema::{Definitions, part_of};
 use crate::strict;
 use crate::text::unfenced;
 use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy};
@@ -47,7 +48,7 @@ impl<O: DeserializeOwned + JsonSchema> Output<O> {
         Self {
             schema: Some(|| {
                 let schema = schema_of::<O>();
-                let schema = if is_object(&schema) { schema } else { wrapped(schema) };
+                let schema = if is_object(&schema) { schema } else { wrapped(&schema) };
                 OutputSchema::new(&O::schema_name(), schema)
             }),
             form: || if is_object(&schema_of::<O>()) { AnswerForm::Object } else { AnswerForm::Value },
@@ -64,16 +65,11 @@ impl<O> Output<O> {
 
     /// The schema of the value that an answer is.
     pub(super) fn value_schema(&self) -> Value {
-        let Some(OutputSchema { mut schema, .. }) = self.schema() else { return json!({"type": "string"}) };
-        if self.form() != AnswerForm::Value {
-            return schema;
+        let Some(OutputSchema { schema, .. }) = self.schema() else { return json!({"type": "string"}) };
+        match self.form() {
+            AnswerForm::Value => part_of(&schema["properties"]["value"], &schema),
+            _ => schema,
         }
-        let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
-        let mut value = schema["properties"]["value"].take();
-        if let (Some(keywords), Some(definitions)) = (value.as_object_mut(), definitions) {
-            keywords.insert("$defs".to_owned(), definitions);
-        }
-        value
     }
 
     /// What the text of an answer is.
@@ -111,17 +107,15 @@ fn is_object(schema: &Value) -> bool {
 }
 
 /// Providers take objects only, so another type is put into one.
-fn wrapped(mut schema: Value) -> Value {
-    let definitions = schema.as_object_mut().and_then(|schema| schema.remove("$defs"));
+fn wrapped(schema: &Value) -> Value {
+    let mut definitions = Definitions::default();
     let mut object = json!({
         "type": "object",
-        "properties": {"value": schema},
+        "properties": {"value": definitions.embed(schema)},
         "required": ["value"],
         "additionalProperties": false,
     });
-    if let Some(definitions) = definitions {
-        object["$defs"] = definitions;
-    }
+    definitions.add_to(&mut object);
     object
 }
 

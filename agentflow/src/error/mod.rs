@@ -206,12 +206,14 @@ pub enum Error {
         problem: String,
     },
     /// No workflow of this name was given to the runtime or is linked into the program.
-    #[error("this program knows no workflow `{name}`{}", did_you_mean(near.as_ref()))]
+    #[error("{}", no_workflow(name, near.as_ref(), *other))]
     UnknownWorkflow {
         /// The name that was asked for.
         name: Arc<str>,
         /// The nearest name that there is.
         near: Option<String>,
+        /// What else has this name: `tool` or `agent`.
+        other: Option<&'static str>,
     },
     /// A workflow that is a step began with another definition, in an earlier process.
     #[error(
@@ -437,6 +439,21 @@ const ACCEPT_ALL: &str = "to continue all the same, accept it with `Changes::Acc
     accept-all`";
 
 /// At most ten names.
+fn no_workflow(name: &str, near: Option<&String>, other: Option<&str>) -> String {
+    match other {
+        Some("agent") => format!(
+            "`{name}` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
+             `{name}::agent(..).start(())`"
+        ),
+        Some(other) => {
+            format!(
+                "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
+            )
+        }
+        None => format!("this program knows no workflow `{name}`{}", did_you_mean(near)),
+    }
+}
+
 fn names(nodes: &[String]) -> String {
     let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();
     match nodes.len() {

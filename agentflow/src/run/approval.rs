@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::schema::Definitions;
+#[cfg(feature = "dynamic")]
+use crate::schema::part_of;
 use crate::value::{Encoded, NodeValue};
 
 /// A person's answer to the usual question: whether something may be done.
@@ -78,29 +81,21 @@ pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, String> {
 
 /// The schema of an answer to the question about a call: an [`Approval`] with arguments as the tool takes them.
 pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
-    let mut schema = serde_json::to_value(<Approval as NodeValue>::schema()).unwrap_or_default();
-    let mut parameters = parameters.clone();
-    // References in it are from the root.
-    let definitions = parameters.as_object_mut().and_then(|parameters| parameters.remove("$defs"));
-    if let Some(object) = schema.as_object_mut() {
-        object.extend(definitions.map(|definitions| ("$defs".to_owned(), definitions)));
-    }
+    let mut definitions = Definitions::default();
+    let mut schema = definitions.embed(&<Approval as NodeValue>::schema());
+    let parameters = definitions.embed(parameters);
     if let Some(granted) = granted_of(&mut schema) {
         granted.insert("arguments".to_owned(), parameters);
     }
+    definitions.add_to(&mut schema);
     schema
 }
 
 /// The schema of the arguments in the schema of an answer; `None` when it takes none.
 #[cfg(feature = "dynamic")]
 pub(crate) fn arguments_schema(answer: &Value) -> Option<Value> {
-    let mut answer = answer.clone();
-    let definitions = answer.get("$defs").cloned();
-    let mut arguments = granted_of(&mut answer)?.remove("arguments")?;
-    if let (Some(object), Some(definitions)) = (arguments.as_object_mut(), definitions) {
-        object.insert("$defs".to_owned(), definitions);
-    }
-    Some(arguments)
+    let arguments = granted_of(&mut answer.clone())?.remove("arguments")?;
+    Some(part_of(&arguments, answer))
 }
 
 /// What the schema of an answer says of one that agrees.

@@ -18,7 +18,7 @@ use crate::tool::{SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_hooked, 
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::{linked, two_linked};
 use crate::workflow::spec::Spec;
-use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, check_answer};
+use crate::workflow::{Graph, Inputs, IntoInputs, ReferenceKind, Workflow, check_answer};
 
 /// What a runtime was given, each with where that was, in the order in which it was given.
 #[derive(Clone, Default)]
@@ -101,8 +101,31 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());
         #[cfg(feature = "dynamic")]
         let known = known.chain(graphs(host).iter().map(|(graph, _)| graph.graph.name.as_str()));
-        Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned) }
+        let other = other_kind(host, ReferenceKind::Workflow, name).map(ReferenceKind::as_str);
+        Error::UnknownWorkflow { name: name.into(), near: nearest(name, known).map(ToOwned::to_owned), other }
     })
+}
+
+/// What there is of a name when there is nothing of the kind that was asked for.
+pub(super) fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
+    let is = |of: ReferenceKind| match of {
+        ReferenceKind::Tool => {
+            let is_given = given(host, |given| &given.tools).iter().any(|(tool, _)| **tool.catalogue_name() == *name);
+            is_given || linked_tools_of(name).next().is_some()
+        }
+        ReferenceKind::Agent => {
+            let is_given = given(host, |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name);
+            is_given || linked_agents().names().any(|linked| linked == name)
+        }
+        ReferenceKind::Workflow => {
+            let is_given = given(host, |given| &given.workflows).iter().any(|(spec, _)| *spec.name == *name);
+            #[cfg(feature = "dynamic")]
+            let is_given = is_given || graphs(host).iter().any(|(graph, _)| graph.graph.name == name);
+            is_given || linked().names().any(|linked| linked == name)
+        }
+    };
+    let all = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
+    if is(kind) { None } else { all.into_iter().find(|other| is(*other)) }
 }
 
 /// The workflows that were given as graphs.

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Runtime;
-use super::catalogue::{given, graphs, linked_tools_of, only, workflow_spec_in};
+use super::catalogue::{given, graphs, linked_tools_of, only, other_kind, workflow_spec_in};
 use super::catalogue_entry::Origin;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::{ToolRef, ToolsetRef, linked_tools};
-use crate::workflow::linked_workflow::linked;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -139,27 +138,6 @@ fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Resul
         }
         None => problem,
     })
-}
-
-/// What there is of a name when there is nothing of the kind that was asked for.
-fn other_kind(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
-    let is = |of: ReferenceKind| match of {
-        ReferenceKind::Tool => {
-            let is_given = given(host, |given| &given.tools).iter().any(|(tool, _)| **tool.catalogue_name() == *name);
-            is_given || linked_tools_of(name).next().is_some()
-        }
-        ReferenceKind::Agent => {
-            let is_given = given(host, |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name);
-            is_given || linked_agents().names().any(|linked| linked == name)
-        }
-        ReferenceKind::Workflow => {
-            let is_given = given(host, |given| &given.workflows).iter().any(|(spec, _)| *spec.name == *name);
-            let is_graph = graphs(host).iter().any(|(graph, _)| graph.graph.name == name);
-            is_given || is_graph || linked().names().any(|linked| linked == name)
-        }
-    };
-    let all = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
-    if is(kind) { None } else { all.into_iter().find(|other| is(*other)) }
 }
 
 fn tool(host: &Host, name: &str) -> Result<Callee, String> {

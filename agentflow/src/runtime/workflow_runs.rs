@@ -315,7 +315,8 @@ impl Runtime {
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
         let started = journal_read.workflow(run)?.clone();
-        let spec = &spec.ok_or_else(|| Error::UnknownWorkflow { name: Arc::clone(&started.name), near: None })?;
+        let spec =
+            &spec.ok_or_else(|| Error::UnknownWorkflow { name: Arc::clone(&started.name), near: None, other: None })?;
         let own = RunOwn::resumed(&self.host().run_resources, run, journal_read.started(run)?)?;
         let definition = journal_read.definition().unwrap_or(&started.definition).clone();
         let differences = self.differences(journal_read.parts(), spec.parts()).await?;

@@ -3,9 +3,16 @@
 //!
 //! `proof.rs` shows that all values fit, `sample.rs` makes values of a schema until one does not, `accepts.rs` says of one
 //! value whether it fits, and `misfit.rs` where it does not. What none of them can show is [`Assignable::Unknown`].
+//! `embedded.rs` makes schemas parts of others, `part_at.rs` reads what one says of a part, and `narrowed.rs` what it says once
+//! more is known.
 
 mod accepts;
+mod embedded;
 mod misfit;
+#[cfg(feature = "dynamic")]
+mod narrowed;
+#[cfg(feature = "dynamic")]
+mod part_at;
 mod proof;
 mod sample;
 mod schema_at;
@@ -15,7 +22,12 @@ use std::fmt;
 use serde_json::Value;
 
 use self::accepts::accepts;
+pub(crate) use self::embedded::{Definitions, part_of};
 use self::misfit::{Misfits, misfits};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::narrowed::{Fact, narrowed};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::part_at::{lacks, part_at};
 use self::proof::Proof;
 use self::sample::Samples;
 use self::schema_at::At;

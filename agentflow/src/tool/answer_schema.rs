@@ -73,7 +73,7 @@ const OTHERS: [&str; 9] = [
 
 /// The schema of what serde writes of a Rust type, with the objects closed whose fields are all in it: schemars says so
 /// where there may be others, and leaves out where there are none.
-fn closed(mut schema: Value) -> Value {
+pub(crate) fn closed(mut schema: Value) -> Value {
     let mut open = BTreeSet::new();
     extended(&schema, &mut open);
     close(&mut schema, "#", &open, false);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::ToolDefinition;
 use crate::run::OUTPUT;
-use crate::schema::{Assignable, is_assignable};
+use crate::schema::{Assignable, is_assignable, part_of};
 
 /// What is wrong with a tool that is to undo calls of another one, which answers what a schema says, if it is known.
 pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes: &ToolDefinition) -> Option<String> {
@@ -15,7 +15,7 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
             return Some(format!("has no parameter `{OUTPUT}`, which is what the call answered"));
         }
         Some(asked) => {
-            let asked = with_definitions(asked, &undoes.parameters);
+            let asked = part_of(asked, &undoes.parameters);
             if let Some(Assignable::No(places)) = answers.map(|answers| is_assignable(answers, &asked)) {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
                 return Some(format!("does not take what the call answers as `{OUTPUT}`: {}", places.join("; ")));
@@ -28,9 +28,10 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
     if given.is_empty() {
         return None;
     }
-    let mut from = does.parameters.clone();
+    // What they refer to stays as it is.
+    let mut from = part_of(&does.parameters, &does.parameters);
     from["additionalProperties"] = json!(false);
-    let mut to = undoes.parameters.clone();
+    let mut to = part_of(&undoes.parameters, &undoes.parameters);
     if !given.contains_key(OUTPUT) {
         to.get_mut("properties").and_then(Value::as_object_mut).map(|properties| properties.remove(OUTPUT));
         if let Some(required) = to.get_mut("required").and_then(Value::as_array_mut) {
@@ -44,19 +45,6 @@ pub(crate) fn undo_misfit(does: &ToolDefinition, answers: Option<&Value>, undoes
         }
         Assignable::Yes | Assignable::Unknown => None,
     }
-}
-
-/// A part of a schema by itself, with what it may refer to.
-fn with_definitions(part: &Value, whole: &Value) -> Value {
-    let mut part = part.clone();
-    if let Some(keywords) = part.as_object_mut() {
-        for definitions in ["$defs", "definitions"] {
-            if let Some(of) = whole.get(definitions) {
-                keywords.insert(definitions.to_owned(), of.clone());
-            }
-        }
-    }
-    part
 }
 
 #[cfg(test)]

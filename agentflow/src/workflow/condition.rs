@@ -27,7 +27,7 @@ use crate::value::Encoded;
 /// assert_eq!(express, Condition::Any(vec![urgent, kind]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "a condition, such as {\"exists\": {\"from\": \"page\"}}")]
 #[non_exhaustive]
 pub enum Condition {
     /// The value is `true`. Any other value than `true` and `false` is a failure.

@@ -65,8 +65,7 @@ use crate::definition::without_notes;
 /// # #[cfg(not(feature = "dynamic"))]
 /// # fn main() {}
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Graph {
     /// The version of the form, [`Graph::VERSION`] when made by this release.
@@ -74,14 +73,13 @@ pub struct Graph {
     /// The workflow's name.
     pub name: String,
     /// What it is for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The node whose output is the workflow's.
     pub output: String,
     /// The most steps at once.
     pub concurrency: usize,
     /// What the other nodes do when one has failed for good.
-    #[serde(default)]
     pub stop_policy: StopPolicy,
     /// The nodes, each after all it depends on.
     pub nodes: Vec<GraphNode>,
@@ -89,7 +87,7 @@ pub struct Graph {
 
 /// A node of a [`Graph`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a node, such as {\"name\": \"page\", \"does\": {..}}")]
 #[non_exhaustive]
 pub struct GraphNode {
     /// Its name, with the arms it is in: `outcome/Granted/merge`.
@@ -134,10 +132,10 @@ pub struct GraphNode {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
     /// What each of its items or rounds consists of, when that is more than one step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::graph_form::body")]
     pub body: Option<Box<Graph>>,
     /// What its branches consist of, by their names, where that is more than one step.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "super::graph_form::bodies")]
     pub branch_bodies: BTreeMap<String, Graph>,
     /// Whether it changes something outside of the run, as far as that is declared.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -176,6 +174,7 @@ fn is_false(value: &bool) -> bool {
 
 /// An edge between nodes whose written order is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OrderEdge {
     /// The node above.
@@ -186,6 +185,7 @@ pub struct OrderEdge {
 
 /// The condition under which a node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Guard {
     /// The router.

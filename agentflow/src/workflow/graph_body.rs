@@ -9,7 +9,7 @@ use super::node_schema::NodeSchema;
 
 /// An edge that leads to a node of a [`Graph`](super::Graph): `{"from": "fetch"}` is taken when `fetch` has its output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an edge, such as {\"from\": \"page\"}")]
 #[non_exhaustive]
 pub struct GraphEdge {
     /// The node that it comes from.
@@ -55,7 +55,11 @@ impl GraphEdge {
 
 /// What a node does, where that is data and not code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "what a node does, such as {\"value\": {\"from\": \"page\"}}"
+)]
 #[non_exhaustive]
 pub enum GraphBody {
     /// It calls a tool, an agent or a workflow.
@@ -93,7 +97,7 @@ pub enum GraphBody {
 
 /// A tool, an agent or a workflow by its name, with what it is given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}")]
 #[non_exhaustive]
 pub struct Reference {
     /// What it is.
@@ -148,7 +152,10 @@ impl Reference {
 
 /// The arms of a router, and how many it takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a choice, such as {\"arms\": [{\"arm\": \"a\", \"when\": {..}}, {\"arm\": \"b\"}]}"
+)]
 #[non_exhaustive]
 pub struct Routes {
     /// The arms in their order. One without a condition is taken when none before it is.
@@ -161,7 +168,7 @@ pub struct Routes {
 
 /// An arm of a router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an arm, such as {\"arm\": \"a\", \"when\": {..}}")]
 #[non_exhaustive]
 pub struct Route {
     /// Its name.
@@ -197,7 +204,7 @@ impl Route {
 
 /// What a person is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a question, such as {\"text\": \"May it?\"}")]
 #[non_exhaustive]
 pub struct Question {
     /// The question.

@@ -4,15 +4,17 @@
 use serde_json::{Value, json};
 
 use super::condition::Condition;
+use super::facts::{Known, known_before, known_when, narrow};
+use super::graph_body::Routes;
 use super::mapping::Mapping;
-use super::mapping_schema::{Schemas, lacks, schema_of};
-use crate::schema::{Assignable, is_assignable_as_stated};
+use super::mapping_schema::{Schemas, schema_of};
+use crate::schema::{Assignable, is_assignable_as_stated, lacks};
 
 /// What the reads of a node are checked against.
 pub(super) struct Reading<'a> {
     /// Where they are, such as ``the node `page` ``.
     pub(super) place: String,
-    pub(super) outputs: &'a Schemas<'a>,
+    pub(super) outputs: Schemas<'a>,
     /// The schema of `{"item": ""}`, where there is one.
     pub(super) item: &'a Value,
 }
@@ -47,18 +49,51 @@ impl Reading<'_> {
             }
             Condition::Exists(value) => self.parts(value, true, problems),
             Condition::Not(other) => self.of_condition(other, problems),
-            Condition::All(all) | Condition::Any(all) => all.iter().for_each(|of| self.of_condition(of, problems)),
+            // Each is looked at only when those before it have not decided.
+            Condition::All(all) | Condition::Any(all) => {
+                let goes_on = matches!(condition, Condition::All(_));
+                let mut known = Vec::new();
+                for of in all {
+                    self.knowing(&known, |reading| reading.of_condition(of, problems));
+                    known_when(of, goes_on, &mut known);
+                }
+            }
         }
+    }
+
+    /// The same of the conditions of a router's arms.
+    pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<String>) {
+        for (at, when) in routes.arms.iter().enumerate().filter_map(|(at, arm)| Some((at, arm.when.as_ref()?))) {
+            let mut known = Vec::new();
+            if !routes.all {
+                known_before(routes, at, &mut known);
+            }
+            self.knowing(&known, |reading| reading.of_condition(when, problems));
+        }
+    }
+
+    /// Reads where more is known.
+    fn knowing(&self, known: &[Known], read: impl FnOnce(&Reading<'_>)) {
+        if known.is_empty() {
+            return read(self);
+        }
+        let mut more = narrow(known, |node| self.outputs.get(node).cloned());
+        for (node, schema) in self.outputs.narrow {
+            more.entry(node.clone()).or_insert_with(|| schema.clone());
+        }
+        let outputs = Schemas { all: self.outputs.all, narrow: &more };
+        read(&Reading { place: self.place.clone(), outputs, item: self.item });
     }
 
     /// Of what `may_miss`, only what is never there is wrong.
     fn parts(&self, mapping: &Mapping, may_miss: bool, problems: &mut Vec<String>) {
         let (of, whole, at, may_miss) = match mapping {
-            Mapping::From { node, at, or } => match self.outputs.get(node.as_str()) {
+            Mapping::From { node, at, or } => match self.outputs.get(node) {
                 Some(whole) => (format!("the output of `{node}`"), whole, at, may_miss || or.is_some()),
                 None => return,
             },
-            Mapping::Item(at) => ("the item".to_owned(), self.item, at, may_miss),
+            // There is no `or` of an item.
+            Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
             Mapping::Object(fields) => return fields.values().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::List(all) => return all.iter().for_each(|of| self.parts(of, may_miss, problems)),
             Mapping::ErrorOf(_) | Mapping::Value(_) => return,

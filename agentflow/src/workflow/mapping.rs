@@ -1,13 +1,15 @@
 //! `Mapping`: how a value is made of the outputs of nodes, as data. It computes nothing beside that.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::outputs::{NodeIndex, Outputs};
-use crate::text::nearest;
+use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 
 /// How a value is made: the output of a node or a part of it, a constant, or an object or a list of such.
@@ -32,8 +34,8 @@ use crate::value::Encoded;
 /// let mapping: Mapping = serde_json::from_value(json!({"object": {"url": {"from": "page", "at": "/links/0"}}})).unwrap();
 /// assert_eq!(mapping, Mapping::object([("url", Mapping::from_part("page", "/links/0"))]));
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Value", into = "Value")]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "Value")]
 #[non_exhaustive]
 pub enum Mapping {
     /// The output of a node or an input, or a part of it.
@@ -200,54 +202,78 @@ impl From<Mapping> for Value {
     }
 }
 
-impl TryFrom<Value> for Mapping {
+impl<'de> Deserialize<'de> for Mapping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MappingReader)
+    }
+}
+
+/// Reads a mapping key by key, so that whoever reads knows where a mistake is.
+struct MappingReader;
+
+impl<'de> Visitor<'de> for MappingReader {
+    type Value = Mapping;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping, such as {\"from\": \"page\"} or {\"value\": 5}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Mapping, A::Error> {
+        let mut mapping: Option<(String, Mapping)> = None;
+        let (mut part, mut other) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            let of = match key.as_str() {
+                "from" => Mapping::from(map.next_value::<String>()?),
+                "error_of" => Mapping::ErrorOf(map.next_value()?),
+                "item" => Mapping::Item(map.next_value::<Pointer>()?.0),
+                "value" => Mapping::Value(map.next_value()?),
+                "object" => Mapping::Object(map.next_value()?),
+                "list" => Mapping::List(map.next_value()?),
+                "at" => {
+                    part = Some(map.next_value::<Pointer>()?.0);
+                    continue;
+                }
+                "or" => {
+                    other = Some(map.next_value()?);
+                    continue;
+                }
+                unknown => {
+                    let hint = match nearest(unknown, KEYS.into_iter().chain(["at", "or"])) {
+                        near @ Some(_) => did_you_mean(near),
+                        None => "; the fields of an object stand within `object`".to_owned(),
+                    };
+                    return Err(A::Error::custom(format!("a mapping has no `{unknown}`{hint}")));
+                }
+            };
+            if let Some((first, _)) = &mapping {
+                return Err(A::Error::custom(format!("a mapping has one of `{first}` and `{key}`; remove the other")));
+            }
+            mapping = Some((key, of));
+        }
+        match (mapping, part, other) {
+            (Some((_, Mapping::From { node, .. })), at, or) => {
+                Ok(Mapping::From { node, at: at.unwrap_or_default(), or })
+            }
+            (Some((_, mapping)), None, None) => Ok(mapping),
+            (Some((key, _)), part, _) => {
+                let extra = if part.is_some() { "at" } else { "or" };
+                Err(A::Error::custom(format!("a mapping with `{key}` has no `{extra}`; remove it")))
+            }
+            (None, ..) => Err(A::Error::custom(format!("a mapping has one of the keys `{}`", KEYS.join("`, `")))),
+        }
+    }
+}
+
+/// A JSON Pointer.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+struct Pointer(String);
+
+impl TryFrom<String> for Pointer {
     type Error = String;
 
-    fn try_from(value: Value) -> Result<Self, String> {
-        let Value::Object(mut fields) = value else {
-            return Err(format!(
-                "a mapping is an object such as {{\"from\": \"page\"}} or {{\"value\": 5}}, not `{value}`"
-            ));
-        };
-        let Some(key) = KEYS.into_iter().find(|key| fields.contains_key(*key)) else {
-            let hint = match fields.keys().next() {
-                Some(key) => match nearest(key, KEYS) {
-                    Some(near) => format!("`{key}` is not one of them; did you mean `{near}`?"),
-                    None => format!("`{key}` is not one of them; the fields of an object stand within `object`"),
-                },
-                None => "this one is empty".to_owned(),
-            };
-            return Err(format!("a mapping has one of the keys `{}`; {hint}", KEYS.join("`, `")));
-        };
-        let given = fields.remove(key).unwrap_or_default();
-        let text = |value: Value, what: &str| match value {
-            Value::String(text) => Ok(text),
-            other => Err(format!("`{what}` of a mapping is a text, not `{other}`")),
-        };
-        let mapping = match key {
-            "from" => {
-                let at = fields.remove("at").map_or_else(|| Ok(String::new()), |at| pointer(text(at, "at")?))?;
-                Self::From { node: text(given, key)?, at, or: fields.remove("or") }
-            }
-            "error_of" => Self::ErrorOf(text(given, key)?),
-            "item" => Self::Item(pointer(text(given, key)?)?),
-            "value" => Self::Value(given),
-            "object" => match given {
-                Value::Object(values) => {
-                    let values = values.into_iter().map(|(name, value)| Ok((name, Self::try_from(value)?)));
-                    Self::Object(values.collect::<Result<_, String>>()?)
-                }
-                other => return Err(format!("`object` of a mapping is an object of mappings, not `{other}`")),
-            },
-            _ => match given {
-                Value::Array(all) => Self::List(all.into_iter().map(Self::try_from).collect::<Result<_, _>>()?),
-                other => return Err(format!("`list` of a mapping is a list of mappings, not `{other}`")),
-            },
-        };
-        match fields.keys().next() {
-            Some(other) => Err(format!("a mapping with `{key}` has no `{other}`; remove it")),
-            None => Ok(mapping),
-        }
+    fn try_from(text: String) -> Result<Self, String> {
+        pointer(text).map(Self)
     }
 }
 
@@ -306,16 +332,20 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (json, says) in [
-            (json!("page"), "a mapping is an object such as"),
-            (json!({}), "this one is empty"),
-            (json!({"form": "page"}), "`form` is not one of them; did you mean `from`?"),
-            (json!({"from": "page", "att": "/x"}), "a mapping with `from` has no `att`; remove it"),
-            (json!({"from": 3}), "`from` of a mapping is a text, not `3`"),
+            (json!("page"), "invalid type: string \"page\", expected a mapping, such as {\"from\": \"page\"}"),
+            (json!({}), "a mapping has one of the keys `from`, "),
+            (json!({"form": "page"}), "a mapping has no `form`; did you mean `from`?"),
+            (json!({"title": "page"}), "a mapping has no `title`; the fields of an object stand within `object`"),
+            (json!({"from": "page", "att": "/x"}), "a mapping has no `att`; did you mean `at`?"),
+            (json!({"error_of": "page", "at": "/x"}), "a mapping with `error_of` has no `at`; remove it"),
+            (json!({"value": 1, "or": 2}), "a mapping with `value` has no `or`; remove it"),
+            (json!({"from": "page", "value": 1}), "a mapping has one of `from` and `value`; remove the other"),
+            (json!({"from": 3}), "invalid type: integer `3`, expected a string"),
             (
                 json!({"from": "page", "at": "title"}),
                 "`title` is not a JSON Pointer; it begins with `/`, as in `/title`",
             ),
-            (json!({"object": {"a": {"lst": []}}}), "`lst` is not one of them; did you mean `list`?"),
+            (json!({"object": {"a": {"lst": []}}}), "a mapping has no `lst`; did you mean `list`?"),
         ] {
             let error = read(json.clone()).unwrap_err();
             assert!(error.contains(says), "{json}: {error}");

@@ -3,10 +3,13 @@
 //! [`Builder`] makes a workflow, and `steps` makes one of a `#[workflow]`, in written order (`order`); `spec` is the form
 //! that is executed and [`Graph`] the form that is shown; `machine` decides the next command; `driver` executes it.
 
+mod arm_sets;
 mod bodies;
 mod bound_edges;
 mod builder;
 pub(crate) mod callee;
+#[cfg(feature = "dynamic")]
+mod chosen_arms;
 mod compact;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod condition;
@@ -16,11 +19,14 @@ mod dry_steps;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod entry;
 pub(crate) mod expansion;
+#[cfg(feature = "dynamic")]
+mod facts;
 mod form_macros;
 mod gate;
 mod graph;
 #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
 mod graph_body;
+mod graph_form;
 mod graph_of_data;
 #[cfg(feature = "dynamic")]
 mod graph_order;

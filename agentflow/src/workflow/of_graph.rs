@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::chosen_arms::pick;
 use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::entry::{Begins, Entry, When};
+use super::facts::{Facts, narrow};
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
 use super::graph_order::ordered;
 use super::graph_reads::Reading;
 use super::mapping::{Mapping, Names, Scope};
-use super::mapping_schema::{Schemas, list_of, one_of, part, schema_of};
+use super::mapping_schema::{Schemas, list_of, one_of, schema_of};
 use super::names;
 use super::node_schema::{Fits, NodeSchema};
 use super::reference_steps::{Callee, item_step, step};
@@ -27,10 +29,11 @@ use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
 use crate::run::Approval;
-use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated};
+use crate::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
 use crate::schema_check::SchemaCheck;
 use crate::text::{did_you_mean, nearest};
 use crate::tool::SeenTo;
+use crate::tool::answer_schema::closed;
 use crate::value::{Encoded, NodeValue};
 
 /// Finds what a reference is to.
@@ -42,9 +45,9 @@ impl Graph {
     /// # Errors
     /// All problems, a line each.
     pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
-        let (names, schemas, problems) = (Names::default(), Schemas::new(), Vec::new());
-        let mut loading = Loading { graph: self, resolve, names, schemas, calls: HashMap::new(), problems };
+        let mut loading = Loading::new(self, resolve);
         let order = ordered(self, &mut loading.problems);
+        loading.order.clone_from(&order);
         loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
         let nodes: Vec<NodeSpec> = order.iter().map(|node| loading.node(node)).collect();
         let (mut schemas, mut calls) = (loading.schemas, loading.calls);
@@ -89,15 +92,37 @@ impl Graph {
 struct Loading<'a> {
     graph: &'a Graph,
     resolve: Resolve<'a>,
+    order: Vec<&'a GraphNode>,
     names: Names,
     /// The schemas of the outputs of those nodes that were looked at.
-    schemas: Schemas<'a>,
+    schemas: HashMap<&'a str, Value>,
+    /// Those of which more is known where the node begins that is looked at.
+    narrow: HashMap<String, Value>,
+    facts: Facts<'a>,
     /// What they call.
     calls: HashMap<&'a str, Vec<DryCall>>,
     problems: Vec<String>,
 }
 
 impl<'a> Loading<'a> {
+    fn new(graph: &'a Graph, resolve: Resolve<'a>) -> Self {
+        Self {
+            graph,
+            resolve,
+            order: Vec::new(),
+            names: Names::default(),
+            schemas: HashMap::new(),
+            narrow: HashMap::new(),
+            facts: Facts::default(),
+            calls: HashMap::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn outputs(&self) -> Schemas<'_> {
+        Schemas { all: &self.schemas, narrow: &self.narrow }
+    }
+
     fn node(&mut self, node: &'a GraphNode) -> NodeSpec {
         let name = &node.name;
         self.problems.extend(names::problem_of_node(name));
@@ -114,6 +139,7 @@ impl<'a> Loading<'a> {
             ));
         }
         let own = node.does.as_ref().map(GraphBody::reads).unwrap_or_default();
+        let read_by_it: Vec<&str> = own.iter().map(|(read, _)| *read).collect();
         let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
         let (mut reads, mut after) = (Vec::new(), Vec::new());
         let given = node.reads.iter().map(|read| (read.as_str(), false));
@@ -137,6 +163,11 @@ impl<'a> Loading<'a> {
                 after.push(After { node, why });
             }
         }
+        self.check_edges(node);
+        let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
+        self.facts.note(self.graph, node, needed);
+        let is_read = |of: &str| read_by_it.iter().any(|read| *read == of);
+        self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
         let (kind, body, callees) = self.body(node);
         self.check_reads(node);
         self.derive(node, &callees);
@@ -263,12 +294,12 @@ impl<'a> Loading<'a> {
         let has_item = matches!(does, GraphBody::Map { .. } | GraphBody::Repeat { .. });
         let item = match does {
             GraphBody::Map { items, .. } => {
-                let list = self.schemas.get(items.as_str()).cloned().unwrap_or(Value::Bool(true));
+                let list = self.outputs().get(items).cloned().unwrap_or(Value::Bool(true));
                 self.fits_schema(name, &format!("the list of items, `{items}`,"), &list, &json!({"type": "array"}));
                 match list.get("prefixItems") {
                     // Each has a schema of its own.
                     Some(_) => Value::Bool(true),
-                    None => part(&list, "/0"),
+                    None => part_at(&list, "/0"),
                 }
             }
             // The first round has another one than the next ones.
@@ -338,16 +369,16 @@ impl<'a> Loading<'a> {
 
     /// The schema of a node's output: what is declared, or else what follows from what it does.
     fn derive(&mut self, node: &'a GraphNode, callees: &[Callee]) {
-        let of = |mapping: &Mapping| schema_of(mapping, &self.schemas, &Value::Bool(true));
+        let of = |mapping: &Mapping| schema_of(mapping, self.outputs(), &Value::Bool(true));
         let output = || callees.first().map_or(Value::Bool(true), Callee::output_schema);
         let derived = match &node.does {
             None | Some(GraphBody::Route(_)) => Value::Bool(true),
             Some(GraphBody::Call(_)) => output(),
             Some(GraphBody::Value(value)) => of(value),
             Some(GraphBody::Ask(question)) => {
-                question.answer.as_ref().map_or_else(Approval::schema, NodeSchema::to_value)
+                question.answer.as_ref().map_or_else(|| closed(Approval::schema()), NodeSchema::to_value)
             }
-            Some(GraphBody::Map { .. }) => list_of(output()),
+            Some(GraphBody::Map { .. }) => list_of(&output()),
             Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => {
                 one_of(callees.iter().map(Callee::output_schema).collect())
             }
@@ -379,9 +410,10 @@ impl<'a> Loading<'a> {
         }
         let any = Value::Bool(true);
         let item = item.unwrap_or(&any);
-        let given = schema_of(&call.with, &self.schemas, item);
+        let outputs = Schemas { all: &self.schemas, narrow: &self.narrow };
+        let given = schema_of(&call.with, outputs, item);
         let place = format!("the node `{node}`");
-        Reading { place, outputs: &self.schemas, item }.of_mapping(&call.with, &mut self.problems);
+        Reading { place, outputs, item }.of_mapping(&call.with, &mut self.problems);
         match (self.resolve)(call.kind, &call.name) {
             Ok(callee) => {
                 let mut problems = callee.problems_of(&call.with);
@@ -401,22 +433,29 @@ impl<'a> Loading<'a> {
     /// Notes what it reads that is not there; that of a call's items is noted with the call.
     fn check_reads(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
-        let reading = Reading { place: format!("the node `{}`", node.name), outputs: &self.schemas, item: &any };
+        let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
         let mut problems = Vec::new();
         match &node.does {
             Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
                 reading.of_mapping(value, &mut problems);
             }
             Some(GraphBody::Route(routes)) => {
-                let conditions = routes.arms.iter().filter_map(|arm| arm.when.as_ref());
-                conditions.for_each(|when| reading.of_condition(when, &mut problems));
+                reading.of_routes(routes, &mut problems);
             }
             _ => {}
         }
-        for when in node.edges.iter().filter_map(|edge| edge.when.as_ref()) {
-            reading.of_condition(when, &mut problems);
-        }
         self.problems.append(&mut problems);
+    }
+
+    /// The same of the conditions of its edges, each of which is looked at when the node that it comes from has ended.
+    fn check_edges(&mut self, node: &GraphNode) {
+        let any = Value::Bool(true);
+        for (edge, when) in node.edges.iter().filter_map(|edge| Some((edge, edge.when.as_ref()?))) {
+            let narrow = narrow(self.facts.behind(&edge.from), |of| self.schemas.get(of).cloned());
+            let outputs = Schemas { all: &self.schemas, narrow: &narrow };
+            Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
+                .of_condition(when, &mut self.problems);
+        }
     }
 
     fn no_item(&mut self, node: &str, mapping: &Mapping) {
@@ -461,36 +500,8 @@ impl<'a> Loading<'a> {
             .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when))))
             .collect();
         let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
-        let all = routes.all;
-        let pick: Pure = Arc::new(move |outputs, _| {
-            let mut taken: Vec<&str> = Vec::new();
-            for (arm, condition) in &conditions {
-                let takes = match condition {
-                    None => taken.is_empty(),
-                    Some(condition) => condition.holds(outputs).map_err(|problem| {
-                        StepError::new(
-                            FailureKind::Value,
-                            format!("whether the arm `{arm}` is taken cannot be said: {problem}"),
-                        )
-                    })?,
-                };
-                if takes {
-                    taken.push(arm);
-                    if !all {
-                        break;
-                    }
-                }
-            }
-            if taken.is_empty() {
-                return Err(StepError::new(
-                    FailureKind::RouteUnmatched,
-                    "no condition of an arm holds, and no arm is without one",
-                ));
-            }
-            let chosen = if all { serde_json::json!({"arms": taken}) } else { serde_json::json!({"arm": taken[0]}) };
-            Encoded::new(&chosen).map_err(|error| StepError::value("the chosen arms", &error))
-        });
-        (NodeKind::Router, Body::Router { pick, arms, several: all })
+        let pick = pick(conditions, routes.all);
+        (NodeKind::Router, Body::Router { pick, arms, several: routes.all })
     }
 
     fn gate(&mut self, node: &str, question: &Question, timeout_ms: Option<u64>) -> (NodeKind, Body) {

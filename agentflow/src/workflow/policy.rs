@@ -11,7 +11,7 @@ use crate::error::{Failure, FailureClass};
 /// The default is one attempt: nothing is tried again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a policy of retries, such as {\"max_attempts\": 3}")]
 #[non_exhaustive]
 pub struct RetryPolicy {
     /// The most attempts, the first one included; 0 counts as 1.
@@ -114,7 +114,7 @@ pub enum StopPolicy {
 /// What is done about one node. The default tries once, without a time limit, and fails the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a node's policy, such as {\"timeout_ms\": 1000}")]
 #[non_exhaustive]
 pub struct NodePolicy {
     /// When a failed attempt is followed by another.

@@ -6,17 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::condition::Condition;
+use super::arm_sets::{ArmSets, Arms};
 use super::entry::{Begins, Entry, When};
-use super::graph_body::GraphBody;
 use super::outputs::NodeIndex;
 use super::spec::{Body, NodeSpec};
 
 /// Which arms routers are assumed to take.
-type Taken = BTreeMap<NodeIndex, Vec<bool>>;
-
-/// For each arm of a router, whether it is taken.
-type Arms = Vec<bool>;
+type Taken = BTreeMap<NodeIndex, Arms>;
 
 /// Nodes that can never begin, and arms without an output of the workflow. The nodes have no other problem.
 pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<String> {
@@ -27,13 +23,13 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
         let mut taken = Taken::new();
         assume_begun(nodes, router, &mut taken);
         let before = begins(nodes, &taken);
-        let of = |arms: Vec<bool>| {
+        let of = |arms: &Arms| {
             let mut taken = taken.clone();
-            taken.insert(router, arms);
+            taken.insert(router, arms.clone());
             begins(nodes, &taken)
         };
-        let (most, least) = sets_of(node);
-        let most: Vec<Vec<bool>> = most.into_iter().map(of).collect();
+        let sets = ArmSets::of(node);
+        let most: Vec<Vec<bool>> = sets.most.iter().map(of).collect();
         let never = |at: usize| before[at] && !most.is_empty() && most.iter().all(|begins| !begins[at]);
         let waits_for_never = |node: &NodeSpec| needs_of(node).any(|before| never(before as usize));
         let found = problems.len();
@@ -42,7 +38,17 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
             let mut needs: Vec<NodeIndex> = needs_of(of).filter(lost).collect();
             needs.sort_unstable();
             needs.dedup();
-            problems.push(never_begins(nodes, at, router, &needs));
+            let is_never_taken = |entry: &&Entry| {
+                entry.from == router && matches!(entry.when, When::Arm(arm) if sets.never_takes(arm as usize))
+            };
+            problems.push(match of.entries.iter().find(is_never_taken) {
+                Some(Entry { when: When::Arm(arm), .. }) => format!(
+                    "the node `{}` can never begin: `{}` never takes its arm `{}`, whose condition cannot hold when it is \
+                     asked; correct the condition, or remove the arm",
+                    of.path, node.path, arms[*arm as usize]
+                ),
+                _ => never_begins(nodes, at, router, &needs),
+            });
         }
         if problems.len() > found || !before[output as usize] {
             continue;
@@ -51,7 +57,7 @@ pub(super) fn problems_of_arms(nodes: &[NodeSpec], output: NodeIndex) -> Vec<Str
             let ended = nodes.iter().enumerate().any(|(at, node)| node.ends && begins[at]);
             !begins[output as usize] && !ended
         };
-        let least = least.into_iter().map(|(arm, taken)| (arm, of(taken)));
+        let least = sets.least.iter().map(|(arm, taken)| (*arm, of(taken)));
         let lost: Vec<(usize, Vec<bool>)> = least.filter(|(_, begins)| is_lost(begins)).collect();
         if let Some((_, begins)) = lost.first() {
             let names: Vec<String> = lost.iter().map(|(arm, _)| format!("`{}`", arms[*arm])).collect();
@@ -66,68 +72,6 @@ fn needs_of(node: &NodeSpec) -> impl Iterator<Item = NodeIndex> + '_ {
     node.reads.iter().copied().chain(node.entries.iter().map(|entry| entry.from))
 }
 
-/// When an arm is taken, as far as that is known before a run.
-#[derive(Clone, Copy, PartialEq)]
-enum Arm {
-    Always,
-    Never,
-    /// When no arm before it is.
-    Else,
-    Open,
-}
-
-/// The largest and the smallest sets of arms that a router can take; of the smallest, each with an arm that is in it. Of a
-/// closure that gives a set, nothing is known of the smallest.
-fn sets_of(router: &NodeSpec) -> (Vec<Arms>, Vec<(usize, Arms)>) {
-    let Body::Router { arms, several, .. } = &router.body else { return Default::default() };
-    let (count, routes) = (arms.len(), routes(router));
-    let known: Vec<Arm> = match &routes {
-        None => vec![Arm::Open; count],
-        Some(routes) => routes.iter().map(|when| known(*when)).collect(),
-    };
-    if !several {
-        // What is behind one that is taken if it is reached is not.
-        let last = known.iter().position(|arm| matches!(arm, Arm::Always | Arm::Else)).unwrap_or(count);
-        let possible = (0..count).filter(|arm| *arm <= last && known[*arm] != Arm::Never);
-        let all: Vec<_> = possible.map(|arm| (arm, only(count, arm))).collect();
-        return (all.iter().map(|(_, taken)| taken.clone()).collect(), all);
-    }
-    let default = known.iter().position(|arm| *arm == Arm::Else);
-    let default = default.filter(|at| !known[..*at].contains(&Arm::Always));
-    let conditional = |arm: usize| matches!(known[arm], Arm::Always | Arm::Open);
-    let mut most = vec![(0..count).map(conditional).collect()];
-    most.extend(default.map(|at| (0..count).map(|arm| arm == at || (arm > at && conditional(arm))).collect()));
-    let Some(routes) = routes else { return (most, Vec::new()) };
-    let with = |arm: usize| -> Vec<bool> {
-        // One of the same condition is taken, too.
-        let goes_along = |other: usize| known[arm] == Arm::Open && routes[other] == routes[arm];
-        (0..count).map(|other| other == arm || known[other] == Arm::Always || goes_along(other)).collect()
-    };
-    let least = (0..count).filter(|arm| known[*arm] == Arm::Open || Some(*arm) == default);
-    (most, least.map(|arm| (arm, with(arm))).collect())
-}
-
-fn known(when: Option<&Condition>) -> Arm {
-    match when.map(Condition::constant) {
-        None => Arm::Else,
-        Some(Some(true)) => Arm::Always,
-        Some(Some(false)) => Arm::Never,
-        Some(None) => Arm::Open,
-    }
-}
-
-/// The conditions of the arms of a router that is data.
-fn routes(router: &NodeSpec) -> Option<Vec<Option<&Condition>>> {
-    match router.does.as_deref() {
-        Some(GraphBody::Route(routes)) => Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect()),
-        _ => None,
-    }
-}
-
-fn only(count: usize, arm: usize) -> Vec<bool> {
-    (0..count).map(|other| other == arm).collect()
-}
-
 /// What must have been taken when a node has begun.
 fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
     let (mut open, mut seen) = (vec![node], vec![false; nodes.len()]);
@@ -139,10 +83,11 @@ fn assume_begun(nodes: &[NodeSpec], node: NodeIndex, taken: &mut Taken) {
         open.extend(&node.reads);
         for entry in node.entries.iter().filter(|_| node.begins == Begins::All) {
             open.push(entry.from);
-            if let (When::Arm(arm), Body::Router { arms, several: false, .. }) =
+            if let (When::Arm(arm), Body::Router { several: false, .. }) =
                 (&entry.when, &nodes[entry.from as usize].body)
             {
-                taken.entry(entry.from).or_insert_with(|| only(arms.len(), *arm as usize));
+                let only = || (0..*arm).map(|_| false).chain([true]).collect();
+                taken.entry(entry.from).or_insert_with(only);
             }
         }
     }

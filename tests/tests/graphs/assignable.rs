@@ -1,6 +1,7 @@
 //! Whether every value of one JSON Schema is one of another: by examples, and for random schemas against a validator.
 
 use agentflow::schema::{Assignable, is_assignable};
+use agentflow::workflow::{Graph, GraphNode};
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
@@ -191,7 +192,11 @@ fn object(rng: &mut Rng, depth: u32, defs: usize) -> Value {
     let mut required = Vec::new();
     for name in ["a", "b", "c"] {
         if rng.bool() {
-            properties.insert(name.to_owned(), schema(rng, depth - 1, defs));
+            let of = match defs > 0 && rng.u32(0..6) == 0 {
+                true => json!({"$ref": "#"}),
+                false => schema(rng, depth - 1, defs),
+            };
+            properties.insert(name.to_owned(), of);
         }
         if rng.u32(0..3) == 0 {
             required.push(name);
@@ -320,6 +325,32 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
         Some("boolean") => rng.bool().into(),
         _ => value(rng, depth - 1),
     }
+}
+
+/// Definitions of one name and references to the root are those of each schema, wherever it stands.
+#[test]
+fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
+    let seed =
+        std::env::var("AGENTFLOW_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("seed {seed}");
+    let mut rng = Rng::with_seed(seed);
+    let (mut fitting, mut others) = (0, 0);
+    for _ in 0..300 {
+        let alone: Vec<Value> = (0..3).map(|_| whole(&mut rng)).collect();
+        let inputs = ["a", "b", "c"].into_iter().zip(&alone);
+        let graph = inputs
+            .fold(Graph::new("g", "a"), |graph, (name, schema)| graph.with(GraphNode::input(name, schema.clone())));
+        let whole = jsonschema::validator_for(&graph.input_schema()).unwrap();
+        let each: Vec<_> = alone.iter().map(|schema| jsonschema::validator_for(schema).unwrap()).collect();
+        for _ in 0..20 {
+            let values: Vec<Value> = alone.iter().map(|schema| likely(&mut rng, schema, schema, 5)).collect();
+            let object = json!({"a": values[0], "b": values[1], "c": values[2]});
+            let fits = each.iter().zip(&values).all(|(schema, value)| schema.is_valid(value));
+            assert_eq!(whole.is_valid(&object), fits, "{object}\n{alone:#?}\n{}", graph.input_schema());
+            *(if fits { &mut fitting } else { &mut others }) += 1;
+        }
+    }
+    assert!(fitting > 300 && others > 300, "{fitting} {others}");
 }
 
 #[test]

@@ -251,3 +251,26 @@ async fn what_a_graph_calls_by_name_is_replaced_by_name() {
     mocks.finish();
     assert_eq!(calls_of(handle.recorded(), "pay_out").len(), 2, "its retry policy holds");
 }
+
+/// Say {word}.
+#[agent]
+async fn plans_say(word: String) -> Result<String>;
+
+#[tokio::test]
+async fn a_name_of_something_else_is_named_as_what_it_is() {
+    let runtime = test_runtime().build();
+    let input = Encoded::new(&json!({})).unwrap();
+    let problem = async |name: &str| runtime.start_named(name, &input).await.map(drop).unwrap_err().to_string();
+    assert_eq!(
+        problem("plans_say").await,
+        "`plans_say` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
+         `plans_say::agent(..).start(())`"
+    );
+    assert_eq!(
+        problem("twice").await,
+        "`twice` is a tool and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
+    );
+    assert_eq!(problem("graph-innr").await, "this program knows no workflow `graph-innr`; did you mean `graph-inner`?");
+    // A dry run shows an agent as well.
+    assert!(runtime.dry_run("plans_say").await.is_ok());
+}

@@ -12,10 +12,12 @@ mod compensation;
 mod dry_run;
 mod elsewhere;
 mod every_caller;
+mod known;
 mod linked_agents;
 mod mistakes;
 mod parts;
 mod problems;
+mod recursive;
 mod reference;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]

@@ -228,11 +228,14 @@ fn a_key_that_no_node_has_is_refused() {
         ("atempts", json!({"name": "page", "kind": "join", "policy": {"retry": {"atempts": 3}}})),
     ] {
         let error = serde_json::from_value::<Graph>(whole(json!([node]))).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("unknown field `{key}`, expected one of `")), "{error}");
+        assert!(error.starts_with("`nodes[0]"), "{error}");
+        assert!(error.contains(&format!("{key}`: unknown field `{key}`, expected one of `")), "{error}");
     }
     let mut graph = whole(json!([]));
     graph["stop_polcy"] = "best_effort".into();
-    assert!(serde_json::from_value::<Graph>(graph).unwrap_err().to_string().starts_with("unknown field `stop_polcy`"));
+    let error = serde_json::from_value::<Graph>(graph).unwrap_err().to_string();
+    assert!(error.starts_with("`stop_polcy`: unknown field `stop_polcy`"), "{error}");
+    assert!(error.ends_with("; did you mean `stop_policy`?"), "{error}");
 }
 
 #[test]

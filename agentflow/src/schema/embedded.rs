@@ -1,0 +1,346 @@
+//! A schema that becomes a part of another one, and a part that becomes a schema by itself: references are from the root,
+//! so they are written anew, and what they point to moves to the new root. It compares no values and checks no schema.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+/// The definitions that schemas bring along which become parts of one whole. Of two that have one name and differ, or
+/// refer to what differs, the second one gets another name.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    all: Map<String, Value>,
+    moved: Vec<Moved>,
+}
+
+/// A definition that has its place in the whole.
+#[derive(Debug)]
+struct Moved {
+    /// Its name in the whole.
+    name: String,
+    key: Key,
+    /// All that it consists of: it may share its place with one that consists of the same.
+    content: Content,
+}
+
+/// Where a definition is in the schema that it comes from: the keyword and the name; nothing for the schema itself.
+type Key = Option<(&'static str, String)>;
+
+type Content = BTreeMap<Key, Value>;
+
+impl Definitions {
+    /// A schema as it is written as a part of the whole.
+    pub(crate) fn embed(&mut self, schema: &Value) -> Value {
+        let source = Source::of(schema);
+        match source.reached(&source.root).contains(&None) {
+            true => self.write(&serde_json::json!({"$ref": "#"}), &source),
+            false => self.write(&source.root, &source),
+        }
+    }
+
+    /// The same of a part of a schema, whose references are from the root of `of`.
+    pub(crate) fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
+        self.write(part, &Source::of(of))
+    }
+
+    /// Puts the definitions where the references to them point.
+    pub(crate) fn add_to(self, whole: &mut Value) {
+        if let Some(keywords) = whole.as_object_mut().filter(|_| !self.all.is_empty()) {
+            keywords.insert("$defs".to_owned(), Value::Object(self.all));
+        }
+    }
+
+    fn write(&mut self, part: &Value, source: &Source<'_>) -> Value {
+        let mut names: BTreeMap<Key, String> = BTreeMap::new();
+        let mut new = Vec::new();
+        for key in source.reached(part) {
+            let content = source.content(&key);
+            let same = self.moved.iter().find(|moved| moved.key == key && moved.content == content);
+            let name = same.map(|moved| moved.name.clone()).unwrap_or_else(|| {
+                let name = self.free_name(&source.name(&key));
+                new.push(key.clone());
+                self.moved.push(Moved { name: name.clone(), key: key.clone(), content });
+                name
+            });
+            names.insert(key, name);
+        }
+        for key in new {
+            let definition = source.at(&key).map(|definition| source.renamed(definition, &names));
+            self.all.extend(names.get(&key).cloned().zip(definition));
+        }
+        source.renamed(part, &names)
+    }
+
+    fn free_name(&self, name: &str) -> String {
+        let is_free = |name: &String| self.moved.iter().all(|moved| moved.name != *name);
+        let numbered = (2_u32..).map(|number| format!("{name}{number}"));
+        std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+    }
+}
+
+/// A part of a schema as a schema by itself.
+pub(crate) fn part_of(part: &Value, whole: &Value) -> Value {
+    let mut definitions = Definitions::default();
+    let mut part = definitions.embed_part(part, whole);
+    definitions.add_to(&mut part);
+    part
+}
+
+/// The keywords below which definitions stand.
+const GROUPS: [&str; 2] = ["$defs", "definitions"];
+
+/// A schema whose references are looked at.
+struct Source<'s> {
+    whole: &'s Value,
+    /// The schema without its definitions.
+    root: Value,
+}
+
+impl<'s> Source<'s> {
+    fn of(whole: &'s Value) -> Self {
+        let mut root = whole.clone();
+        if let Some(keywords) = root.as_object_mut() {
+            // Its references are no longer from here.
+            keywords.remove("$id");
+            for group in GROUPS {
+                keywords.remove(group);
+            }
+        }
+        Self { whole, root }
+    }
+
+    fn at(&self, key: &Key) -> Option<&Value> {
+        match key {
+            None => Some(&self.root),
+            Some((group, name)) => self.whole.get(group)?.get(name),
+        }
+    }
+
+    /// The definitions that a part refers to, also by way of others.
+    fn reached(&self, part: &Value) -> BTreeSet<Key> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![part];
+        while let Some(part) = open.pop() {
+            let mut found = Vec::new();
+            each_reference(part, &mut |reference| found.extend(self.target(reference).map(|(key, _)| key)));
+            for key in found {
+                if let (false, Some(definition)) = (reached.contains(&key), self.at(&key)) {
+                    open.push(definition);
+                    reached.insert(key);
+                }
+            }
+        }
+        reached
+    }
+
+    fn content(&self, key: &Key) -> Content {
+        let mut reached = self.at(key).map(|definition| self.reached(definition)).unwrap_or_default();
+        reached.insert(key.clone());
+        reached.into_iter().filter_map(|key| self.at(&key).cloned().map(|definition| (key, definition))).collect()
+    }
+
+    /// The definition that a reference points to, or into, and the way from there.
+    fn target<'r>(&self, reference: &'r str) -> Option<(Key, &'r str)> {
+        let id = self.whole.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
+        let pointer = reference.strip_prefix(id).unwrap_or(reference).strip_prefix('#')?;
+        let mut parts = pointer.splitn(4, '/');
+        if let (Some(""), Some(group), Some(name)) = (parts.next(), parts.next(), parts.next())
+            && let Some(group) = GROUPS.into_iter().find(|of| *of == group)
+        {
+            let key = Some((group, read(name)));
+            let way = parts.next().map_or(0, |way| way.len() + 1);
+            return self.at(&key).is_some().then(|| (key, &pointer[pointer.len() - way..]));
+        }
+        // An anchor, which is no pointer, moves along with what refers to it.
+        self.root.pointer(&decoded(pointer)).map(|_| (None, pointer))
+    }
+
+    /// The name that a definition gets, unless another one has it.
+    fn name(&self, key: &Key) -> String {
+        let name = match key {
+            Some((_, name)) => Some(name.as_str()),
+            None => self.root.get("title").and_then(Value::as_str),
+        };
+        // Such that it is written in a reference as it is.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&c);
+        let name = name.unwrap_or("Root").replace(|c: char| !is_plain(c), "_");
+        if name.is_empty() { "Root".to_owned() } else { name }
+    }
+
+    fn renamed(&self, schema: &Value, names: &BTreeMap<Key, String>) -> Value {
+        let mut schema = schema.clone();
+        each_reference_mut(&mut schema, &mut |reference| {
+            let new = self
+                .target(reference)
+                .and_then(|(key, way)| names.get(&key).map(|name| format!("#/$defs/{name}{way}")));
+            if let Some(new) = new {
+                *reference = new;
+            }
+        });
+        schema
+    }
+}
+
+/// A name within a reference.
+fn read(name: &str) -> String {
+    decoded(name).replace("~1", "/").replace("~0", "~")
+}
+
+/// `%20` is a space.
+fn decoded(reference: &str) -> String {
+    let mut bytes = Vec::with_capacity(reference.len());
+    let mut rest = reference.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        let (byte, after) = match (first, code) {
+            (b'%', Some(code)) => (code, &after[2..]),
+            _ => (*first, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Keywords whose values are not schemas but values.
+const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
+/// Keywords whose fields are schemas, whatever they are called.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+
+/// Whether its references are from its own root.
+fn has_own_root(keywords: &Map<String, Value>) -> bool {
+    keywords.get("$id").is_some_and(Value::is_string)
+}
+
+fn each_reference<'s>(schema: &'s Value, visit: &mut dyn FnMut(&'s str)) {
+    match schema {
+        Value::Array(all) => all.iter().for_each(|schema| each_reference(schema, visit)),
+        Value::Object(keywords) if !has_own_root(keywords) => {
+            for (keyword, of) in keywords {
+                match (keyword.as_str(), of) {
+                    ("$ref", Value::String(reference)) => visit(reference),
+                    (keyword, _) if VALUES.contains(&keyword) => {}
+                    (keyword, Value::Object(named)) if NAMED.contains(&keyword) => {
+                        named.values().for_each(|schema| each_reference(schema, visit));
+                    }
+                    (_, schema) => each_reference(schema, visit),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn each_reference_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(|schema| each_reference_mut(schema, visit)),
+        Value::Object(keywords) if !has_own_root(keywords) => {
+            for (keyword, of) in keywords {
+                match (keyword.as_str(), of) {
+                    ("$ref", Value::String(reference)) => visit(reference),
+                    (keyword, _) if VALUES.contains(&keyword) => {}
+                    (keyword, Value::Object(named)) if NAMED.contains(&keyword) => {
+                        named.values_mut().for_each(|schema| each_reference_mut(schema, visit));
+                    }
+                    (_, schema) => each_reference_mut(schema, visit),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn in_one(schemas: &[Value]) -> Value {
+        let mut definitions = Definitions::default();
+        let all: Vec<Value> = schemas.iter().map(|schema| definitions.embed(schema)).collect();
+        let mut whole = json!({"prefixItems": all});
+        definitions.add_to(&mut whole);
+        whole
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_becomes_a_definition() {
+        let chain = json!({"title": "Chain", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}});
+        assert_eq!(
+            in_one(&[chain.clone(), chain, json!({"type": "string"})]),
+            json!({
+                "prefixItems": [{"$ref": "#/$defs/Chain"}, {"$ref": "#/$defs/Chain"}, {"type": "string"}],
+                "$defs": {"Chain": {
+                    "title": "Chain",
+                    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Chain"}, {"type": "null"}]}}
+                }},
+            })
+        );
+    }
+
+    #[test]
+    fn definitions_of_one_name_stay_apart_when_what_they_refer_to_differs() {
+        let of = |kind: &str| {
+            json!({"$ref": "#/$defs/Note", "$defs": {
+                "Note": {"items": {"$ref": "#/$defs/Word"}}, "Word": {"type": kind}, "Unused": {}
+            }})
+        };
+        assert_eq!(
+            in_one(&[of("string"), of("number"), of("string")]),
+            json!({
+                "prefixItems": [{"$ref": "#/$defs/Note"}, {"$ref": "#/$defs/Note2"}, {"$ref": "#/$defs/Note"}],
+                "$defs": {
+                    "Note": {"items": {"$ref": "#/$defs/Word"}}, "Word": {"type": "string"},
+                    "Note2": {"items": {"$ref": "#/$defs/Word2"}}, "Word2": {"type": "number"},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn references_of_every_form_are_followed() {
+        let schema = json!({
+            "$id": "urn:shapes", "title": "A shape/1",
+            "properties": {
+                "a": {"$ref": "#/definitions/odd%20name~1x/items"}, "b": {"$ref": "#/properties/a"},
+                "c": {"$ref": "urn:shapes#/definitions/plain"}, "d": {"$ref": "#anchor", "$anchor": "anchor"},
+                "$ref": {"const": {"$ref": "#/definitions/plain"}}, "e": {"$id": "urn:own", "$ref": "#"},
+                "f": {"$ref": "#/$defs/nowhere"}
+            },
+            "definitions": {"odd name/x": {"items": {"type": "string"}}, "plain": {"type": "null"}}
+        });
+        assert_eq!(
+            in_one(&[schema]),
+            json!({
+                "prefixItems": [{"$ref": "#/$defs/A_shape_1"}],
+                "$defs": {
+                    "A_shape_1": {"title": "A shape/1", "properties": {
+                        "a": {"$ref": "#/$defs/odd_name_x/items"}, "b": {"$ref": "#/$defs/A_shape_1/properties/a"},
+                        "c": {"$ref": "#/$defs/plain"}, "d": {"$ref": "#anchor", "$anchor": "anchor"},
+                        "$ref": {"const": {"$ref": "#/definitions/plain"}}, "e": {"$id": "urn:own", "$ref": "#"},
+                        "f": {"$ref": "#/$defs/nowhere"}
+                    }},
+                    "odd_name_x": {"items": {"type": "string"}}, "plain": {"type": "null"}
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn a_part_takes_along_what_it_refers_to() {
+        let whole = json!({
+            "title": "Tree", "properties": {"left": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/Leaf"}]}, "n": {"type": "integer"}},
+            "$defs": {"Leaf": {"type": "string"}, "Other": {}}
+        });
+        assert_eq!(part_of(&whole["properties"]["n"], &whole), json!({"type": "integer"}));
+        let left = part_of(&whole["properties"]["left"], &whole);
+        assert_eq!(left["anyOf"], json!([{"$ref": "#/$defs/Tree"}, {"$ref": "#/$defs/Leaf"}]));
+        assert_eq!(left["$defs"]["Tree"]["properties"]["left"], whole_left(&left));
+        assert_eq!(left["$defs"].as_object().map(Map::len), Some(2));
+    }
+
+    fn whole_left(left: &Value) -> Value {
+        json!({"anyOf": left["anyOf"].clone()})
+    }
+}

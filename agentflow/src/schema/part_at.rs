@@ -1,0 +1,267 @@
+//! What a schema says of a part of its values: the part's schema, and whether it may be missing. It reads no value.
+
+use serde_json::{Map, Value, json};
+
+use super::embedded::{Definitions, part_of};
+use super::words;
+use crate::text::nearest;
+
+/// How deep references and choices are followed.
+const DEPTH: u32 = 16;
+
+/// The names of a JSON Pointer.
+pub(super) fn pointer_names(at: &str) -> impl Iterator<Item = String> + '_ {
+    at.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"))
+}
+
+/// Whether a keyword only describes.
+pub(super) fn is_note(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "title"
+            | "description"
+            | "default"
+            | "examples"
+            | "deprecated"
+            | "readOnly"
+            | "writeOnly"
+            | "format"
+            | "$comment"
+            | "$schema"
+            | "$defs"
+            | "definitions"
+    )
+}
+
+/// What the reference of a schema points to.
+pub(super) fn target<'s>(whole: &'s Value, of: &Value) -> Option<&'s Value> {
+    whole.pointer(of.get("$ref")?.as_str()?.strip_prefix('#')?)
+}
+
+/// What a schema says of the part of its values at a JSON Pointer; any value where nothing is known of it.
+pub(crate) fn part_at(whole: &Value, at: &str) -> Value {
+    if at.is_empty() {
+        return whole.clone();
+    }
+    let mut places = vec![whole];
+    for name in pointer_names(at) {
+        let reached = step(whole, &places, &name);
+        if reached.is_unknown || reached.parts.is_empty() {
+            return Value::Bool(true);
+        }
+        places = reached.parts;
+    }
+    places.dedup();
+    if let [only] = places.as_slice() {
+        return part_of(only, whole);
+    }
+    let mut definitions = Definitions::default();
+    let branches: Vec<Value> = places.into_iter().map(|part| definitions.embed_part(part, whole)).collect();
+    let mut one = json!({"anyOf": branches});
+    definitions.add_to(&mut one);
+    one
+}
+
+/// Why a value of a schema has nothing at a JSON Pointer, as far as that is stated; also why it may have nothing, unless
+/// that `may_miss`.
+pub(crate) fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
+    let mut places = vec![whole];
+    let mut holder = "it".to_owned();
+    for name in pointer_names(at) {
+        let reached = step(whole, &places, &name);
+        if let Some(why) = reached.never {
+            return Some(why);
+        }
+        if let Some(why) = reached.sometimes.filter(|_| !may_miss) {
+            let why = match why {
+                Why::Null => format!("{holder} may be `null`"),
+                Why::Missing => format!("`{name}` may be missing"),
+                Why::Form => format!("{holder} has several forms, and not all have `{name}`"),
+            };
+            return Some(format!("{why}; say what is read then with `or`, or ask first with `exists`"));
+        }
+        places = reached.parts;
+        holder = format!("`{name}`");
+    }
+    None
+}
+
+/// Why a part may be missing.
+#[derive(Clone, Copy)]
+enum Why {
+    /// What it is a part of may be `null`.
+    Null,
+    /// A field may be left out.
+    Missing,
+    /// Not all forms of what it is a part of have it.
+    Form,
+}
+
+/// A step from values to a part of them.
+struct Reached<'s> {
+    parts: Vec<&'s Value>,
+    /// Why no value has it.
+    never: Option<String>,
+    sometimes: Option<Why>,
+    is_unknown: bool,
+}
+
+/// A form that values may have.
+enum Form<'s> {
+    /// All is said by the keywords of the one type.
+    Plain(&'s Map<String, Value>, &'s str),
+    Unknown,
+}
+
+fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> Reached<'s> {
+    let mut forms = Vec::new();
+    places.iter().for_each(|of| forms_of(whole, of, DEPTH, &mut forms));
+    let mut reached = Reached { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
+    let (mut lack, mut null, mut is_missing) = (None, None, false);
+    for form in forms {
+        let Form::Plain(keywords, of) = form else {
+            reached.is_unknown = true;
+            continue;
+        };
+        match of {
+            "null" => null = Some(format!("`{name}` is looked for in a value that has no parts: null")),
+            "object" => match field(keywords, name) {
+                Ok((part, is_required)) => {
+                    is_missing |= !is_required;
+                    match part {
+                        Some(part) => reached.parts.push(part),
+                        None => reached.is_unknown = true,
+                    }
+                }
+                Err(why) => lack = lack.or(Some(why)),
+            },
+            "array" => match item(keywords, name) {
+                Ok(Some(part)) => reached.parts.push(part),
+                Ok(None) => reached.is_unknown = true,
+                Err(why) => lack = lack.or(Some(why)),
+            },
+            _ => {
+                let schema = json!({"type": of});
+                let words = words(&schema, &schema);
+                lack = lack.or_else(|| Some(format!("`{name}` is looked for in a value that has no parts: {words}")));
+            }
+        }
+    }
+    if reached.parts.is_empty() && !reached.is_unknown {
+        reached.never = lack.or(null);
+        return reached;
+    }
+    reached.sometimes = match (null, lack) {
+        (Some(_), _) => Some(Why::Null),
+        (None, _) if is_missing => Some(Why::Missing),
+        (None, Some(_)) => Some(Why::Form),
+        (None, None) => None,
+    };
+    reached
+}
+
+fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<Form<'s>>) {
+    let Some(keywords) = of.as_object().filter(|_| depth > 0) else {
+        // No value is of the schema `false`.
+        if *of != Value::Bool(false) {
+            forms.push(Form::Unknown);
+        }
+        return;
+    };
+    let others = |own: &str| keywords.keys().any(|keyword| keyword != own && !is_note(keyword));
+    if keywords.contains_key("$ref") {
+        return match target(whole, of).filter(|_| !others("$ref")) {
+            Some(to) => forms_of(whole, to, depth - 1, forms),
+            None => forms.push(Form::Unknown),
+        };
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        if let Some(branches) = keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword)) {
+            return branches.iter().for_each(|of| forms_of(whole, of, depth - 1, forms));
+        }
+    }
+    let choices = ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"];
+    match keywords.get("type") {
+        _ if choices.iter().any(|choice| keywords.contains_key(*choice)) => forms.push(Form::Unknown),
+        Some(Value::String(of)) => forms.push(Form::Plain(keywords, of)),
+        Some(Value::Array(all)) => {
+            forms.extend(all.iter().map(|of| of.as_str().map_or(Form::Unknown, |of| Form::Plain(keywords, of))));
+        }
+        _ => forms.push(Form::Unknown),
+    }
+}
+
+/// The schema of a field where it is known, and whether the field is always there.
+fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s Value>, bool), String> {
+    let no_fields = Map::new();
+    let properties = keywords.get("properties").and_then(Value::as_object);
+    if let Some(of) = properties.and_then(|all| all.get(name)) {
+        let required = keywords.get("required").and_then(Value::as_array);
+        return Ok((Some(of), required.is_some_and(|names| names.iter().any(|required| required == name))));
+    }
+    match (keywords.get("additionalProperties"), properties) {
+        (Some(Value::Bool(false)), properties) => {
+            let properties = properties.unwrap_or(&no_fields);
+            Err(match nearest(name, properties.keys().map(String::as_str)) {
+                Some(near) => format!("it has no `{name}`; did you mean `{near}`?"),
+                None if properties.is_empty() => "it has no fields".to_owned(),
+                None => {
+                    let all: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
+                    format!("it has no `{name}`; it has {}", all.join(", "))
+                }
+            })
+        }
+        // Whether a key of a map is there is known to who made the map.
+        (others, _) => Ok((others, true)),
+    }
+}
+
+/// The schema of an item where it is known.
+fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s Value>, String> {
+    let Ok(place) = name.parse::<u64>() else {
+        return Err(format!("it is a list, whose items are at numbers from `0`, and not at `{name}`"));
+    };
+    let prefix = keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let items = keywords.get("items");
+    let is_closed = items == Some(&Value::Bool(false));
+    let most = keywords.get("maxItems").and_then(Value::as_u64).or(is_closed.then_some(prefix.len() as u64));
+    match most.filter(|most| place >= *most) {
+        Some(most) => Err(format!("it is a list of at most {most} items")),
+        None => Ok(usize::try_from(place).ok().and_then(|place| prefix.get(place)).or(items)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_below_null_may_be_missing() {
+        let node = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": false});
+        let whole = json!({"type": "object", "properties": {"left": {"anyOf": [node, {"type": "null"}]}}, "required": ["left"]});
+        let why = "`left` may be `null`; say what is read then with `or`, or ask first with `exists`";
+        assert_eq!(lacks(&whole, "/left/name", false).unwrap(), why);
+        assert_eq!(lacks(&whole, "/left/name", true), None);
+        assert_eq!(lacks(&whole, "/left/nam", true).unwrap(), "it has no `nam`; did you mean `name`?");
+        assert_eq!(part_at(&whole, "/left/name"), json!({"type": "string"}));
+        assert!(lacks(&json!({"type": "null"}), "/x", true).unwrap().ends_with("has no parts: null"));
+    }
+
+    #[test]
+    fn a_part_of_some_forms_may_be_missing() {
+        let form = |name: &str, of: &str| json!({"type": "object", "properties": {name: {"type": of}}, "required": [name], "additionalProperties": false});
+        let whole = json!({"anyOf": [form("a", "string"), form("b", "integer")]});
+        assert_eq!(
+            lacks(&whole, "/b", false).unwrap(),
+            "it has several forms, and not all have `b`; say what is read then with `or`, or ask first with `exists`"
+        );
+        assert_eq!(lacks(&whole, "/b", true), None);
+        assert_eq!(lacks(&whole, "/c", true).unwrap(), "it has no `c`; it has `a`");
+        assert_eq!(part_at(&whole, "/b"), json!({"type": "integer"}));
+        let both = json!({"oneOf": [form("a", "string"), form("a", "integer")]});
+        assert_eq!(part_at(&both, "/a"), json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}));
+        // Of a form that is not known, nothing is said.
+        assert_eq!(lacks(&json!({"anyOf": [{}, {"type": "string"}]}), "/a/b", true), None);
+        assert_eq!(part_at(&json!({"anyOf": [{}, form("a", "string")]}), "/a"), json!(true));
+    }
+}
