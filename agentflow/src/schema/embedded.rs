@@ -151,7 +151,7 @@ impl<'s> Source<'s> {
             let way = parts.next().map_or(0, |way| way.len() + 1);
             return self.at(&key).is_some().then(|| (key, &pointer[pointer.len() - way..]));
         }
-        // An anchor, which is no pointer, moves along with what refers to it.
+        // An anchor, which is not a pointer, moves along with what refers to it.
         self.root.pointer(&decoded(pointer)).map(|_| (None, pointer))
     }
 

@@ -13,6 +13,8 @@ use super::schema_at::{ANY, At, Type, compare, equal};
 
 /// The most comparisons of one proof.
 const STEPS: u32 = 20_000;
+/// The most of them within each other: they take the stack.
+const NESTED: u32 = 200;
 
 /// A schema that holds of the value, but for choices that were made.
 #[derive(Clone)]
@@ -27,6 +29,8 @@ type Facts<'s> = Vec<Known<'s>>;
 
 pub(super) struct Proof {
     left: u32,
+    /// How many comparisons this one is within.
+    nested: u32,
     /// How many values around this one have been entered.
     depth: u32,
     /// The pairs that are being shown, each with the depth where that began: one that is met again deeper holds of all
@@ -36,7 +40,7 @@ pub(super) struct Proof {
 
 impl Default for Proof {
     fn default() -> Self {
-        Self { left: STEPS, depth: 0, open: Vec::new() }
+        Self { left: STEPS, nested: 0, depth: 0, open: Vec::new() }
     }
 }
 
@@ -59,6 +63,18 @@ fn has_reference(schema: &Value) -> bool {
 impl Proof {
     pub(super) fn holds<'s>(mut self, from: At<'s>, to: At<'s>) -> bool {
         self.all_of(facts_of(from), to)
+    }
+
+    /// Compares within another comparison; what is nested too deep is not shown.
+    fn nested(&mut self, compare: impl FnOnce(&mut Self) -> bool) -> bool {
+        if self.left == 0 || self.nested >= NESTED {
+            return false;
+        }
+        self.left -= 1;
+        self.nested += 1;
+        let holds = compare(self);
+        self.nested -= 1;
+        holds
     }
 
     /// Every value of which this is known is one of `to`.
@@ -87,11 +103,11 @@ impl Proof {
     }
 
     /// Splits the facts until there are no choices left in them, and one type.
-    fn split<'s>(&mut self, mut facts: Facts<'s>, to: At<'s>) -> bool {
-        if self.left == 0 {
-            return false;
-        }
-        self.left -= 1;
+    fn split<'s>(&mut self, facts: Facts<'s>, to: At<'s>) -> bool {
+        self.nested(|proof| proof.split_once(facts, to))
+    }
+
+    fn split_once<'s>(&mut self, mut facts: Facts<'s>, to: At<'s>) -> bool {
         let same = |known: &Known<'_>| {
             std::ptr::eq(known.at.schema, to.schema)
                 || (known.at.schema == to.schema && (known.at.root == to.root || !has_reference(to.schema)))
@@ -162,12 +178,11 @@ impl Proof {
 
     /// The same of values that have one type, and of which nothing but their type leaves a choice.
     fn of_type<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        if self.left == 0 || !to.is_understood() {
+        if !to.is_understood() {
             return false;
         }
-        self.left -= 1;
         let Some(keywords) = to.keywords() else { return *to.schema == Value::Bool(true) };
-        keywords.iter().all(|(keyword, value)| self.keyword(facts, of, to, keyword, value))
+        self.nested(|proof| keywords.iter().all(|(keyword, value)| proof.keyword(facts, of, to, keyword, value)))
     }
 
     fn keyword<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>, keyword: &str, value: &'s Value) -> bool {
@@ -271,10 +286,10 @@ impl Proof {
 
     /// No value of which this is known is one of `to`.
     fn is_apart<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        if self.left == 0 || !to.is_understood() {
-            return false;
-        }
-        self.left -= 1;
+        to.is_understood() && self.nested(|proof| proof.is_apart_by_itself(facts, of, to))
+    }
+
+    fn is_apart_by_itself<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
         if *to.schema == Value::Bool(false) {
             return true;
         }

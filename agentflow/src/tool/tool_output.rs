@@ -14,7 +14,8 @@ use crate::value::{Encoded, NodeValue};
 /// tool gives some.
 ///
 /// A function under `#[tool]` returns any value that is JSON, or this, or a `Result` of either. In a `#[workflow]` it is the
-/// value of a node as any other, with its files and links; a node of a graph has the JSON.
+/// value of a node as any other, with its files and links. The output of a node of a graph is the JSON alone, also in the
+/// run's records: of files and links that later nodes need, let the JSON have the addresses, or call a `#[workflow]` there.
 ///
 /// ```
 /// use agentflow::message::{Media, ResourceLink};

@@ -62,7 +62,8 @@ impl GraphEdge {
 )]
 #[non_exhaustive]
 pub enum GraphBody {
-    /// It calls a tool, an agent or a workflow.
+    /// It calls a tool, an agent or a workflow. Its output is the JSON of the answer; a tool's text for models, its files and
+    /// its links are not kept.
     Call(Reference),
     /// It is a value.
     Value(Mapping),

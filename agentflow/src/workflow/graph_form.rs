@@ -54,7 +54,7 @@ const WORDS: [(&str, &str); 7] = [
     ("expected a sequence", "expected a list"),
     ("expected map with a single key", "expected an object with one key"),
     ("expected string or map", "expected a text, or an object with one key"),
-    ("expected tuple variant Condition::Equals", "expected a list of two mappings"),
+    ("expected tuple variant", "expected a list of two mappings"),
 ];
 
 /// A graph within a node: its place is one of the whole.

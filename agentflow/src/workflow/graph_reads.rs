@@ -51,11 +51,11 @@ impl Reading<'_> {
             Condition::Not(other) => self.of_condition(other, problems),
             // Each is looked at only when those before it have not decided.
             Condition::All(all) | Condition::Any(all) => {
-                let goes_on = matches!(condition, Condition::All(_));
+                let holds = matches!(condition, Condition::All(_));
                 let mut known = Vec::new();
                 for of in all {
                     self.knowing(&known, |reading| reading.of_condition(of, problems));
-                    known_when(of, goes_on, &mut known);
+                    known_when(of, holds, &mut known);
                 }
             }
         }

@@ -166,7 +166,7 @@ impl<'a> Loading<'a> {
         self.check_edges(node);
         let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
         self.facts.note(self.graph, node, needed);
-        let is_read = |of: &str| read_by_it.iter().any(|read| *read == of);
+        let is_read = |of: &str| read_by_it.contains(&of);
         self.narrow = narrow(self.facts.behind(name), |of| self.schemas.get(of).filter(|_| is_read(of)).cloned());
         let (kind, body, callees) = self.body(node);
         self.check_reads(node);

@@ -135,6 +135,17 @@ fn what_cannot_be_shown_is_unknown() {
     ));
 }
 
+/// Objects that always have one of their own kind within them; no value is one.
+#[test]
+fn a_type_without_an_end_is_unknown() {
+    let endless = |field: &str| json!({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"type": field}}, "required": ["a", "b"]});
+    let other = json!({"not": {"$ref": "#/$defs/e"}, "$defs": {"e": {
+        "type": "object", "properties": {"a": {"$ref": "#/$defs/e"}}, "required": ["a"]
+    }}});
+    assert!(!matches!(is_assignable(&endless("string"), &other), Assignable::No(_)));
+    assert!(is_assignable(&endless("string"), &endless("string")).is_yes());
+}
+
 /// A random schema; `defs` are those that it may refer to.
 fn schema(rng: &mut Rng, depth: u32, defs: usize) -> Value {
     if depth == 0 {
@@ -335,7 +346,7 @@ fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
     eprintln!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
     let (mut fitting, mut others) = (0, 0);
-    for _ in 0..300 {
+    for _ in 0..150 {
         let alone: Vec<Value> = (0..3).map(|_| whole(&mut rng)).collect();
         let inputs = ["a", "b", "c"].into_iter().zip(&alone);
         let graph = inputs
@@ -350,7 +361,7 @@ fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
             *(if fits { &mut fitting } else { &mut others }) += 1;
         }
     }
-    assert!(fitting > 300 && others > 300, "{fitting} {others}");
+    assert!(fitting > 100 && others > 100, "{fitting} {others}");
 }
 
 #[test]

@@ -230,7 +230,7 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "edges are names",
         |g| node(g, "shipped")["edges"] = json!(["way"]),
-        "`nodes[6].edges[0]`: invalid type: string \"way\", expected an edge, such as {\"from\": \"page\"}",
+        "`nodes[4].edges[0]`: invalid type: string \"way\", expected an edge, such as {\"from\": \"page\"}",
     ),
     (
         "an edge has a label",
