@@ -32,6 +32,8 @@ pub mod tool;
 mod tool_definition;
 mod tuples;
 pub mod value;
+#[cfg(feature = "views")]
+pub mod views;
 mod wire;
 pub mod workflow;
 

@@ -46,7 +46,7 @@ fn double() -> FnTool {
 }
 
 /// Compares with a file of `tests/golden`; `BLESS=1` writes it anew.
-fn golden(name: &str, text: &str) {
+pub(crate) fn golden(name: &str, text: &str) {
     let path = format!("{}/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();

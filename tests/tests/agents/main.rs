@@ -16,3 +16,4 @@ mod registry;
 mod scripted;
 mod tool_macro;
 mod tool_schema;
+mod views;

@@ -1,0 +1,38 @@
+//! Views of a run's events in the words of other surfaces: server-sent events for a screen, the events of an agent, the
+//! pieces and the result of a task (feature `views`). Each is made of events alone: it starts nothing, stores nothing and
+//! reads no clock.
+
+mod agent_event;
+mod sse;
+mod task_chunk;
+mod task_result;
+
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+
+pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
+pub use self::sse::SseEvent;
+pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
+pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
+use crate::time::Timestamp;
+
+/// A time as RFC 3339 writes it, such as `2026-01-01T00:00:00.000Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rfc3339(pub Timestamp);
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The last second that the format can say: that of the year 9999.
+        const LAST: u64 = 253_402_300_799;
+        let since = Duration::from_millis(self.0.as_millis()).min(Duration::from_secs(LAST));
+        write!(f, "{}", humantime::format_rfc3339_millis(UNIX_EPOCH + since))
+    }
+}
+
+impl Serialize for Rfc3339 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,96 @@
+//! `SseEvent`: what happens in a workflow's run as server-sent events for a screen.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::event::{Event, EventKind, RunCompleted};
+
+/// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
+/// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
+/// written to the client, with the event's number as its id, so that `Last-Event-ID` says where to go on.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentflow::Result<()> {
+/// use agentflow::prelude::*;
+/// use agentflow::views::SseEvent;
+/// use agentflow_testing::test_runtime;
+///
+/// /// Double a number.
+/// #[tool]
+/// async fn double(n: u32) -> u32 {
+///     2 * n
+/// }
+///
+/// #[workflow]
+/// async fn twice(n: u32) -> Result<u32> {
+///     let doubled = double(n).await;
+///     Ok(doubled)
+/// }
+///
+/// let run = test_runtime().build().start(twice::workflow(), 4).await?;
+/// run.result().await?;
+/// let names: Vec<_> = run.recorded().iter().filter_map(SseEvent::of).map(|event| event.name).collect();
+/// assert_eq!(names, ["node_start", "node_complete", "workflow_complete"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SseEvent {
+    /// The number of the event in its run.
+    pub id: u64,
+    /// The name, such as `node_start`.
+    pub name: &'static str,
+    /// The data: an object.
+    pub data: Value,
+}
+
+impl SseEvent {
+    /// What a screen is sent of an event; `None` of one that it does not show.
+    pub fn of(event: &Event) -> Option<Self> {
+        let node_id = || event.path.to_string();
+        let (name, data) = match &event.kind {
+            EventKind::NodeStarted { attempt, .. } => ("node_start", json!({"node_id": node_id(), "attempt": attempt})),
+            EventKind::NodeCompleted { output, .. } => {
+                ("node_complete", json!({"node_id": node_id(), "output": output}))
+            }
+            EventKind::NodeFailed { attempt, error } => {
+                ("node_failed", json!({"node_id": node_id(), "error": error.message, "attempt": attempt}))
+            }
+            EventKind::NodeSkipped { reason } => ("node_skipped", json!({"node_id": node_id(), "reason": reason})),
+            EventKind::NodeRetrying { attempt, error, delay_ms } => (
+                "node_retrying",
+                json!({"node_id": node_id(), "attempt": attempt, "error": error.message, "delay_ms": delay_ms}),
+            ),
+            EventKind::ApprovalRequested(request) => {
+                ("awaiting_approval", json!({"node_id": node_id(), "comment": request.message}))
+            }
+            EventKind::ApprovalResolved { answer, by } => {
+                ("approval_resolved", json!({"node_id": node_id(), "answer": answer, "by": by}))
+            }
+            EventKind::RunCompleted(completed) => match &**completed {
+                RunCompleted::Workflow(workflow) => ("workflow_complete", json!({"state": workflow.output})),
+                RunCompleted::Agent(answer) => ("workflow_complete", json!({"state": answer.text()})),
+            },
+            EventKind::RunFailed { error } => ("workflow_failed", json!({"error": error.message})),
+            EventKind::RunPaused { reason } => ("run_paused", json!({"reason": reason})),
+            EventKind::RunResumed { .. } => ("run_resumed", json!({})),
+            EventKind::RunCancelled { reason } => ("run_cancelled", json!({"reason": reason})),
+            _ => return None,
+        };
+        Some(Self { id: event.seq, name, data })
+    }
+
+    /// Whether it is not one of the five that each client knows.
+    pub fn is_added(&self) -> bool {
+        !matches!(self.name, "node_start" | "awaiting_approval" | "node_complete" | "node_failed" | "workflow_complete")
+    }
+}
+
+impl fmt::Display for SseEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "id: {}\nevent: {}\ndata: {}\n\n", self.id, self.name, self.data)
+    }
+}

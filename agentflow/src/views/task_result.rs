@@ -1,0 +1,172 @@
+//! `TaskResult`: what became of a run, in one object.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Rfc3339;
+use crate::event::{Event, EventKind, RunCompleted};
+use crate::failure::FailureKind;
+use crate::message::{Conversation, Message, Role, ToolResult};
+use crate::value::Encoded;
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TaskStatus {
+    /// With its result.
+    Success,
+    /// Without one.
+    Error,
+    /// Without one, but steps went on after the failure and have theirs; or it has not ended.
+    Partial,
+    /// It reached its time limit.
+    Timeout,
+    /// It was stopped.
+    Cancelled,
+}
+
+/// A message of a task.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskMessage {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: Role,
+    /// The text.
+    pub content: String,
+    /// The agent that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// The tool whose results it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The calls in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<Value>>,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TaskResult {
+    /// The run.
+    pub task_id: String,
+    /// How it ended.
+    pub status: TaskStatus,
+    /// The conversation of an agent's run, without the instructions.
+    pub messages: Vec<TaskMessage>,
+    /// The result, when it is an object.
+    pub result_data: Option<Map<String, Value>>,
+    /// The results of all tool calls.
+    pub tool_results: Vec<ToolResult>,
+    /// The agent or the workflow.
+    pub agent_id: Option<String>,
+    /// From its first event to its last, in seconds; the time in which it waited counts.
+    pub execution_time: Option<f64>,
+    /// When it began.
+    pub created_at: Option<Rfc3339>,
+    /// Why it failed or was stopped.
+    pub error_message: Option<String>,
+    /// What was spent: `usage`.
+    pub metadata: Map<String, Value>,
+}
+
+impl TaskResult {
+    /// The result of the run that these recorded events are of; `None` when there are none.
+    pub fn of(events: &[Event]) -> Option<Self> {
+        let (first, last) = (events.first()?, events.last()?);
+        let mut result = Self {
+            task_id: first.run_id.to_string(),
+            status: TaskStatus::Partial,
+            messages: Vec::new(),
+            result_data: None,
+            tool_results: Vec::new(),
+            agent_id: None,
+            execution_time: Some(last.time.since(first.time).as_secs_f64()),
+            created_at: Some(Rfc3339(first.time)),
+            error_message: None,
+            metadata: Map::new(),
+        };
+        // Only a workflow with `stop = best_effort` completes a step after another one has failed.
+        let (mut has_failed, mut went_on) = (false, false);
+        for event in events {
+            has_failed |= matches!(event.kind, EventKind::NodeFailed { .. });
+            went_on |= has_failed && matches!(event.kind, EventKind::NodeCompleted { .. });
+            result.take(&event.kind, went_on);
+        }
+        if is_of_agent(events) {
+            let conversation = Conversation::from_events(events);
+            let author = result.agent_id.as_deref();
+            result.messages = conversation.messages().iter().map(|one| TaskMessage::of(one, author)).collect();
+        }
+        Some(result)
+    }
+
+    fn take(&mut self, kind: &EventKind, went_on: bool) {
+        match kind {
+            EventKind::RunStarted(started) => self.agent_id = Some(started.name().to_owned()),
+            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                self.tool_results.push(ToolResult::clone(result));
+            }
+            EventKind::RunCompleted(completed) => {
+                self.status = TaskStatus::Success;
+                self.error_message = None;
+                self.result_data = match &**completed {
+                    RunCompleted::Agent(answer) => {
+                        self.metadata.insert("usage".to_owned(), json!(answer.usage));
+                        serde_json::from_str(&answer.text()).ok()
+                    }
+                    RunCompleted::Workflow(workflow) => object(&workflow.output),
+                };
+            }
+            EventKind::RunFailed { error } => {
+                self.status = match (&error.kind, went_on) {
+                    (FailureKind::Timeout, _) => TaskStatus::Timeout,
+                    (_, true) => TaskStatus::Partial,
+                    (_, false) => TaskStatus::Error,
+                };
+                self.error_message = Some(error.message.clone());
+            }
+            EventKind::RunCancelled { reason } => {
+                self.status = TaskStatus::Cancelled;
+                self.error_message = Some(reason.to_string());
+            }
+            // A run that had failed and is retried has not ended.
+            EventKind::RunResumed { .. } => {
+                self.status = TaskStatus::Partial;
+                self.error_message = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_of_agent(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(&event.kind, EventKind::RunStarted(started) if started.agent().is_some()))
+}
+
+fn object(output: &Encoded) -> Option<Map<String, Value>> {
+    serde_json::from_str(output.as_str()).ok()
+}
+
+impl TaskMessage {
+    fn of(message: &Message, author: Option<&str>) -> Self {
+        let role = message.role();
+        let calls: Vec<Value> = message
+            .tool_calls()
+            .map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments}))
+            .collect();
+        let results: Vec<_> = message.results().collect();
+        let content = match results.is_empty() {
+            true => message.text().into_owned(),
+            false => results.iter().map(|result| &*result.output).collect::<Vec<_>>().join("\n"),
+        };
+        Self {
+            role,
+            content,
+            author: author.filter(|_| role == Role::Assistant).map(ToOwned::to_owned),
+            name: results.first().map(|result| result.name.clone()),
+            tool_calls: (!calls.is_empty()).then_some(calls),
+        }
+    }
+}
