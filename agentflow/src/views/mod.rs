@@ -3,7 +3,7 @@
 //! reads no clock.
 
 mod agent_event;
-mod sse;
+mod screen_event;
 mod task_chunk;
 mod task_result;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Serialize, Serializer};
 
 pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
-pub use self::sse::SseEvent;
+pub use self::screen_event::ScreenEvent;
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
 use crate::time::Timestamp;

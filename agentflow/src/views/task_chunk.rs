@@ -35,6 +35,7 @@ pub enum TaskChunkKind {
 /// The content of a piece: a text, or an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum TaskContent {
     /// A text.
     Text(String),

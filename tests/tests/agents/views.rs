@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use agentflow::prelude::*;
-use agentflow::views::{AgentEvents, Rfc3339, SseEvent, TaskChunks, TaskResult, TaskStatus, final_text};
+use agentflow::views::{AgentEvents, Rfc3339, ScreenEvent, TaskChunks, TaskResult, TaskStatus, final_text};
 use agentflow::{Event, serde_json};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use futures_util::StreamExt;
@@ -17,7 +17,8 @@ fn every_kind_of_event_has_a_golden_line_in_each_view() {
     let mut seen = String::new();
     for line in KINDS.lines() {
         let event: Event = serde_json::from_str(line).unwrap();
-        let sse = SseEvent::of(&event).map(|sse| json!({"event": sse.name, "data": sse.data, "added": sse.is_added()}));
+        let sse =
+            ScreenEvent::of(&event).map(|sse| json!({"event": sse.name, "data": sse.data, "added": sse.is_added()}));
         let agent = AgentEvents::default().next(&event);
         let task = TaskChunks::default().next(&event);
         let views = json!({"of": event.name(), "sse": sse, "agent": agent, "task": task});
@@ -83,7 +84,7 @@ async fn views_fail(n: u32) -> Result<u32, agentflow::tool::ToolError> {
 }
 
 #[workflow(stop = best_effort)]
-async fn views_going_on(n: u32) -> Result<u32> {
+async fn views_best_effort(n: u32) -> Result<u32> {
     let failed = views_fail(n).await.map_err(|error| {
         agentflow::Error::Recorded(std::sync::Arc::new(agentflow::error::Failure::new("no", error.to_string())))
     })?;
@@ -92,7 +93,7 @@ async fn views_going_on(n: u32) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_run_says_why() {
-    let run = test_runtime().build().start(views_going_on::workflow(), 7).await.unwrap();
+    let run = test_runtime().build().start(views_best_effort::workflow(), 7).await.unwrap();
     run.result().await.unwrap_err();
     let events = run.recorded();
     let result = TaskResult::of(&events).unwrap();
@@ -100,7 +101,7 @@ async fn a_failed_run_says_why() {
     assert!(result.error_message.unwrap().contains("7 is too much"));
     let last = TaskChunks::of(&events).pop().unwrap();
     assert_eq!(serde_json::to_value(last.chunk_type).unwrap(), "error");
-    let sent = events.iter().filter_map(SseEvent::of).last().unwrap();
+    let sent = events.iter().filter_map(ScreenEvent::of).last().unwrap();
     assert_eq!((sent.name, sent.is_added()), ("workflow_failed", true));
     assert!(sent.to_string().starts_with(&format!("id: {}\nevent: workflow_failed\ndata: {{", sent.id)), "{sent}");
     assert!(sent.to_string().ends_with("}\n\n"));

@@ -1,4 +1,4 @@
-//! `SseEvent`: what happens in a workflow's run as server-sent events for a screen.
+//! `ScreenEvent`: what happens in a workflow's run as server-sent events for a screen.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::event::{Event, EventKind, RunCompleted};
 
 /// A server-sent event of a run, for a screen that shows a workflow: `node_start`, `awaiting_approval`, `node_complete`,
 /// `node_failed`, `workflow_complete`, and those that [`is_added`](Self::is_added) says. Shown with `{}` it is what is
-/// written to the client, with the event's number as its id, so that `Last-Event-ID` says where to go on.
+/// written to the client, with the event's number as its id, so that `Last-Event-ID` says where a client continues.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
 /// use agentflow::prelude::*;
-/// use agentflow::views::SseEvent;
+/// use agentflow::views::ScreenEvent;
 /// use agentflow_testing::test_runtime;
 ///
 /// /// Double a number.
@@ -31,14 +31,14 @@ use crate::event::{Event, EventKind, RunCompleted};
 ///
 /// let run = test_runtime().build().start(twice::workflow(), 4).await?;
 /// run.result().await?;
-/// let names: Vec<_> = run.recorded().iter().filter_map(SseEvent::of).map(|event| event.name).collect();
+/// let names: Vec<_> = run.recorded().iter().filter_map(ScreenEvent::of).map(|event| event.name).collect();
 /// assert_eq!(names, ["node_start", "node_complete", "workflow_complete"]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct SseEvent {
+pub struct ScreenEvent {
     /// The number of the event in its run.
     pub id: u64,
     /// The name, such as `node_start`.
@@ -47,7 +47,7 @@ pub struct SseEvent {
     pub data: Value,
 }
 
-impl SseEvent {
+impl ScreenEvent {
     /// What a screen is sent of an event; `None` of one that it does not show.
     pub fn of(event: &Event) -> Option<Self> {
         let node_id = || event.path.to_string();
@@ -89,7 +89,7 @@ impl SseEvent {
     }
 }
 
-impl fmt::Display for SseEvent {
+impl fmt::Display for ScreenEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "id: {}\nevent: {}\ndata: {}\n\n", self.id, self.name, self.data)
     }
