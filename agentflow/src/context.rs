@@ -53,8 +53,8 @@ pub struct Context {
     /// The number of what an attempt records below itself: that of the attempts that failed before, from 1. An attempt
     /// that a crash interrupted has the same as the one that continues its work.
     scope: u32,
-    /// What names a call of a tool over all attempts at its step, when that is not its path.
-    key: Option<Arc<str>>,
+    /// What is known of a call of a tool from the attempts at its step before this one, where there is something.
+    made_before: Option<Arc<MadeBefore>>,
     /// How many agents and workflows stand around it.
     depth: u32,
     /// Whether it is one of a run, and not of a program's own code.
@@ -69,6 +69,17 @@ pub struct Context {
     grants: Arc<[Arc<str>]>,
 }
 
+/// What earlier attempts at a step say of a call of a tool that a further one makes, too.
+#[derive(Default)]
+pub(crate) struct MadeBefore {
+    /// What names the call over all attempts, when that is not its path.
+    pub(crate) key: Option<Arc<str>>,
+    /// Where they made it.
+    pub(crate) paths: Vec<StepPath>,
+    /// It had failed of itself, and was not stopped in the middle.
+    pub(crate) failed: bool,
+}
+
 impl Context {
     pub(crate) fn new(run: Arc<RunShared>, path: StepPath, resources: Resources) -> Self {
         // Whatever has a path is inside of its run.
@@ -79,7 +90,7 @@ impl Context {
             path,
             attempt: 1,
             scope: 1,
-            key: None,
+            made_before: None,
             depth,
             in_run: true,
             of_hooks: false,
@@ -111,15 +122,22 @@ impl Context {
     }
 
     /// The context of a call of a tool in the step that this belongs to.
-    pub(crate) fn of_call(&self, path: StepPath, key: &str, resources: &Resources) -> Self {
+    pub(crate) fn of_call(&self, path: StepPath, key: &str, before: MadeBefore, resources: &Resources) -> Self {
         let key = (path.to_string() != key).then(|| key.into());
+        let made_before = (key.is_some() || !before.paths.is_empty()).then(|| Arc::new(MadeBefore { key, ..before }));
         let resources = resources.clone();
-        Self { path, key, attempt: 1, scope: 1, resources, ..self.clone() }
+        Self { path, made_before, attempt: 1, scope: 1, resources, ..self.clone() }
     }
 
     /// What names the step over all attempts, within its run.
     pub(crate) fn call_key(&self) -> String {
-        self.key.as_ref().map_or_else(|| self.path.to_string(), ToString::to_string)
+        let key = self.made_before.as_ref().and_then(|before| before.key.as_ref());
+        key.map_or_else(|| self.path.to_string(), ToString::to_string)
+    }
+
+    /// Where earlier attempts at the step made the call of a tool that this is, and whether it had failed of itself then.
+    pub(crate) fn made_before(&self) -> (&[StepPath], bool) {
+        self.made_before.as_ref().map_or((&[], false), |before| (&before.paths, before.failed))
     }
 
     /// The number of what this attempt records below itself, from 1.

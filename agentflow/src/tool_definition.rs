@@ -1,9 +1,8 @@
 //! `ToolDefinition`: name, description, schema and policy of a tool. It has no body and calls nothing.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
-#[cfg(feature = "dynamic")]
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +35,9 @@ pub struct ToolDefinition {
     #[cfg(feature = "dynamic")]
     #[serde(skip)]
     arguments: ArgumentsCheck,
+    /// What identifies its version, by aspects.
+    #[serde(skip)]
+    pub(crate) aspects: Aspects,
 }
 
 impl ToolDefinition {
@@ -52,6 +54,7 @@ impl ToolDefinition {
             source: None,
             #[cfg(feature = "dynamic")]
             arguments: ArgumentsCheck::default(),
+            aspects: Aspects::default(),
         }
     }
 
@@ -107,6 +110,35 @@ impl Clone for ArgumentsCheck {
 impl PartialEq for ArgumentsCheck {
     fn eq(&self, _: &Self) -> bool {
         true
+    }
+}
+
+/// The hashes of what a version of a tool consists of, computed when they are first needed. A copy of a definition, which
+/// may be changed, begins without them.
+#[derive(Default)]
+pub(crate) struct Aspects(OnceLock<BTreeMap<String, Arc<str>>>);
+
+impl Aspects {
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> BTreeMap<String, Arc<str>>) -> &BTreeMap<String, Arc<str>> {
+        self.0.get_or_init(make)
+    }
+}
+
+impl Clone for Aspects {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for Aspects {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Aspects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
     }
 }
 

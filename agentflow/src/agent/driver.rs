@@ -13,8 +13,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
+use super::changed_agent::BegunOtherwise;
 use super::hooks::{Hooks, hooks_of};
-use super::kept_agent::{Kept, called, kept};
+use super::kept_agent::{Kept, KeptEnd, called, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
@@ -28,13 +29,16 @@ use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, within};
+use crate::run::{
+    Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, was_dropped_with_step,
+    within,
+};
 use crate::telemetry;
 use crate::text::panic_text;
 use crate::time::Timestamp;
 use crate::tool::{
-    BegunCompensation, Compensation, StepPlace, check_compensations, compensated, compensated_cancelled,
-    continue_compensating,
+    BegunCompensation, Compensation, HeldBack, StepPlace, check_compensations, compensated, compensated_cancelled,
+    continue_compensating, lived,
 };
 
 /// One run of an agent, from its request to its end: whatever happens to it, its last event is recorded. Dropped before
@@ -51,11 +55,16 @@ pub(super) struct Run {
     spent: Duration,
     /// What the run began with, until the hooks before it have seen it and it is recorded.
     pub(super) pending: Option<Box<AgentStarted>>,
+    /// The version that it began with, when that was another one.
+    began_otherwise: Option<Box<BegunOtherwise>>,
     pub(super) hooks: Hooks,
     compensation: Compensation,
     /// Of a team: what the agent that takes over needs to know of the run.
     pub(super) team: Option<Box<InTeam>>,
 }
+
+/// An agent that a step calls: it runs, or waits for the step to drop it, as the step had done.
+type InStep = std::result::Result<Run, Box<HeldBack>>;
 
 /// The records in which an agent begins and ends.
 pub(super) enum OfAgent {}
@@ -135,41 +144,59 @@ impl Run {
         step: Option<&Context>,
     ) -> Result<BoxFuture<'static, Result<RunEnd>>> {
         let run = match step {
-            Some(cx) => Self::in_step(plan, request, cx)?,
+            Some(cx) => match Self::in_step(plan, request, cx)? {
+                Ok(run) => run,
+                Err(held) => {
+                    return Ok(Box::pin(async move { Err(Error::Recorded(Arc::new(held.until_dropped().await))) }));
+                }
+            },
             None => Self::new(plan, request)?,
         };
         Ok(Box::pin(run.run_through()))
     }
 
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
-    fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<Self> {
+    fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<InStep> {
         let shared = Arc::clone(cx.run());
         plan.check(&shared, &request.options.resources)?;
-        Ok(match kept(plan, &request, cx) {
-            Some(Kept { base, recorded, stopped }) => {
-                let segment = Segment::within(shared, base, cx.path().clone());
+        let held_back = |base: &StepPath, lived| {
+            let agent = format!("the agent `{}`", plan.name);
+            Ok(Err(Box::new(HeldBack::at(StepPlace::current(), base, agent, lived))))
+        };
+        if let Some(Kept { base, recorded, ended, decided }) = kept(plan, &request, cx) {
+            if let KeptEnd::HeldBack(lived) = ended {
+                return held_back(&base, lived);
+            }
+            let mut run = Self::again(plan, request, Segment::within(shared, base, cx.path().clone()), recorded);
+            if decided {
+                run.began_otherwise = None;
+            }
+            if let KeptEnd::Stopped = ended {
+                run.record_further_start();
+            }
+            return Ok(Ok(run));
+        }
+        let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
+        let segment = Segment::within(shared, base, cx.path().clone());
+        let recorded = segment.recorded();
+        let ends = |(_, path, kind): &(_, StepPath, EventKind)| {
+            *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
+        };
+        // The step had dropped it before it was stopped: what it had not begun then is not begun now.
+        match recorded.iter().rposition(ends) {
+            Some(at) if matches!(&recorded[at].2, EventKind::AgentFailed { error } if was_dropped(error)) => {
+                held_back(&segment.base, lived(&recorded[..=at], &segment.base))
+            }
+            at => {
+                let ended = at.map(|at| &recorded[at].2);
+                let again = matches!(ended, Some(EventKind::AgentFailed { error }) if was_dropped_with_step(error));
                 let mut run = Self::again(plan, request, segment, recorded);
-                if stopped {
+                if again {
                     run.record_further_start();
                 }
-                run
+                Ok(Ok(run))
             }
-            None => {
-                let base = cx.claim(|| called(plan, &request)).inspect_err(StepPlace::end_with)?;
-                let segment = Segment::within(shared, base, cx.path().clone());
-                let recorded = segment.recorded();
-                let last = recorded.iter().rev().find(|(_, path, kind)| {
-                    *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
-                });
-                // Its step had dropped it, and runs again: so does it, as the call of a tool does.
-                let dropped = matches!(last, Some((.., EventKind::AgentFailed { error })) if was_dropped(error));
-                let mut run = Self::again(plan, request, segment, recorded);
-                if dropped {
-                    run.record_further_start();
-                }
-                run
-            }
-        })
+        }
     }
 
     fn begin(plan: &Arc<Plan>, request: RunRequest, shared: Arc<RunShared>) -> Self {
@@ -187,7 +214,8 @@ impl Run {
     ) -> Self {
         let RunRequest { conversation, max_steps, options } = request;
         let (shared, base) = (&segment.shared, &segment.base);
-        let began = recorded.iter().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
+        // The last beginning: a further one may be of another version.
+        let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // What the run began with counts, however it is resumed.
         let new_terms = || RunTerms { max_steps, ..options.terms() };
         let terms = began.map_or_else(new_terms, |began| began.terms.clone());
@@ -221,6 +249,10 @@ impl Run {
             machine.in_team();
         }
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
+        let began_otherwise = match segment.is_run() {
+            true => None,
+            false => BegunOtherwise::of(plan, began.and_then(|began| began.definition.as_ref())),
+        };
         let mut run = Self {
             segment,
             plan: of,
@@ -230,6 +262,7 @@ impl Run {
             machine,
             spent,
             pending: None,
+            began_otherwise,
             hooks,
             compensation,
             team,
@@ -273,9 +306,13 @@ impl Run {
 
     /// Records that the agent begins, unless that is recorded already.
     pub(super) fn record_start(&mut self) {
-        let Some(started) = self.pending.take() else { return };
+        let Some(mut started) = self.pending.take() else { return };
+        let (is_run, durable) = (self.segment.is_run(), self.segment.shared.log.is_durable());
+        if durable && !is_run {
+            started.definition = Some(Arc::clone(&self.first_plan().parts().id));
+        }
         let mut kind = self.segment.begins(*started);
-        if self.segment.is_run() && self.segment.shared.log.is_durable() {
+        if durable && is_run {
             kind = kind.with_parts(&self.first_plan().parts().id);
         }
         self.record_own(kind);
@@ -284,11 +321,15 @@ impl Run {
     /// Records that it continues what it had begun.
     fn record_further_start(&mut self) {
         let recorded = self.segment.shared.log.records_below(&self.segment.base);
-        let began = recorded.into_iter().find_map(|(_, path, kind)| match kind {
+        let began = recorded.into_iter().rev().find_map(|(_, path, kind)| match kind {
             EventKind::AgentStarted(began) if path == self.segment.base => Some(began),
             _ => None,
         });
-        if let Some(began) = began {
+        if let Some(mut began) = began {
+            let now = &self.first_plan().parts().id;
+            if began.definition.as_ref().is_some_and(|definition| **definition != **now) {
+                Arc::make_mut(&mut began).definition = Some(Arc::clone(now));
+            }
             self.record_own(EventKind::AgentStarted(began));
         }
     }
@@ -407,10 +448,18 @@ impl Run {
     }
 
     async fn drive(&mut self) -> Result<RunEnd> {
-        if self.segment.is_run() && self.segment.shared.log.is_durable() {
+        if self.segment.shared.log.is_durable() && self.segment.shared.host.lacks_parts(self.first_plan().parts()) {
             let parts = Arc::clone(self.first_plan().parts());
             let shared = Arc::clone(&self.segment.shared);
             Box::pin(async move { shared.host.put_parts(&parts).await }).await?;
+        }
+        if let Some(other) = self.began_otherwise.take()
+            && !matches!(self.machine.command(), Command::Finish(Outcome::Ended(_)))
+            && let Err(error) = Box::pin(other.check(self.first_plan(), &self.segment.base)).await
+        {
+            // It is not over: an operator may let it continue.
+            self.segment.settle();
+            return Err(error);
         }
         if self.first_plan().is_undone() && self.segment.shared.log.compensates() {
             let tools = self.first_plan().described_tools();

@@ -4,15 +4,17 @@
 //! It reads a journal; the driver replays what is found.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::plan::Plan;
 use super::run_request::RunRequest;
-use crate::context::{Context, attempt_of};
+use crate::context::Context;
 use crate::event::{ANSWER_TOOL, AgentStarted, EventKind};
 use crate::failure::was_stopped;
 use crate::path::StepPath;
-use crate::run::{NestedCall, has_failed_since, has_written};
+use crate::run::{NestedCall, has_written, was_dropped};
 use crate::time::Timestamp;
+use crate::tool::EarlierAttempts;
 use crate::tool_definition::Effects;
 
 /// An agent that an earlier attempt at the step began.
@@ -20,37 +22,51 @@ pub(super) struct Kept {
     /// Where it records.
     pub(super) base: StepPath,
     pub(super) recorded: Vec<(Timestamp, StepPath, EventKind)>,
+    pub(super) ended: KeptEnd,
+    /// An operator who was asked about it let it continue.
+    pub(super) decided: bool,
+}
+
+/// How an agent that an earlier attempt began has ended.
+#[derive(Clone, Copy)]
+pub(super) enum KeptEnd {
+    /// Of itself, or not at all.
+    Own,
     /// It was stopped, so that it continues.
-    pub(super) stopped: bool,
+    Stopped,
+    /// The step dropped it when it was executed for so long, and is to do so again.
+    HeldBack(Duration),
 }
 
 /// The agent that this call is. One that only reads begins anew, as a tool does, and so does one that has failed, when
 /// the step has failed since, perhaps because of it.
 pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Kept> {
-    if cx.failed_attempts() == 0 {
-        return None;
-    }
+    let earlier = EarlierAttempts::of(cx)?;
     let called = called(plan, request).redacted(cx.host().redactor.as_ref());
-    let all = cx.run().log.records_below(cx.path());
-    // Whether it was stopped; `None` when it begins anew.
-    let is_stopped = |base: &StepPath| {
+    let all = &earlier.recorded;
+    // How it ended; `None` when it begins anew.
+    let end_of = |base: &StepPath| {
         let last = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
-        let stopped = match &all[last].2 {
-            EventKind::AgentFailed { error } if was_stopped(&error.kind) => true,
-            EventKind::AgentFailed { .. } if has_failed_since(&all, cx.path(), last) => return None,
-            _ => false,
+        let ended = match &all[last].2 {
+            EventKind::AgentFailed { error } if was_dropped(error) => match earlier.held_back(base, last) {
+                Some(lived) => return Some((KeptEnd::HeldBack(lived), false)),
+                None => KeptEnd::Stopped,
+            },
+            EventKind::AgentFailed { error } if was_stopped(&error.kind) => KeptEnd::Stopped,
+            EventKind::AgentFailed { .. } if earlier.has_failed_since(last) => return None,
+            _ => KeptEnd::Own,
         };
-        (plan.writes() || has_written(&all, base)).then_some(stopped)
+        let decided = earlier.is_asked_since(base, last);
+        (plan.writes() || has_written(all, base) || decided).then_some((ended, decided))
     };
-    let (base, stopped) = all.iter().find_map(|(_, path, kind)| {
+    let (base, (ended, decided)) = all.iter().find_map(|(_, path, kind)| {
         let EventKind::AgentStarted(started) = kind else { return None };
         let is_it = called.is(&NestedCall::Agent(Arc::clone(started)));
-        let is_before = || attempt_of(cx.path(), path).is_some_and(|attempt| attempt < cx.attempt_scope());
-        let stopped = (is_it && is_before()).then(|| is_stopped(path)).flatten()?;
-        cx.continues(path).then(|| (path.clone(), stopped))
+        let ended = (is_it && earlier.failures_since(path).is_some()).then(|| end_of(path)).flatten()?;
+        cx.continues(path).then(|| (path.clone(), ended))
     })?;
-    let recorded = all.into_iter().filter(|(_, path, _)| path.is_within(&base)).collect();
-    Some(Kept { base, recorded, stopped })
+    let recorded = earlier.into_records_of(&base);
+    Some(Kept { base, recorded, ended, decided })
 }
 
 fn is_of_agent(kind: &EventKind) -> bool {

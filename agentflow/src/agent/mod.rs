@@ -11,6 +11,7 @@ mod asking;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call;
 mod callbacks;
+mod changed_agent;
 pub(crate) mod definition;
 mod draw_agent;
 mod driver;

@@ -27,6 +27,7 @@ use crate::telemetry;
 use crate::text::panic_text;
 use crate::tool::{
     Effects, RecordedOutcome, SeenTo, ToolPolicy, began, ended, invoke, millis_since, not_found, refusal,
+    written_within,
 };
 
 impl Run {
@@ -124,7 +125,10 @@ impl Run {
 
     /// Records that a call begins. `None` when it must not run: then its result is recorded already.
     fn start_tool(&mut self, Admitted { tool, agreed, given }: Admitted) -> Option<ToolRun> {
-        if let Some(result) = tool.refusal() {
+        if let Some(mut result) = tool.refusal() {
+            if tool.refused == Some(Refused::Interrupted) {
+                result.output += &written_within(&self.segment.shared, &tool.path);
+            }
             if tool.refused != Some(Refused::Interrupted) {
                 self.record(tool.path.clone(), began(Arc::clone(&tool.call), None, None));
             }

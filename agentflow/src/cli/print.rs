@@ -122,6 +122,25 @@ pub(super) fn line(text: impl fmt::Display) -> Result<(), Stop> {
     written(writeln!(out, "{}", Styled(&text.to_string())).and_then(|()| out.flush()))
 }
 
+/// A whole sentence on standard output, dimmed, in lines of words below each other.
+pub(super) fn sentence(indent: usize, text: &str) -> Result<(), Stop> {
+    /// How wide a line of a sentence is.
+    const WIDTH: usize = 90;
+    let (text, mut row) = (OneLine(text).to_string(), String::new());
+    let mut rows = Vec::new();
+    for word in text.split(' ') {
+        if !row.is_empty() && row.chars().count() + 1 + word.chars().count() > WIDTH {
+            rows.push(std::mem::take(&mut row));
+        }
+        if !row.is_empty() {
+            row.push(' ');
+        }
+        row += word;
+    }
+    rows.push(row);
+    rows.iter().try_for_each(|row| line(format_args!("{:indent$}{DIM}{row}{DIM:#}", "")))
+}
+
 /// One line of JSON on standard output.
 pub(super) fn json_line(value: &impl Serialize) -> Result<(), Stop> {
     let mut line = Vec::new();

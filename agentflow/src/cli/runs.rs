@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
 use super::ctrl_c;
-use super::print::{BOLD, DIM, Stop, json_line, line, note, short};
+use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
 use super::workflows::{Follow, follow};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
@@ -223,7 +223,7 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         line(format_args!("  paused: {reason}"))?;
     }
     if let Some(error) = &of.error {
-        line(format_args!("  {}", OneLine(error)))?;
+        sentence(2, error)?;
     }
     if let Some(process) = &report.executed_by {
         line(format_args!("  executed by {}", OneLine(process)))?;
@@ -236,9 +236,14 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
         let number = node.attempts.last().map_or(0, |attempt| attempt.number);
         let attempts = if number > 1 { format!(" attempt {number}") } else { String::new() };
         let next = if ended { "" } else { node.on_resume };
-        line(format_args!("  {:<17} {}{attempts}{DIM}  {next}{DIM:#}", node.status, OneLine(&node.name)))?;
+        // A node that was interrupted has not failed yet.
+        let (status, next) = match next.strip_prefix("waits for a decision: ") {
+            Some(next) if node.status == NodeStatus::Failed => ("waiting for a decision", next),
+            _ => (node.status.as_str(), next),
+        };
+        line(format_args!("  {status:<17} {}{attempts}{DIM}  {next}{DIM:#}", OneLine(&node.name)))?;
         if let Some(error) = node.error.as_ref().filter(|_| node.status == NodeStatus::Failed) {
-            line(format_args!("  {:<17} {DIM}{}{DIM:#}", "", short(error)))?;
+            sentence(20, error)?;
         }
         for attempt in &node.attempts {
             attempt_line(attempt, node.attempts.len() > 1)?;

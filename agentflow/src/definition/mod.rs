@@ -1,6 +1,7 @@
 //! `Definition`: what identifies a version of a workflow or an agent, part by part, so that two versions can be compared
 //! and the difference has a name. It knows no plan and no run: whoever describes one adds its parts.
 
+mod accepted_changes;
 mod sha256;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::accepted_changes::Changes;
 use self::sha256::sha256;
 use crate::tool_definition::ToolDefinition;
 
@@ -151,29 +153,31 @@ pub enum Presence {
 impl Definition {
     /// Adds an aspect of a part.
     pub(crate) fn add(&mut self, of: PartOf, name: &str, aspect: Aspect, what: &impl Serialize) {
-        let value = serde_json::to_value(what).unwrap_or_default();
-        let mut text = String::new();
-        canonical(&value, &mut text);
         let aspects = self.parts.entry(format!("{} {name}", of.word())).or_default();
-        aspects.insert(aspect.word().to_owned(), sha256(text.as_bytes()).into());
+        aspects.insert(aspect.word().to_owned(), hash_of(what));
     }
 
     /// Adds a tool. Titles and descriptions in its schema are part of its description.
     pub(crate) fn add_tool(&mut self, tool: &ToolDefinition) {
-        let mut parameters = tool.parameters.clone();
-        without_notes(&mut parameters);
-        self.add(PartOf::Tool, &tool.name, Aspect::Parameters, &parameters);
-        let mut notes = vec![&*tool.description];
-        notes_of(&tool.parameters, &mut notes);
-        self.add(PartOf::Tool, &tool.name, Aspect::Description, &notes);
-        self.add(PartOf::Tool, &tool.name, Aspect::Policy, &tool.policy);
+        let aspects = tool.aspects.get_or_init(|| {
+            let mut parameters = tool.parameters.clone();
+            without_notes(&mut parameters);
+            let mut notes = vec![&*tool.description];
+            notes_of(&tool.parameters, &mut notes);
+            let of = |aspect: Aspect, hash| (aspect.word().to_owned(), hash);
+            BTreeMap::from([
+                of(Aspect::Parameters, hash_of(&parameters)),
+                of(Aspect::Description, hash_of(&notes)),
+                of(Aspect::Policy, hash_of(&tool.policy)),
+            ])
+        });
+        let part = self.parts.entry(format!("{} {}", PartOf::Tool.word(), tool.name)).or_default();
+        part.extend(aspects.iter().map(|(aspect, hash)| (aspect.clone(), Arc::clone(hash))));
     }
 
     /// What identifies the whole: 64 hexadecimal digits.
     pub fn id(&self) -> Arc<str> {
-        let mut text = String::new();
-        canonical(&serde_json::to_value(&self.parts).unwrap_or_default(), &mut text);
-        sha256(text.as_bytes()).into()
+        hash_of(&self.parts)
     }
 
     /// What a newer version has otherwise than this one, by kind and name. Aspects that this release does not know are
@@ -207,6 +211,13 @@ impl Definition {
         }
         all
     }
+}
+
+/// The SHA-256 of a value's canonical JSON.
+fn hash_of(value: &impl Serialize) -> Arc<str> {
+    let mut text = String::new();
+    canonical(&serde_json::to_value(value).unwrap_or_default(), &mut text);
+    sha256(text.as_bytes()).into()
 }
 
 /// A definition that its owner has computed once.

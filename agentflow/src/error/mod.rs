@@ -230,6 +230,22 @@ pub enum Error {
         /// What in it may have changed something outside of the run, and would be repeated.
         wrote: Vec<String>,
     },
+    /// An agent in a step has changed since the step began it, and the runtime does not accept that
+    /// ([`Changes`](crate::runtime::Changes)).
+    #[error(
+        "the agent `{agent}` at `{path}` has changed since this step began it: {}; retry the step to let it continue all the \
+         same, resume the run with the former version, or cancel the run",
+        listed(differences)
+    )]
+    #[non_exhaustive]
+    NestedAgentChanged {
+        /// The agent.
+        agent: Arc<str>,
+        /// Where it is.
+        path: StepPath,
+        /// What is not accepted.
+        differences: Vec<Difference>,
+    },
     /// A step that runs again, after a restart, calls another agent or workflow than it had begun, or the same with another
     /// input. What it had begun is not taken for the other call.
     #[error(
@@ -388,7 +404,9 @@ impl Error {
             Self::DefinitionChanged { .. } | Self::PartsChanged { .. } | Self::WriteForgotten { .. } => {
                 FailureKind::DefinitionChanged
             }
-            Self::NestedChanged { .. } | Self::NestedOther { .. } => FailureKind::Interrupted,
+            Self::NestedChanged { .. } | Self::NestedAgentChanged { .. } | Self::NestedOther { .. } => {
+                FailureKind::Interrupted
+            }
             Self::Value { .. } | Self::State { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,

@@ -108,11 +108,23 @@ pub struct AgentStarted {
     /// The form of its answer.
     #[serde(default, skip_serializing_if = "AnswerForm::is_text")]
     pub answer: AnswerForm,
+    /// What identifies the agent's version, of one that is a step of a run with a store; that of a run of its own is
+    /// [`RunStarted::parts`]. `None` in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Arc<str>>,
 }
 
 impl AgentStarted {
     pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
-        Self { name, instructions, input, given: None, terms: RunTerms::default(), answer: AnswerForm::Text }
+        Self {
+            name,
+            instructions,
+            input,
+            given: None,
+            terms: RunTerms::default(),
+            answer: AnswerForm::Text,
+            definition: None,
+        }
     }
 
     /// Whether another one was given the same by its caller; the instructions are the agent's own.

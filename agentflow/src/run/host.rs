@@ -17,7 +17,7 @@ use super::redaction::Redactor;
 use super::running::Running;
 use super::shared::RunShared;
 use super::slots::Slots;
-use crate::definition::Known;
+use crate::definition::{Changes, Definition, Difference, Known};
 use crate::error::{ControlError, Result};
 use crate::event::{EventSink, RunId};
 use crate::future::BoxFuture;
@@ -129,6 +129,11 @@ impl Host {
         self.store = Some(store);
     }
 
+    /// Whether the store may lack a definition.
+    pub(crate) fn lacks_parts(&self, known: &Known) -> bool {
+        self.live.as_ref().is_some_and(|live| live.lacks_definition(&known.id))
+    }
+
     /// Keeps a definition in the store, once for each store.
     pub(crate) async fn put_parts(&self, known: &Known) -> Result<(), StoreError> {
         let (Some(store), Some(live)) = (&self.store, &self.live) else { return Ok(()) };
@@ -138,6 +143,19 @@ impl Host {
             live.has_definition(&known.id);
         }
         Ok(())
+    }
+
+    /// What of a changed definition is accepted here.
+    pub(crate) fn changes(&self) -> Changes {
+        self.part::<Changes>().copied().unwrap_or_default()
+    }
+
+    /// What differs from the definition of an id in the store; nothing when it is not there.
+    pub(crate) async fn differences(&self, began: &Arc<str>, now: &Known) -> Result<Vec<Difference>, StoreError> {
+        let Some(store) = self.store.as_ref().filter(|_| **began != *now.id) else { return Ok(Vec::new()) };
+        let stored = store.definition(began).await?;
+        let stored = stored.and_then(|json| serde_json::from_str::<Definition>(&json).ok());
+        Ok(stored.map(|began| began.differences(&now.definition)).unwrap_or_default())
     }
 
     /// The store by which runs are found by their id.

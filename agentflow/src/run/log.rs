@@ -402,7 +402,11 @@ impl EventLog {
         self.records_where(|path| path.belongs_to(step) || step.belongs_to(path))
     }
 
-    fn records_where(&self, is_asked_for: impl Fn(&StepPath) -> bool) -> Vec<(Timestamp, StepPath, EventKind)> {
+    /// Everything that is recorded at such paths and counts, in order.
+    pub(crate) fn records_where(
+        &self,
+        is_asked_for: impl Fn(&StepPath) -> bool,
+    ) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let void = Void::of(state.all().map(|record| &record.kind));
         let counts = |(at, record): &(usize, &Record)| is_asked_for(&record.path) && !void.covers(*at, &record.path);

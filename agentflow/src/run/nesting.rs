@@ -10,7 +10,7 @@
 //! step; what a place is, it does not know.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,37 @@ pub(crate) const MAX_NESTING: u32 = 16;
 thread_local! {
     /// What stands around the future that this thread polls now. It is exchanged for each poll, so it belongs to the task.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
+    /// What this thread drops now belongs to a step that is stopped as a whole.
+    static STOPS: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Drops what belongs to a step that is stopped as a whole: what is open in it was not dropped by the step itself.
+pub(crate) fn stopping(drops: impl FnOnce()) {
+    /// Also after a panic.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            let _ = STOPS.try_with(|stops| stops.set(self.0));
+        }
+    }
+    let _before = Before(STOPS.try_with(|stops| stops.replace(true)).unwrap_or_default());
+    drops();
+}
+
+/// Why something in a step ends that is dropped now: the step dropped it, or is dropped itself.
+pub(crate) fn why_dropped() -> &'static str {
+    match STOPS.try_with(Cell::get).unwrap_or_default() {
+        true => WITH_STEP,
+        false => BY_STEP,
+    }
+}
+
+/// Why an agent, a workflow or a call in a step ended that the step had dropped. The texts are stored, so they never
+/// change.
+pub(crate) const BY_STEP: &str = "the step dropped it";
+
+/// The same of a step that was dropped itself; earlier releases said so of both.
+pub(crate) const WITH_STEP: &str = "the step was dropped";
 
 /// What stands around that which is polled.
 #[derive(Clone, Default)]

@@ -38,9 +38,3 @@ pub(crate) fn is_own_failure(kind: &EventKind) -> bool {
         _ => false,
     }
 }
-
-/// Whether an attempt at a step has failed after a record and was not stopped: perhaps because of what the record says. A
-/// call of a tool has another attempt only then.
-pub(crate) fn has_failed_since(recorded: &[Recorded], step: &StepPath, at: usize) -> bool {
-    step.is_tool_call() || recorded[at..].iter().any(|(_, path, kind)| path == step && is_own_failure(kind))
-}

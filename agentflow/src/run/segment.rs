@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::nesting::{BY_STEP, WITH_STEP, why_dropped};
 use super::shared::RunShared;
 use crate::error::{Error, Failure};
 use crate::event::{EventKind, RunBody, RunCompleted};
@@ -186,18 +187,20 @@ pub(crate) trait InSegment {
         }
         let reason = match segment.shared.cancellation.is_cancelled() {
             true => segment.shared.cancel_reason(),
-            false => DROPPED.into(),
+            false => why_dropped().into(),
         };
         self.record_cancelled(&reason);
     }
 }
 
-/// Why an agent or a workflow ended that its step had dropped.
-const DROPPED: &str = "the step was dropped";
-
-/// Whether the step of an agent or a workflow had dropped it, as `select!` and time limits do.
+/// Whether the step of an agent or a workflow had dropped it, as `select!` does.
 pub(crate) fn was_dropped(end: &Failure) -> bool {
-    *end == Failure::from(&Error::Cancelled { reason: DROPPED.into() })
+    *end == Failure::from(&Error::Cancelled { reason: BY_STEP.into() })
+}
+
+/// Whether an agent or a workflow was dropped with its step, as a time limit does.
+pub(crate) fn was_dropped_with_step(end: &Failure) -> bool {
+    *end == Failure::from(&Error::Cancelled { reason: WITH_STEP.into() })
 }
 
 /// The outcome of `work`; `None` when the run is cancelled before.

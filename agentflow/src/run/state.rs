@@ -267,10 +267,16 @@ impl RunState {
         match known {
             NodeState::Failed(_) => Ok(path.clone()),
             // Its process ended in the middle of it: resuming the run decides on it.
-            state => wrong(format!(
-                "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
-                state.word()
-            )),
+            state => wrong(match self.waiting_in(path) {
+                Some(inner) => format!(
+                    "the node `{node}` cannot be retried: it is {}, and `{inner}` in it waits for a decision; retry that one",
+                    state.word()
+                ),
+                None => format!(
+                    "the node `{node}` cannot be retried: it is {}; only a failed or interrupted one can",
+                    state.word()
+                ),
+            }),
         }
     }
 
@@ -303,6 +309,14 @@ impl RunState {
         }
         let base = self.workflow_of(node).map_or_else(StepPath::root, |(base, _)| base);
         self.waits.are_of(&base).then_some(base)
+    }
+
+    /// The node of a workflow in a step that waits for an operator's decision.
+    pub(crate) fn waiting_in(&self, step: &StepPath) -> Option<&StepPath> {
+        let waits =
+            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
+        let mut inner = self.nodes.iter().filter(|(path, node)| *path != step && path.belongs_to(step) && waits(node));
+        inner.next().map(|(path, _)| path)
     }
 
     /// The outermost failed step that a node of a workflow in it belongs to.

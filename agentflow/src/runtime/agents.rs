@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Runtime;
+use super::changes::accept;
 use super::opened::{Opened, explained};
 use crate::agent::{Agent, AgentDefinition, linked_agents, two_linked_agents};
 use crate::definition::Known;
@@ -110,7 +111,7 @@ impl Runtime {
             let redefined = match undoes || differences.is_empty() {
                 true => None,
                 false => {
-                    self.changes().accept("agent", &agent.name, differences)?;
+                    accept(self.changes(), "agent", &agent.name, differences)?;
                     self.host().put_parts(&parts).await?;
                     Some(Arc::new(Redefined::new(None, Vec::new(), Arc::clone(&parts.id))))
                 }

@@ -5,34 +5,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Runtime;
-use crate::definition::{Definition, Difference, Known};
+use crate::definition::{Changes, Difference, Known};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind};
 use crate::path::StepPath;
 use crate::run::{Host, Void, outermost};
 use crate::tool::Effects;
 use crate::workflow::{Graph, GraphNode};
-
-/// What a runtime does with a run whose workflow or agent is another version than the one it began with:
-/// [`RuntimeBuilder::changes`](super::RuntimeBuilder::changes).
-///
-/// A journal that means the same to both versions is compatible: an agent's instructions, model, settings and limits may
-/// change, a tool's description and policy, and there may be new tools. The schema of a tool's parameters, an agent's answer and a
-/// node of a workflow may not. [`Difference`] names what differs; the bodies of functions are not compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[non_exhaustive]
-pub enum Changes {
-    /// It is not resumed when anything differs.
-    Refuse,
-    /// It is resumed when all that differs is compatible. The log of the program says what that is, and the run goes by
-    /// the new version from then on.
-    #[default]
-    AcceptCompatible,
-    /// It is resumed. What was done by nodes that are the same, and depend only on such, is kept; all else runs again,
-    /// unless it may have changed something outside of the run.
-    AcceptAll,
-}
 
 impl Runtime {
     /// The same runtime with another rule for runs whose workflow or agent has changed: for one that an operator has
@@ -45,37 +24,32 @@ impl Runtime {
     }
 
     pub(super) fn changes(&self) -> Changes {
-        self.host().part::<Changes>().copied().unwrap_or_default()
+        self.host().changes()
     }
 
     /// What differs from the definition that a run began with; nothing when that was not recorded.
     pub(super) async fn differences(&self, began: Option<Arc<str>>, now: &Known) -> Result<Vec<Difference>> {
-        let Some(began) = began.filter(|id| *id != now.id) else { return Ok(Vec::new()) };
-        let stored = self.require_store()?.definition(&began).await?;
-        let stored = stored.and_then(|json| serde_json::from_str::<Definition>(&json).ok());
-        Ok(stored.map(|began| began.differences(&now.definition)).unwrap_or_default())
+        match began {
+            Some(began) => Ok(self.host().differences(&began, now).await?),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
-impl Changes {
-    /// Whether a run is resumed although this differs.
-    ///
-    /// # Errors
-    /// [`Error::PartsChanged`] with what is not accepted.
-    pub(super) fn accept(self, what: &'static str, name: &Arc<str>, differences: Vec<Difference>) -> Result<()> {
-        let is_refused = |one: &Difference| match self {
-            Self::Refuse => true,
-            Self::AcceptCompatible => !one.compatible,
-            Self::AcceptAll => false,
-        };
-        if !differences.iter().any(is_refused) {
-            for difference in &differences {
-                tracing::info!(name = ?name, %difference, "a run continues with a changed definition");
-            }
-            return Ok(());
-        }
-        let differences = differences.into_iter().filter(is_refused).collect();
-        Err(Error::PartsChanged { what, name: Arc::clone(name), differences })
+/// Whether a run is resumed although this differs.
+///
+/// # Errors
+/// [`Error::PartsChanged`] with what is not accepted.
+pub(super) fn accept(
+    changes: Changes,
+    what: &'static str,
+    name: &Arc<str>,
+    differences: Vec<Difference>,
+) -> Result<()> {
+    let refused = changes.refused(name, differences);
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(Error::PartsChanged { what, name: Arc::clone(name), differences: refused }),
     }
 }
 

@@ -34,7 +34,6 @@ use serde_json::Value;
 
 pub use self::attempts::AttemptReport;
 pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-pub use self::changes::Changes;
 pub use self::drain::Drained;
 pub use self::inbox::OpenQuestion;
 pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
@@ -44,6 +43,7 @@ pub use self::start_run::StartRun;
 pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
+pub use crate::definition::Changes;
 #[cfg(feature = "cli")]
 use crate::event::RunId;
 use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};

@@ -6,9 +6,10 @@ use futures_util::StreamExt;
 use tokio::sync::oneshot;
 
 use super::Runtime;
-use super::changes::{Changes, all_names, changed_nodes, written};
+use super::changes::{accept, all_names, changed_nodes, written};
 use super::opened::{Opened, explained};
 use super::start_run::{Decode, Described, StartRun};
+use crate::definition::Changes;
 use crate::error::{ControlError, Error, Result};
 use crate::event::{EventKind, Redefined, RunId, WorkflowStarted};
 use crate::future::BoxFuture;
@@ -323,7 +324,7 @@ impl Runtime {
         let is_same = differences.is_empty() && definition == *spec.hash();
         let forgotten = match definition == *spec.hash() {
             true => {
-                self.changes().accept("workflow", &spec.name, differences)?;
+                accept(self.changes(), "workflow", &spec.name, differences)?;
                 Vec::new()
             }
             false => {

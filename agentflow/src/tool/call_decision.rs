@@ -3,8 +3,11 @@
 //!
 //! It makes no call and records nothing; the state that a recorded outcome holds it gives to the step.
 
+use std::sync::Arc;
+
 use super::call_in_step::KnownCall;
 use super::call_record::lost;
+use super::held_back::HeldBack;
 use super::history::{RecordedCall, RecordedOutcome};
 use super::undecided::undecided_failure;
 use crate::failure::{Failure, FailureKind};
@@ -18,6 +21,8 @@ pub(super) enum Decided {
     Over(RecordedOutcome),
     /// It is made.
     Made { path: StepPath, key: String, asked: bool, answer: Option<Approval>, fresh: bool },
+    /// It waits for the step to drop it, as the step had done.
+    HeldBack(HeldBack),
     /// The step ends.
     Ends(Failure),
 }
@@ -40,12 +45,18 @@ impl KnownCall {
             answer: granted_before.clone(),
             fresh: true,
         };
+        let lost =
+            here.as_ref().or(earlier.as_ref()).filter(|call| call.begun.as_ref().is_some_and(|it| it.repeatable));
+        if let Some((lost, lived)) = lost.and_then(|call| Some((call, call.held_back()?))) {
+            let what = format!("the call of `{}`", self.definition.name);
+            return Decided::HeldBack(HeldBack::at(Some(Arc::clone(&self.place)), &lost.path, what, lived));
+        }
         if let Some(here) = here {
             return match (&here.begun, &here.outcome) {
                 // Whether the step may run again was decided before.
                 (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), _) if here.is_unfinished() && !begun.repeatable => Self::interrupted(&here),
-                // It was dropped: it has its end, so it is made as another one.
+                // It was dropped, and has its end: it is made as another one.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
                     true => self.over(outcome),

@@ -6,7 +6,7 @@
 //! recorded and when they are tried again. A step that consists of one call needs this only for hooks. The function itself
 //! begins with a look at its place: without one it is a plain call, and nothing here runs.
 
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -15,16 +15,15 @@ use tracing::{Instrument, Span};
 
 use super::call_decision::Decided;
 use super::call_forms::{ArgumentForm, ChangedArguments, Ways};
-use super::call_record::{
-    Forms, OpenCall, Outcome, ReturnedError, failure_of, lost, read, read_instead, unreadable_answer,
-};
+use super::call_record::{Forms, OpenCall, Outcome, failure_of, lost, read, read_instead, unreadable_answer};
 use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedCall, RecordedOutcome, arguments_of};
 use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
+use super::made_call::{Ended, Made, Stop};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::undecided::{undecided_below, undecided_failure};
 use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
-use crate::context::Context;
+use crate::context::{Context, MadeBefore};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
@@ -59,8 +58,8 @@ pub struct KnownCall {
     /// `null` when they have no JSON form.
     pub(super) arguments: Value,
     pub(super) known: Known,
-    /// Where earlier attempts made it.
-    before: Vec<StepPath>,
+    /// Where earlier attempts made it, and whether it had failed of itself.
+    before: MadeBefore,
     pub(super) direct: bool,
     hooks: Option<ToolHooks>,
     stand_in: Option<StandIn>,
@@ -109,7 +108,12 @@ impl CallInStep {
         let recorded = as_recorded(&place, &definition, &arguments);
         let mut known =
             place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
-        let before = known.here.iter().chain(&known.earlier).flat_map(RecordedCall::paths).collect();
+        let recorded = || known.here.iter().chain(&known.earlier);
+        let before = MadeBefore {
+            key: None,
+            paths: recorded().flat_map(RecordedCall::paths).collect(),
+            failed: recorded().any(|call| call.begun.is_some() && !call.is_unfinished()),
+        };
         if direct {
             // Of earlier attempts, the node has judged.
             known.earlier = None;
@@ -300,6 +304,7 @@ impl KnownCall {
                 };
             }
             Decided::Ends(failure) => return Err(failure.into()),
+            Decided::HeldBack(held) => return Err(Box::pin(held.until_dropped()).await.into()),
             Decided::Made { path, key, asked, answer, fresh } => (path, key, asked, answer, fresh),
         };
         // The node that consists of the call has seen to both.
@@ -432,7 +437,7 @@ impl KnownCall {
                 return std::future::pending().await;
             }
             let once = !self.policy().is_repeatable();
-            let place = self.place.of_call(cx.clone(), self.function, (fresh && attempt == 1, &self.before), once);
+            let place = self.place.of_call(cx.clone(), self.function, fresh && attempt == 1, once);
             // That of a node that consists of the call has its turn already.
             let _slot = if self.direct { None } else { slot(&cx, &self.definition).await };
             // The body of a sync tool runs as it is called, so that must happen inside of the place.
@@ -534,63 +539,10 @@ impl KnownCall {
     }
 
     /// The context of the call: of the step's run, with the resources of the context that the function was given.
-    fn context(&self, path: &StepPath, key: &str, given: Option<&Context>) -> Context {
+    fn context(&mut self, path: &StepPath, key: &str, given: Option<&Context>) -> Context {
+        let before = std::mem::take(&mut self.before);
         let resources = given.unwrap_or(&self.place.cx).resources();
-        self.place.cx.of_call(path.clone(), key, resources)
-    }
-}
-
-/// How a call ends without a value.
-enum Stop {
-    /// It ends the step.
-    Ends(Failure),
-    Panics(Box<dyn Any + Send>),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Ends(failure)
-    }
-}
-
-/// How a call has ended, before the hooks after it.
-enum Ended<O> {
-    /// By a hook before it.
-    Answered(HookedAnswer),
-    Made(Made<O>),
-}
-
-/// What the attempts of a call have given.
-struct Made<O> {
-    /// The function's value; none when it has not ended, or is too large.
-    value: Option<O>,
-    answer: ToolAnswer,
-    panic: Option<Box<dyn Any + Send>>,
-}
-
-impl<O> Made<O> {
-    fn nothing(problem: ToolError) -> Self {
-        Self { value: None, answer: Err(problem), panic: None }
-    }
-
-    /// The error that the function returned, as far as it can be recorded.
-    fn error(&self, (_, form): &Forms<O>) -> ReturnedError {
-        match self.value.as_ref().filter(|_| self.answer.is_err()) {
-            Some(value) => ReturnedError { error: (form.record)(value), cause: (form.cause)(value).map(Into::into) },
-            None => ReturnedError::default(),
-        }
-    }
-
-    /// The tool's answer, and what it means for the step.
-    fn split(self) -> (ToolAnswer, Result<O, Stop>) {
-        let Self { value, answer, panic } = self;
-        let value = match (value, panic, &answer) {
-            (Some(value), ..) => Ok(value),
-            (None, Some(panic), _) => Err(Stop::Panics(panic)),
-            (None, None, Err(problem)) => Err(failure_of(problem).into()),
-            (None, None, Ok(_)) => Err(lost("an answer has no value").into()),
-        };
-        (answer, value)
+        self.place.cx.of_call(path.clone(), key, before, resources)
     }
 }
 

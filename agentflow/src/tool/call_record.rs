@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
-use crate::run::RunShared;
+use crate::run::{BY_STEP, RunShared, why_dropped};
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
@@ -200,10 +200,15 @@ impl Drop for OpenCall {
         if self.open {
             let why = match self.shared.cancellation.is_cancelled() {
                 true => self.shared.cancel_reason(),
-                false => "the step dropped the call".into(),
+                false => why_dropped().into(),
             };
             let problem = format!("{why} while this tool was running; whether it had its effect is unknown");
             self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
         }
     }
+}
+
+/// Whether the step of a call had dropped it, as `select!` and time limits do.
+pub(super) fn call_was_dropped(result: &ToolResult) -> bool {
+    result.status == ToolStatus::Cancelled && result.output.starts_with(BY_STEP)
 }

@@ -17,7 +17,7 @@ use super::invoke::{SeenTo, hooked};
 use super::invoke::{refusal, undo_hooked, within_limit};
 use super::undo_check::undo_misfit;
 use super::{ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
-use crate::context::Context;
+use crate::context::{Context, MadeBefore};
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{EventKind, NotUndone, RunId};
 use crate::future::BoxFuture;
@@ -176,7 +176,7 @@ async fn undo(cx: &Context, done: &DoneCall, result: &ToolResult) -> Result<Resu
         Err(problem) => return Ok(Err(problem.into())),
     };
     let call = Arc::new(ToolCall::new(path.to_string(), &*tool.definition().name, arguments));
-    let cx = cx.of_call(path, &call.id, cx.resources());
+    let cx = cx.of_call(path, &call.id, MadeBefore::default(), cx.resources());
     let of = ToolHost { host: cx.host(), resources: cx.resources() };
     let tool = match tool.within(of) {
         Some(Ok(tool)) => tool,
@@ -232,7 +232,8 @@ pub(crate) async fn invoke_undoable(
     if tool.announces_itself() || definition.policy.compensate.is_none() {
         return Ok(hooked(tool, cx, call, granted, seen_to).await);
     }
-    let cx = cx.of_call(cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0), &call.id, cx.resources());
+    let path = cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0);
+    let cx = cx.of_call(path, &call.id, MadeBefore::default(), cx.resources());
     let mut open = OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
     if let Err(error) = cx.run().log.commit().await {
         open.settle();

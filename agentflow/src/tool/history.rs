@@ -6,10 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::ToolPolicy;
+use super::call_record::call_was_dropped;
 use super::undecided::asks;
 use crate::context::{Context, attempt_of};
 use crate::event::EventKind;
@@ -17,6 +19,7 @@ use crate::message::{ToolCall, ToolResult};
 use crate::path::{PathSegment, StepPath};
 use crate::run::{Approval, is_own_failure};
 use crate::state::SavedByStep;
+use crate::time::Timestamp;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
@@ -50,6 +53,11 @@ pub(super) struct RecordedCall {
     pub(super) decided: bool,
     /// An attempt at the step has failed since, of itself and not because it was stopped: perhaps of this call.
     pub(super) failed_since: bool,
+    began: Timestamp,
+    /// How long it was executed until the step dropped it.
+    dropped_after: Option<Duration>,
+    /// An operator was asked about this very call since.
+    named: bool,
     used: bool,
 }
 
@@ -103,6 +111,9 @@ impl RecordedCall {
             outcome: None,
             decided: false,
             failed_since: false,
+            began: Timestamp::default(),
+            dropped_after: None,
+            named: false,
             used: false,
         }
     }
@@ -112,7 +123,7 @@ impl RecordedCall {
         self.before.iter().chain([&self.path]).cloned().collect()
     }
 
-    fn apply(&mut self, kind: &EventKind) {
+    fn apply(&mut self, time: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::ApprovalRequested(request) => {
                 self.asked = true;
@@ -126,13 +137,14 @@ impl RecordedCall {
                 };
                 let repeatable = *idempotent || *effects != Effects::Write;
                 self.begun = Some(Begun { key: call.id.clone(), effects: *effects, repeatable });
-                self.outcome = None;
+                (self.outcome, self.began, self.dropped_after) = (None, time, None);
             }
             EventKind::ToolCompleted { result, answered_by, saved, .. } => {
                 let (result, answered_by, saved) = (Arc::clone(result), answered_by.clone(), saved.clone());
                 self.outcome = Some(RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) });
             }
             EventKind::ToolFailed { result, error, cause, answered_by, .. } => {
+                self.dropped_after = call_was_dropped(result).then(|| time.since(self.began));
                 let (error, cause, answered_by) = (error.clone(), cause.clone(), answered_by.clone());
                 let result = Arc::clone(result);
                 self.outcome = Some(RecordedOutcome { error, cause, answered_by, ..RecordedOutcome::new(result) });
@@ -146,6 +158,12 @@ impl RecordedCall {
         self.begun.is_some() && !self.outcome.as_ref().is_some_and(|outcome| outcome.result.status.is_outcome())
     }
 
+    /// How long it was executed before its step dropped it, when the step, run again, is to drop it again: since then it was
+    /// only stopped, and nobody has let the call continue.
+    pub(super) fn held_back(&self) -> Option<Duration> {
+        self.dropped_after.filter(|_| !self.failed_since && !self.named)
+    }
+
     fn is(&self, name: &str, arguments: &Value) -> bool {
         !self.used && *self.name == *name && self.arguments == *arguments
     }
@@ -155,11 +173,12 @@ impl History {
     /// What is recorded below a step.
     ///
     /// What a call of a tool called in earlier attempts, at other paths, belongs to it as that of an earlier attempt.
-    pub(super) fn read(cx: &Context, before: &[StepPath]) -> Self {
+    pub(super) fn read(cx: &Context) -> Self {
         let mut history = Self::default();
+        let (before, failed) = cx.made_before();
         for path in before.iter().filter(|path| *path != cx.path()) {
             for (_, mut call) in Self::recorded(cx, path) {
-                call.failed_since = true;
+                call.failed_since |= failed;
                 history.push_earlier(call);
             }
         }
@@ -196,7 +215,7 @@ impl History {
         let mut calls: Vec<(u32, RecordedCall)> = Vec::new();
         // Where agents and workflows are, whose calls are theirs.
         let mut taken = HashSet::new();
-        for (_, path, kind) in cx.run().log.records_around(step) {
+        for (time, path, kind) in cx.run().log.records_around(step) {
             match &kind {
                 EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => {
                     if !calls.iter().any(|(_, call)| call.path.parent().as_ref() == Some(&path)) {
@@ -204,9 +223,12 @@ impl History {
                     }
                     continue;
                 }
-                EventKind::NodeFailed { .. } | EventKind::NodeRetrying { .. } if step.belongs_to(&path) => {
+                EventKind::NodeFailed { error, .. } | EventKind::NodeRetrying { error, .. }
+                    if step.belongs_to(&path) =>
+                {
                     for (_, call) in &mut calls {
                         call.decided |= asks(&kind);
+                        call.named |= asks(&kind) && error.message.contains(&format!("`{}`", call.path));
                         call.failed_since |= path == *step && is_own_failure(&kind);
                     }
                     continue;
@@ -221,7 +243,7 @@ impl History {
                 calls.push((attempt, RecordedCall::new(path.clone(), name.as_ref().into())));
                 calls.len() - 1
             });
-            calls[at].1.apply(&kind);
+            calls[at].1.apply(time, &kind);
         }
         calls
     }

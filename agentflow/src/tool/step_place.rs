@@ -26,8 +26,6 @@ pub(crate) struct StepPlace {
     direct_called: AtomicBool,
     /// Whether nothing can be recorded below it yet.
     fresh: bool,
-    /// Where earlier attempts at the same call of a tool recorded what it calls.
-    before: Vec<StepPath>,
     pub(super) covered: Covered,
     /// There is one when something was called here, or said of the step.
     said: OnceLock<Box<Said>>,
@@ -84,7 +82,6 @@ impl StepPlace {
             direct,
             direct_called: AtomicBool::new(false),
             fresh,
-            before: Vec::new(),
             covered,
             said: OnceLock::new(),
             step: None,
@@ -92,20 +89,13 @@ impl StepPlace {
     }
 
     /// A call of a tool at this place: what the tool itself calls is recorded below it.
-    pub(super) fn of_call(
-        self: &Arc<Self>,
-        cx: Context,
-        tool: TypeId,
-        (fresh, before): (bool, &[StepPath]),
-        once: bool,
-    ) -> Arc<Self> {
-        let fresh = fresh && before.is_empty();
+    pub(super) fn of_call(self: &Arc<Self>, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
+        let fresh = fresh && cx.made_before().0.is_empty();
         Arc::new(Self {
             cx,
             direct: Some(tool),
             direct_called: AtomicBool::new(false),
             fresh,
-            before: before.to_vec(),
             covered: Covered { approved: false, once },
             said: OnceLock::new(),
             step: Some(Arc::clone(self.step.as_ref().unwrap_or(self))),
@@ -145,14 +135,14 @@ impl StepPlace {
     pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
         let mut calls = locked(&self.said().calls);
         act(calls.get_or_insert_with(|| {
-            let history = if self.fresh { History::default() } else { History::read(&self.cx, &self.before) };
+            let history = if self.fresh { History::default() } else { History::read(&self.cx) };
             // An agent or a workflow that was begun here before has the path for itself.
             Calls { base: self.cx.claim_base(history.base()), history }
         }))
     }
 
     /// The step ends with this, whatever becomes of the rest of it. The first failure counts.
-    pub(super) fn end_step(&self, failure: Failure) {
+    pub(crate) fn end_step(&self, failure: Failure) {
         locked(&self.of_whole().said().failure).get_or_insert(failure);
     }
 

@@ -3,13 +3,13 @@
 //!
 //! It reads a journal and records nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::context::attempt_of;
-use crate::event::{Edge, EventKind};
+use crate::event::{Edge, EventKind, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
-use crate::run::{RunShared, is_own_failure};
+use crate::run::{RunShared, is_own_failure, outermost, writes};
 
 /// What in a step, or in the call of a tool, was begun before it runs again, may not be repeated, and of which nobody knows
 /// how it ended: an operator decides on that before anything in it begins, since what would run beside it is dropped when
@@ -22,18 +22,52 @@ pub(crate) fn undecided_below(run: &RunShared, step: &StepPath, direct: bool) ->
     if !stopped.iter().any(|of| of.by == BegunBy::Step) {
         return Vec::new();
     }
-    outermost(stopped)
+    named(stopped)
 }
 
 /// All of it that a retry of the step repeats.
 pub(crate) fn repeated_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<StepPath> {
-    outermost(stopped_below(run, step, direct))
+    named(stopped_below(run, step, direct))
 }
 
 /// What was begun in a step, may not be repeated, and of which nobody knows how it ended, neither an operator nor the model
 /// of an agent in it.
 pub(crate) fn unknown_below(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
     open_below(run, step, false).into_iter().map(|of| of.path).collect()
+}
+
+/// What a model is told of a call that was stopped in the middle, beside that: what the tool had done by then, which a
+/// further call of it repeats, and what was stopped with it. Empty when it had begun nothing that writes.
+pub(crate) fn written_within(run: &RunShared, call: &StepPath) -> String {
+    let (mut done, mut open) = (BTreeSet::new(), BTreeSet::new());
+    for (_, path, kind) in run.log.records_below(call).into_iter().filter(|(_, path, _)| path != call) {
+        match &kind {
+            kind if writes(kind) => drop(open.insert(path)),
+            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } if open.remove(&path) => {
+                done.insert(path);
+            }
+            EventKind::ToolFailed { result, .. } if result.status.is_outcome() => drop(open.remove(&path)),
+            kind if is_own_failure(kind) => drop(open.remove(&path)),
+            _ => {}
+        }
+    }
+    let within = format!("{call}/");
+    let list = |paths: &BTreeSet<StepPath>| {
+        let names = outermost(paths).into_iter();
+        names.map(|path| format!("`{}`", path.strip_prefix(&within).unwrap_or(&path))).collect::<Vec<_>>().join(", ")
+    };
+    match (done.is_empty(), open.is_empty()) {
+        (true, true) => String::new(),
+        (false, true) => format!(". It had done {}, which another call repeats", list(&done)),
+        (true, false) => format!(". It was in the middle of {}", list(&open)),
+        (false, false) => {
+            format!(
+                ". It had done {}, which another call repeats, and was in the middle of {}",
+                list(&done),
+                list(&open)
+            )
+        }
+    }
 }
 
 fn stopped_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
@@ -66,7 +100,7 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 open.retain(|call| call.key != key);
                 let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
                 let by = if own { BegunBy::Agent } else { begun_by(step, &path, &taken) };
-                open.push(Open { path, key, by });
+                open.push(Open { subject: kind.shape().subject, path, key, by });
             }
             EventKind::ToolStarted { call, .. } => open.retain(|of| of.key != call.id),
             // With the outcomes of its calls, whatever they are.
@@ -75,17 +109,22 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             }
             EventKind::ToolFailed { result, .. } if !result.status.is_outcome() => {}
             EventKind::NodeFailed { .. } if !is_own_failure(&kind) => {}
-            kind if matches!(kind.shape().edge, Edge::Closes | Edge::Retries) => open.retain(|of| of.path != path),
+            // A call of a tool shares its path with the first agent or workflow in it.
+            kind if matches!(kind.shape().edge, Edge::Closes | Edge::Retries) => {
+                open.retain(|of| of.path != path || of.subject != kind.shape().subject);
+            }
             _ => {}
         }
     }
     open
 }
 
-fn outermost(open: Vec<Open>) -> Vec<StepPath> {
-    let all: HashSet<StepPath> = open.iter().map(|of| of.path.clone()).collect();
+/// What is named: all of it, but once where it is the same.
+fn named(open: Vec<Open>) -> Vec<StepPath> {
+    let nodes: HashSet<StepPath> =
+        open.iter().filter(|of| of.subject == Subject::Node).map(|of| of.path.clone()).collect();
     // The call in a step that may not be repeated says the same as the step.
-    let is_below = |path: &StepPath| path.parents().any(|above| all.contains(&above));
+    let is_below = |path: &StepPath| path.parents().any(|above| nodes.contains(&above));
     open.into_iter().map(|of| of.path).filter(|path| !is_below(path)).collect()
 }
 
@@ -97,6 +136,8 @@ pub(super) fn asks(kind: &EventKind) -> bool {
 /// What was begun and has no end.
 struct Open {
     path: StepPath,
+    /// A node or the call of a tool.
+    subject: Subject,
     key: String,
     by: BegunBy,
 }

@@ -3,6 +3,7 @@
 mod agents_ask;
 mod attempts;
 mod by_id;
+mod calls_below;
 mod compensation;
 mod compensation_checks;
 mod compensation_control;
@@ -10,6 +11,7 @@ mod control_requests;
 mod crash;
 mod definition_changes;
 mod drain;
+mod dropped_calls;
 mod durable;
 mod elsewhere;
 mod elsewhere_cut;

@@ -18,6 +18,7 @@ mod starting;
 mod task;
 mod undoing;
 mod values;
+mod within_step;
 
 use std::any::Any;
 use std::pin::{Pin, pin};
@@ -32,10 +33,8 @@ use tracing::Instrument;
 
 pub(crate) use self::closing::Failed;
 use self::closing::millis;
-use self::continued::{Continued, called, continued};
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
-use self::replay::{failed_before, is_changed, is_decided, written};
 use self::task::{Ended, Task};
 pub(crate) use self::undoing::UndoingRun;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
@@ -48,11 +47,11 @@ use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::AroundRun;
 use crate::path::StepPath;
 use crate::resource::Resources;
-use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, within};
+use crate::run::{Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, within};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Compensation, StepPlace, ValuePlace, answered_instead};
+use crate::tool::{Compensation, HeldBack, ValuePlace, answered_instead};
 use crate::value::Encoded;
 
 /// One run of a workflow: of its own, or a step of another run, in whose journal it then records below that step.
@@ -74,6 +73,8 @@ pub(crate) struct WorkflowRun {
     ended: Option<Result<Encoded, Arc<Failure>>>,
     /// Why it cannot continue what it did in an earlier life of the run.
     refused: Option<Error>,
+    /// It waits for its step to drop it, as the step had done.
+    held_back: Option<Box<HeldBack>>,
     /// It is what an item, a round or a branch of a node consists of.
     is_body: bool,
     /// The run is drained and something was not begun: the machine is not asked any more.
@@ -127,84 +128,6 @@ impl WorkflowRun {
         Self::begin(spec, inputs, Segment::new(shared), terms, None)
     }
 
-    /// A step of the run that a context belongs to. What is recorded of it already is taken as done, also by an attempt at
-    /// the step that failed.
-    ///
-    /// # Errors
-    /// When the step had called something else in an earlier process, which may have had an effect; the step ends then.
-    pub(crate) fn within(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Result<Self> {
-        if let Some(Continued { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
-            let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
-            if ended {
-                return Ok(Self::as_step(spec, inputs, segment, recorded, cx));
-            }
-            return Ok(Self::again(spec, inputs, segment, recorded, (failures, cx)));
-        }
-        let base = cx.claim(|| called(spec, &inputs)).inspect_err(StepPlace::end_with)?;
-        let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
-        let recorded = segment.recorded();
-        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
-        // Its step had dropped it, and runs again: so does it, as the call of a tool does.
-        if run.refused.is_none() && matches!(&run.ended, Some(Err(failure)) if was_dropped(failure)) {
-            run.begin_again(false);
-        }
-        Ok(run)
-    }
-
-    /// A workflow of which something is recorded already, which so many failed attempts at its step include.
-    fn again(
-        spec: &Arc<Spec>,
-        inputs: Vec<Encoded>,
-        segment: Segment<OfWorkflow>,
-        recorded: Vec<(Timestamp, StepPath, EventKind)>,
-        (failures, cx): (u32, &Context),
-    ) -> Self {
-        let again = failed_before(&segment.base, &recorded, failures);
-        let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
-        if again && run.refused.is_none() {
-            run.begin_again(is_decided(cx));
-        }
-        run
-    }
-
-    /// What an item, a round or a branch of a node consists of, as a step of the run. A further attempt at the step
-    /// continues where the one before failed: what is done in it is not done again.
-    pub(crate) fn body(spec: &Arc<Spec>, inputs: Vec<Encoded>, cx: &Context) -> Self {
-        let segment = Segment::within(Arc::clone(cx.run()), cx.path().clone(), cx.path().clone());
-        let recorded = match cx.failed_attempts() {
-            0 => segment.recorded(),
-            _ => segment.shared.log.records_below(&segment.base),
-        };
-        let mut run = Self::again(spec, inputs, segment, recorded, (cx.failed_attempts(), cx));
-        run.is_body = true;
-        run
-    }
-
-    fn as_step(
-        spec: &Arc<Spec>,
-        inputs: Vec<Encoded>,
-        segment: Segment<OfWorkflow>,
-        recorded: Vec<(Timestamp, StepPath, EventKind)>,
-        cx: &Context,
-    ) -> Self {
-        let started = |(_, path, kind): &(_, StepPath, EventKind)| {
-            *path == segment.base && matches!(kind, EventKind::WorkflowStarted(_))
-        };
-        let began = recorded.iter().any(started);
-        let changed = began && is_changed(spec, &segment.base, &recorded);
-        let wrote = if changed { written(&recorded) } else { Vec::new() };
-        let recorded = if changed { Vec::new() } else { recorded };
-        let mut run = Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
-        if changed {
-            let (workflow, path) = (Arc::clone(&spec.name), run.segment.base.clone());
-            let error = Error::NestedChanged { workflow, path, wrote };
-            StepPlace::end_with(&error);
-            run.refused = Some(error);
-        }
-        run.is_begun_in(cx);
-        run
-    }
-
     /// A run that is resumed from its journal, which is in the log. What it began with counts, whoever resumes it.
     pub(crate) fn resumed(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>) -> Self {
         let segment = Segment::new(shared);
@@ -243,6 +166,7 @@ impl WorkflowRun {
             originals: Vec::new(),
             ended: None,
             refused: None,
+            held_back: None,
             is_body: false,
             leaves: false,
             executor,
@@ -356,6 +280,10 @@ impl WorkflowRun {
     }
 
     async fn run_inside(&mut self) -> Result<Encoded, Failed> {
+        if let Some(held) = self.held_back.take() {
+            self.segment.settle();
+            return Err(Error::Recorded(Arc::new(held.until_dropped().await)).into());
+        }
         if let Some(ended) = self.ended.take() {
             self.segment.settle();
             self.hand_up_state();

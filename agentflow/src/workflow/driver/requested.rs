@@ -6,7 +6,7 @@ use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
 use crate::path::StepPath;
-use crate::run::{Asked, ControlRequest, InSegment};
+use crate::run::{Asked, ControlRequest, InSegment, RunState};
 use crate::text::{did_you_mean, nearest};
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
@@ -69,10 +69,19 @@ impl WorkflowRun {
             Phase::Failed | Phase::Interrupted => {}
             phase => {
                 let state = crate::workflow::state_of(phase);
-                return Err(ControlError::new(
-                    ControlErrorKind::WrongState,
-                    format!("the node `{node}` cannot be retried: it is {state}; only a failed or interrupted one can"),
-                ));
+                let step = self.path(unit);
+                // A step that failed has asked for what is in it.
+                let recorded = RunState::of_records(&self.segment.shared.log.records_below(&step));
+                let message = match recorded.waiting_in(&step) {
+                    Some(inner) => format!(
+                        "the node `{node}` cannot be retried: it is {state}, and `{inner}` in it waits for a decision; \
+                         retry that one"
+                    ),
+                    None => format!(
+                        "the node `{node}` cannot be retried: it is {state}; only a failed or interrupted one can"
+                    ),
+                };
+                return Err(ControlError::new(ControlErrorKind::WrongState, message));
             }
         }
         self.record(unit, EventKind::NodeReset { by: by.into() });

@@ -13,7 +13,7 @@ use tracing::Span;
 
 use crate::error::FailureKind;
 use crate::path::StepPath;
-use crate::run::{Around, AroundSlot, RunShared};
+use crate::run::{Around, AroundSlot, RunShared, stopping};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::text::panic_text;
@@ -148,7 +148,7 @@ impl Task {
     /// Drops the step or the wait now. A step that panics as it is dropped takes nothing else with it.
     pub(super) fn drop_work(&mut self) {
         let work = std::mem::replace(&mut self.work, Work::Dropped);
-        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(work))) {
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| stopping(|| drop(work)))) {
             tracing::error!(problem = panic_text(&*panic), "a step panicked while it was dropped");
         }
     }
