@@ -14,7 +14,6 @@ use agentflow::run::RunResult;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{RunFilter, RunStatus, Store};
-use agentflow::tool::{FnTool, ToolDefinition, ToolError, ToolPolicy};
 use agentflow::{Agent, Error, Event, RunHandle, RunId, async_trait};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace};
 use agentflow_tests::ProcessStore;
