@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::plan::Plan;
-use crate::definition::Changes;
 use crate::error::{Error, Result};
 use crate::path::StepPath;
+use crate::run::Host;
 use crate::tool::StepPlace;
 
 /// The other version that an agent began with.
@@ -24,15 +24,13 @@ impl BegunOtherwise {
         Some(Box::new(Self { began: Arc::clone(began), place: StepPlace::current() }))
     }
 
-    /// Compares the versions.
+    /// Compares the versions, by what the runtime of the run accepts.
     ///
     /// # Errors
     /// [`Error::NestedAgentChanged`] with what the runtime does not accept; the step ends with it.
-    pub(super) async fn check(self, plan: &Plan, path: &StepPath) -> Result<()> {
-        let host = &plan.host;
-        let changes: Changes = host.changes();
+    pub(super) async fn check(self, plan: &Plan, host: &Host, path: &StepPath) -> Result<()> {
         let differences = host.differences(&self.began, plan.parts()).await?;
-        let refused = changes.refused(&plan.name, differences);
+        let refused = host.changes().refused(&plan.name, differences);
         if refused.is_empty() {
             return Ok(());
         }

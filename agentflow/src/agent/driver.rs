@@ -455,7 +455,8 @@ impl Run {
         }
         if let Some(other) = self.began_otherwise.take()
             && !matches!(self.machine.command(), Command::Finish(Outcome::Ended(_)))
-            && let Err(error) = Box::pin(other.check(self.first_plan(), &self.segment.base)).await
+            && let Err(error) =
+                Box::pin(other.check(self.first_plan(), &self.segment.shared.host, &self.segment.base)).await
         {
             // It is not over: an operator may let it continue.
             self.segment.settle();

@@ -306,7 +306,7 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
         let why = waits.nodes.iter().find(|node| node.name == "paid").and_then(|node| node.error.clone());
         match asked {
             Some(says) => {
-                let why = why.unwrap();
+                let Some(why) = why else { panic!("{changed} {changes:?}: {:#?}", second.journal(&run).await) };
                 assert!(why.contains("the agent `nest-hidden` at `paid` has changed") && why.contains(says), "{why}");
                 second.retry(&run, "paid", "ada").await.unwrap();
             }
