@@ -93,6 +93,16 @@ pub(crate) struct AgentMachine {
     phase: Phase,
     /// Where it was when it failed.
     stopped_in: Option<Box<Phase>>,
+    /// The turn whose results are in the conversation, when one of its calls was stopped that may be made again.
+    stopped_turn: Option<Box<StoppedTurn>>,
+}
+
+/// A turn of which a call was stopped, with what the end of the turn counted.
+#[derive(Clone, Debug)]
+struct StoppedTurn {
+    calls: Calls,
+    failures_in_row: u32,
+    misfits: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -144,6 +154,7 @@ impl AgentMachine {
             handoffs: None,
             phase: Phase::NotStarted,
             stopped_in: None,
+            stopped_turn: None,
         }
     }
 
@@ -263,6 +274,11 @@ impl AgentMachine {
                 Some(answer) => self.phase = Phase::Answered(answer),
                 None => self.begin_turn(),
             },
+            // An earlier release ended the turn in which an agent had failed before it continued.
+            (EventKind::RunStep { step }, Phase::Tools(_)) if *path == self.base && *step == self.turn => {
+                self.end_tools();
+                self.begin_turn();
+            }
             // An operator lets the call be retried that had failed for good.
             (EventKind::NodeReset { .. }, Phase::ModelFailed | Phase::Ended(Some(Err(_))))
                 if *path == self.base.model(self.turn) =>
@@ -291,26 +307,45 @@ impl AgentMachine {
         self.begin_turn();
     }
 
-    /// Continues where it was stopped: the model is asked what it was being asked, or what follows its tools.
+    /// Continues where it was stopped: the calls of the turn that have no result are made, or the model is asked anew.
     fn continues(&mut self) {
         self.phase = match self.stopped_in.take().map(|phase| *phase) {
-            None | Some(Phase::Model { .. } | Phase::ModelFailed) => {
-                self.attempts.clear();
-                Phase::Model { called: None }
+            Some(Phase::Tools(mut calls)) => {
+                calls.reopen();
+                Phase::Tools(calls)
             }
             Some(phase) => phase,
+            None => Phase::StepDone { answer: None },
         };
     }
 
     fn end(&mut self, outcome: Option<Result<Arc<AgentCompleted>, Arc<Failure>>>) {
-        self.end_tools();
+        let is_failure = matches!(outcome, Some(Err(_)));
+        // One that has failed may continue, and then makes the calls that had not begun.
+        if !is_failure {
+            self.end_tools();
+        }
         if let Some(Ok(completed)) = &outcome
             && completed.steps == 0
         {
             self.request.push(Arc::clone(&completed.message));
         }
-        let is_failure = matches!(outcome, Some(Err(_)));
-        let phase = std::mem::replace(&mut self.phase, Phase::Ended(outcome));
+        let phase = match self.stopped_turn.take().filter(|_| is_failure) {
+            // All its calls had an end, and that of one only since whatever it was in was stopped.
+            Some(turn) => {
+                let StoppedTurn { calls, failures_in_row, misfits } = *turn;
+                (self.failures_in_row, self.misfits) = (failures_in_row, misfits);
+                let messages = self.request.messages();
+                self.request = messages.iter().take(messages.len().saturating_sub(1)).map(Arc::clone).collect();
+                self.phase = Phase::Ended(outcome);
+                Phase::Tools(Box::new(calls))
+            }
+            None => match std::mem::replace(&mut self.phase, Phase::Ended(outcome)) {
+                Phase::Tools(calls) => Phase::Tools(calls),
+                // The model is asked anew, in a turn of its own.
+                _ => Phase::StepDone { answer: None },
+            },
+        };
         self.stopped_in = is_failure.then(|| Box::new(phase));
     }
 
@@ -333,6 +368,7 @@ impl AgentMachine {
 
     fn begin_turn(&mut self) {
         self.turn += 1;
+        self.stopped_turn = None;
         self.attempts.clear();
         self.phase = Phase::Model { called: None };
     }
@@ -340,10 +376,17 @@ impl AgentMachine {
     /// The results of the turn go into the conversation in the order of the calls; a call that has none gets one that
     /// says what is known.
     fn end_tools(&mut self) {
+        if !matches!(self.phase, Phase::Tools(_)) {
+            return;
+        }
         let phase = std::mem::replace(&mut self.phase, Phase::StepDone { answer: None });
         let Phase::Tools(calls) = phase else { return };
         if let Some(handoffs) = &mut self.handoffs {
             handoffs.wanted = calls.transfer().map(Into::into);
+        }
+        if calls.was_stopped() {
+            let (failures_in_row, misfits) = (self.failures_in_row, self.misfits);
+            self.stopped_turn = Some(Box::new(StoppedTurn { calls: Calls::clone(&calls), failures_in_row, misfits }));
         }
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
@@ -481,6 +524,9 @@ impl Conversation {
     /// with the same instructions leaves it out.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
         let mut machine = AgentMachine::replay(Limits::default(), None, events);
+        if let Some(stopped_in) = machine.stopped_in.take() {
+            machine.phase = *stopped_in;
+        }
         machine.end_tools();
         machine.history()
     }

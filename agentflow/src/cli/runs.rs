@@ -1,6 +1,9 @@
 //! `agentwf runs`: lists, shows, resumes and controls the runs of a store file.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 
@@ -10,10 +13,13 @@ use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
 use super::workflows::{Follow, follow};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
-use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport};
+use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport, UndoStatus};
 use crate::store::{RunFilter, RunList, RunStatus, SqliteStore};
 use crate::text::OneLine;
 use crate::value::Encoded;
+
+/// How often a run that undoes what it had done is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The host's runtime over a store file.
 pub(super) async fn with_store(host: &Runtime, file: &Path) -> Result<Runtime, Stop> {
@@ -76,14 +82,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Resume { .. } | RunsCommand::Retry { .. } => {
             unreachable!("they execute the run, and have an end of their own")
         }
-        RunsCommand::Cancel { run, reason } => {
-            let run = RunId::new(run);
-            runtime.cancel(&run, &reason).await?;
-            said(match runtime.run_record(&run).await?.status {
-                RunStatus::Cancelled => "cancelled",
-                _ => "the compensation that the run waited for is given up",
-            })
-        }
+        RunsCommand::Cancel { run, reason } => cancel(runtime, &RunId::new(run), &reason).await,
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);
             runtime.pause(&run).await?;
@@ -146,6 +145,40 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         }
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
+}
+
+/// Cancels a run, and says meanwhile which answer its undoing waits for, and then what is not undone.
+async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop> {
+    let mut cancelled = pin!(runtime.cancel(run, reason));
+    let mut asked = BTreeSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            cancelled = &mut cancelled => break cancelled?,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        let calls = runtime.inspect(run).await.ok().and_then(|report| report.compensation);
+        for path in calls.into_iter().flat_map(|compensation| compensation.calls).filter_map(|call| call.asks) {
+            if asked.insert(path.clone()) {
+                note(format_args!(
+                    "the run undoes what it had done and waits for the answer to `{}`: give it with `runs approve`, or \
+                     cancel the run again to leave that call as it is",
+                    OneLine(&path)
+                ));
+            }
+        }
+    }
+    let report = runtime.inspect(run).await?;
+    for call in report.compensation.iter().flat_map(|compensation| &compensation.calls) {
+        if call.status == UndoStatus::NotUndone {
+            let problem = call.problem.as_deref().unwrap_or("the reason is not recorded");
+            note(format_args!("not undone: {}: {}", OneLine(&call.path), OneLine(problem)));
+        }
+    }
+    said(match report.run.status {
+        RunStatus::Cancelled => "cancelled",
+        _ => "the compensation that the run waited for is given up",
+    })
 }
 
 fn said(what: &str) -> Result<(), Stop> {
@@ -278,7 +311,9 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 fn undo_line(call: &UndoReport) -> Result<(), Stop> {
     let by = if call.by.is_empty() { String::new() } else { format!(" by {}", OneLine(&call.by)) };
     let problem = call.problem.as_ref().map(|problem| format!(": {}", OneLine(problem))).unwrap_or_default();
-    line(format_args!("  undo: {:<11} {}{DIM}{by}{problem}{DIM:#}", call.status, OneLine(&call.path)))
+    let asks =
+        call.asks.as_ref().map(|path| format!(", waits for the answer to {}", OneLine(path))).unwrap_or_default();
+    line(format_args!("  undo: {:<11} {}{DIM}{by}{asks}{problem}{DIM:#}", call.status, OneLine(&call.path)))
 }
 
 /// What an attempt gave, when there were several, and who answered.

@@ -224,11 +224,17 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: Follow<'_>) -> Resul
             Err(Stop::Interrupted)
         }
         Err(error) => {
-            if kept && matches!(error, Error::Node { .. }) {
+            let events = handle.recorded();
+            let undid = events.iter().any(|event| matches!(event.kind, EventKind::RunCompensated { .. }));
+            if kept && (undid || matches!(error, Error::Node { .. })) {
                 let store = store_argument(store);
-                note(format_args!(
-                    "{DIM}see: runs show {id}{store}\n  a failed node runs again with: runs retry {id} NODE{store}{DIM:#}"
-                ));
+                let next = match undid {
+                    true => {
+                        "the run has undone what it had done, so no node of it runs again: start a new run".to_owned()
+                    }
+                    false => format!("a failed node runs again with: runs retry {id} NODE{store}"),
+                };
+                note(format_args!("{DIM}see: runs show {id}{store}\n  {next}{DIM:#}"));
             }
             Err(error.into())
         }

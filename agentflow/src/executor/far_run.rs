@@ -17,33 +17,32 @@ use crate::store::{Append, Epoch, RunFilter, RunRecord, Store, StoreError, Store
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
-/// A step that this execution has, and no other one.
-pub(crate) struct TakenStep {
+/// The way of one execution of a call to the run.
+pub(crate) struct Delivery {
     pub(crate) recorder: Arc<dyn StepRecorder>,
-    delivery: StepDelivery,
+    id: StepDelivery,
 }
 
-impl TakenStep {
-    /// Takes the step of a call. Nothing of it has run.
+impl Delivery {
+    pub(crate) fn new(host: &Host, call: &StepCall, recorder: Arc<dyn StepRecorder>) -> Self {
+        Self { recorder, id: StepDelivery::of(call, host.delivery_id()) }
+    }
+
+    /// Takes the step of the call. Nothing of it has run. One whose runtime is drained meanwhile has it all the same.
     ///
     /// # Errors
-    /// When another execution of the call has it, its run no longer waits for it, or this runtime is drained.
-    pub(crate) async fn take(
-        host: &Host,
-        call: &StepCall,
-        recorder: Arc<dyn StepRecorder>,
-    ) -> Result<Self, ExecutorError> {
-        if host.running.check().is_err() {
-            return Err(ExecutorError::lost(format!(
-                "the step `{}` of the run `{}` was given to a runtime that is being drained, which takes none; give it to \
-                 another one",
-                call.path, call.run
-            )));
-        }
-        let delivery = StepDelivery::of(call, host.delivery_id());
-        recorder.record(delivery.first()).await?;
-        Ok(Self { recorder, delivery })
+    /// When another execution of the call has it, or its run no longer waits for it.
+    pub(crate) async fn take(&self) -> Result<(), ExecutorError> {
+        self.recorder.record(self.id.first()).await
     }
+}
+
+/// Why a runtime that is drained takes no step.
+pub(crate) fn drained(call: &StepCall) -> ExecutorError {
+    ExecutorError::lost(format!(
+        "the step `{}` of the run `{}` was given to a runtime that is being drained, which takes none; give it to another one",
+        call.path, call.run
+    ))
 }
 
 /// The run of another process, of which one step is executed here until this is dropped.
@@ -54,8 +53,8 @@ impl FarRun {
     ///
     /// # Errors
     /// When a resource of its own cannot be made, or this runtime is drained.
-    pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> Result<Self> {
-        let recorder = &taken.recorder;
+    pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, delivery: &Delivery) -> Result<Self> {
+        let recorder = &delivery.recorder;
         let started = RunBody::Workflow(WorkflowStarted::new(
             Arc::clone(&call.workflow),
             Arc::clone(&call.definition),
@@ -68,7 +67,7 @@ impl FarRun {
         let own = RunOwn::resumed(&host.run_resources, &call.run, &started)?;
         let store = Forwarded {
             recorder: Arc::clone(recorder),
-            delivery: taken.delivery.clone(),
+            delivery: delivery.id.clone(),
             // The first one took the step.
             sent: AtomicU64::new(1),
             refused: OnceLock::new(),

@@ -104,7 +104,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::executor_error::{ExecutorError, ExecutorErrorKind};
-pub(crate) use self::far_run::{FarRun, TakenStep};
+pub(crate) use self::far_run::{Delivery, FarRun, drained};
 pub use self::step_call::{StepCall, StepEnd, StepOutcome};
 pub use self::step_exchange::{StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal};
 pub(crate) use self::step_host::HandedOut;

@@ -72,7 +72,7 @@ impl Host {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
                     return Err(ControlError::over("retried", state.status));
                 }
-                let path = state.failed_node(node)?;
+                let path = state.failed_node(node).map_err(|error| state.beside_undo(node, error))?;
                 let mut events = match state.status {
                     RunStatus::Failed => vec![resumed(StepPath::root(), None, recorder)],
                     _ => continues(state, &path, recorder),
@@ -84,7 +84,7 @@ impl Host {
                 if state.status.has_ended() {
                     return Err(ControlError::over("answered", state.status));
                 }
-                let (path, request) = state.asking_node(node)?;
+                let (path, request) = state.asking_node(node).map_err(|error| state.beside_undo(node, error))?;
                 self.check_answer(state, &path, request, answer)?;
                 let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() };
                 let mut events = continues(state, &path, recorder);

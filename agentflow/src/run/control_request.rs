@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::done_calls::undo_around;
+use super::done_calls::is_of_undo;
 use crate::error::ControlError;
 use crate::store::MessageId;
 use crate::value::Encoded;
@@ -47,7 +47,7 @@ impl ControlRequest {
 
     /// Whether it is about a step of what undoes a call: one that asks, or was interrupted.
     pub(super) fn is_of_undo(&self) -> bool {
-        self.node().is_some_and(|node| node.parse().is_ok_and(|path| undo_around(&path).is_some()))
+        self.node().is_some_and(|node| node.parse().is_ok_and(|path| is_of_undo(&path)))
     }
 
     pub(crate) fn is_retry(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a run did that can be undone, and what of that is undone, from its journal. It calls nothing and records nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -147,9 +147,13 @@ impl DoneCalls {
         }
     }
 
-    /// The calls that had, or may have had, an effect, in the order in which they are undone.
+    /// The calls that had, or may have had, an effect, in the order in which they are undone. What undoes a call undoes what
+    /// that has called, so those below a completed one are not among them.
     pub(crate) fn undos(self) -> Vec<Undo> {
-        let Self { calls, mut undoing, .. } = self;
+        let Self { mut calls, mut undoing, .. } = self;
+        let completed = calls.iter().filter(|call| matches!(call.ended, DoneEnd::Completed(_)));
+        let completed: HashSet<StepPath> = completed.map(|call| call.path.clone()).collect();
+        calls.retain(|call| !call.path.parents().any(|above| completed.contains(&above)));
         let undo = |call: DoneCall| {
             let state = match &call.ended {
                 DoneEnd::Failed => return None,
@@ -184,6 +188,11 @@ pub(super) fn undo_around(path: &StepPath) -> Option<StepPath> {
     let of_undo = |path: &StepPath| path.parent().is_some_and(|parent| parent.last_name() == Some(UNDO));
     // The outermost: what a compensation calls may have compensations too.
     std::iter::once(path.clone()).chain(path.parents()).filter(of_undo).last()
+}
+
+/// Whether a path is of what compensates a call.
+pub(crate) fn is_of_undo(path: &StepPath) -> bool {
+    undo_around(path).is_some()
 }
 
 fn unknown_effect(status: ToolStatus) -> Arc<str> {

@@ -158,7 +158,8 @@ impl<T> RunHandle<T> {
 
     /// Stops the run and waits until its end is kept: the model's connection is closed and running steps are dropped at
     /// their next await. A tool on a thread of its own runs on; its answer is not used. Dropping the future takes
-    /// nothing back.
+    /// nothing back. A run that [undoes](crate::runtime::StartRun::compensate) what it had done does so before its end, and
+    /// what undoes it may ask a person: see [`Runtime::cancel`](crate::Runtime::cancel).
     ///
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile.

@@ -101,8 +101,8 @@ impl RunShared {
     /// An agent or a workflow in a step has nothing left that is running. It never continues here.
     pub(crate) async fn park(&self, base: &StepPath) {
         locked(&self.operations().parked).push(base.clone());
-        if self.log.is_agent() && self.is_quiet_below(&StepPath::root()) {
-            // Its agent waits for the tools that wait for this.
+        if (self.log.is_agent() || self.is_undoing()) && self.is_quiet_below(&StepPath::root()) {
+            // Its agent waits for the tools that wait for this, or the run for what undoes a call.
             if self.log.commit().await.is_ok() {
                 self.stop();
             }

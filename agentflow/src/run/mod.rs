@@ -50,7 +50,7 @@ pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::control_events::NO_ARGUMENTS;
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
-pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState};
+pub(crate) use self::done_calls::{DoneCall, DoneCalls, OUTPUT, Undo, UndoState, is_of_undo};
 pub use self::events::Events;
 pub(crate) use self::forgotten::Void;
 pub(crate) use self::handle::{Ended, Life};

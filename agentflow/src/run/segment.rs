@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::nesting::{BY_STEP, WITH_STEP, why_dropped};
 use super::shared::RunShared;
-use crate::error::{Error, Failure};
+use crate::error::{Error, Failure, FailureKind};
 use crate::event::{EventKind, RunBody, RunCompleted};
 use crate::path::StepPath;
 use crate::store::StoreError;
@@ -198,9 +198,10 @@ pub(crate) fn was_dropped(end: &Failure) -> bool {
     *end == Failure::from(&Error::Cancelled { reason: BY_STEP.into() })
 }
 
-/// Whether an agent or a workflow was dropped with its step, as a time limit does.
+/// Whether an agent or a workflow ended since what it is in had stopped: it was dropped with its step, as a time limit does,
+/// or its worker had left it.
 pub(crate) fn was_dropped_with_step(end: &Failure) -> bool {
-    *end == Failure::from(&Error::Cancelled { reason: WITH_STEP.into() })
+    end.kind == FailureKind::Cancelled && !was_dropped(end)
 }
 
 /// The outcome of `work`; `None` when the run is cancelled before.

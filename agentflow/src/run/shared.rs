@@ -307,8 +307,8 @@ impl RunShared {
         match node.as_ref().and_then(around).or_else(|| listeners.iter().find(|(base, _)| base.is_root())) {
             // A workflow that ends hands on what it did not take.
             Some((_, listener)) => drop(listener.send(asked)),
-            // No workflow is there yet, or none any more.
-            None if self.log.is_agent() => {
+            // No workflow is there yet, or none any more. What is undone takes no part in the workflow.
+            None if self.log.is_agent() || self.is_undoing() => {
                 drop(listeners);
                 self.request_by_journal(asked);
             }
@@ -390,8 +390,9 @@ impl RunShared {
     pub(crate) async fn ask(&self, request: ControlRequest) -> Option<Result<(), ControlError>> {
         let (reply, outcome) = oneshot::channel();
         self.request(Asked { request, reply: Some(Reply::Caller(reply)) });
-        if self.log.has_uncommitted() && self.log.is_agent() {
-            // An agent that waits for its model or a tool would keep it later. It notices itself when its store fails.
+        if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
+            // An agent that waits for its model or a tool would keep it later, and so would a compensation that waits for a
+            // person. The run notices itself when its store fails.
             drop(self.log.commit().await);
         }
         outcome.await.ok()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::done_calls::{is_of_undo, undo_around};
 use super::waits::Waits;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{ApprovalRequest, Edge, Event, EventKind, PauseReason, RunBody, Shape, Subject};
@@ -356,6 +357,30 @@ impl RunState {
                 format!("the node `{node}` waits for no answer: it is {}", state.word()),
             )),
         }
+    }
+
+    /// What asks a person now in what undoes a call at a path, or in what undoes any.
+    pub(crate) fn asking_in_undo(&self, undo: Option<&StepPath>) -> Option<&StepPath> {
+        let asks = self.nodes.iter().filter(|(_, node)| matches!(node.state, NodeState::Asking(_)));
+        let mut in_undo = asks.filter_map(|(path, _)| undo_around(path).map(|around| (path, around)));
+        in_undo.find(|(_, around)| undo.is_none_or(|undo| around == undo)).map(|(path, _)| path)
+    }
+
+    /// The refusal of a request about a step of what undoes a call, with what the run waits for instead.
+    pub(crate) fn beside_undo(&self, node: &str, error: ControlError) -> ControlError {
+        let is_of_undo = node.parse().is_ok_and(|path| is_of_undo(&path));
+        if !is_of_undo || self.status != RunStatus::Compensating {
+            return error;
+        }
+        let now = match self.asking_in_undo(None) {
+            Some(path) => format!("`{path}` waits for an answer now"),
+            None => "no question is open now".to_owned(),
+        };
+        let what = match error.kind() {
+            ControlErrorKind::UnknownNode => format!("`{node}` has not begun"),
+            _ => error.to_string(),
+        };
+        ControlError::new(error.kind(), format!("{what}; the run undoes one call after the other, and {now}"))
     }
 
     /// The node that an item or a branch belongs to.

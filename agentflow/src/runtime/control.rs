@@ -41,6 +41,10 @@ impl Runtime {
     /// Cancelling it again gives up the compensation that it waits for: its call is named as not undone, and the others are
     /// undone all the same.
     ///
+    /// A compensation may ask a person, and this waits for the answer, too. Whoever cannot wait so long bounds it with
+    /// `tokio::time::timeout`: the run undoes on, [`inspect`](Self::inspect) names the question in
+    /// [`UndoReport::asks`](super::UndoReport::asks), and the answer or a second cancellation lets the run end.
+    ///
     /// # Errors
     /// [`Error::Control`] when the run has ended, also when it ended by itself meanwhile; when it has failed and undoes what
     /// it had done, the first time; when another process undoes for longer than 30 seconds (`no_response`).

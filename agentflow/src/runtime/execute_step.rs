@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Runtime;
-use crate::error::{Failure, FailureKind};
-use crate::executor::{StepCall, StepEnd, StepOutcome, StepRecorder, TakenStep};
+use crate::error::{Error, Failure, FailureKind, Result};
+use crate::executor::{Delivery, ExecutorError, FarRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained};
 use crate::workflow::execute;
 use crate::workflow::spec::Spec;
 
@@ -26,14 +26,26 @@ impl Runtime {
     /// Dropping the future drops the step with all that it has begun. [`drain`](Self::drain) of this runtime waits for the
     /// step and leaves it at the deadline.
     pub async fn execute_step(&self, call: StepCall, recorder: impl StepRecorder + 'static) -> StepOutcome {
-        let end = match TakenStep::take(self.host(), &call, Arc::new(recorder)).await {
-            Ok(taken) => match self.spec_of(&call).await {
-                Ok(spec) => execute(&spec, self.host(), &call, &taken).await,
-                Err(failure) => StepEnd::Failed { failure },
+        let delivery = Delivery::new(self.host(), &call, Arc::new(recorder));
+        // A drain waits for the step from here on, and leaves it to another worker even when nothing of it has run.
+        let run = FarRun::begin(self.host(), &call, &delivery);
+        let end = match self.taken(&call, &delivery, &run).await {
+            Ok(()) => match (self.spec_of(&call).await, run) {
+                (Ok(spec), Ok(run)) => execute(&spec, &call, run, &*delivery.recorder).await,
+                (Ok(_), Err(error)) => StepEnd::Failed { failure: Failure::from(&error) },
+                (Err(failure), _) => StepEnd::Failed { failure },
             },
             Err(error) => StepEnd::Refused { error },
         };
         call.ended(end)
+    }
+
+    /// Takes the step of a call, unless this runtime is drained.
+    async fn taken(&self, call: &StepCall, delivery: &Delivery, run: &Result<FarRun>) -> Result<(), ExecutorError> {
+        match run {
+            Err(Error::Draining) => Err(drained(call)),
+            _ => delivery.take().await,
+        }
     }
 
     /// The workflow that a call is of, when it is the same here.

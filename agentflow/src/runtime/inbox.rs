@@ -77,7 +77,11 @@ impl Runtime {
     /// When the runtime has no store, or it cannot list its runs or read one of them.
     pub async fn approvals(&self, filter: RunFilter) -> Result<Vec<OpenQuestion>> {
         let store = self.require_store()?;
-        let filter = if filter.get_statuses().is_empty() { filter.status(RunStatus::Paused) } else { filter };
+        let filter = match filter.get_statuses().is_empty() {
+            // What undoes a call may ask, too.
+            true => filter.status(RunStatus::Paused).status(RunStatus::Compensating),
+            false => filter,
+        };
         let runs = store.list(filter).await?.into_iter().filter(|run| !run.status.has_ended());
         let read = runs.map(|run| {
             let store = Arc::clone(&store);

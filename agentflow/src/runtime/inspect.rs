@@ -13,7 +13,7 @@ use crate::definition::Difference;
 use crate::error::{FailureKind, Result};
 use crate::event::{EventKind, RunId};
 use crate::path::StepPath;
-use crate::run::{NodeInfo, NodeState, RunJournal, RunState, read_events};
+use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
 use crate::store::{RunRecord, RunStatus, StoreError};
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, was_stopped};
@@ -215,7 +215,7 @@ impl Runtime {
             }),
             _ => None,
         };
-        let compensation = CompensationReport::of(&events);
+        let compensation = CompensationReport::of(&events, &state);
         let differences = match known {
             Some(known) => self.differences(RunJournal::whole(events).parts(), &known).await?,
             None => Vec::new(),
@@ -234,6 +234,7 @@ fn of_ended(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'s
     let has_ended = state.status.has_ended();
     match status {
         NodeStatus::Success | NodeStatus::Skipped => None,
+        _ if !has_ended && is_of_undo(path) => None,
         _ if state.compensating && has_ended => Some("is not run again: the run has undone what it had done"),
         _ if state.compensating => Some("is not run again: the run only undoes what it had done"),
         _ if has_ended && state.status != RunStatus::Failed => Some("is not run again: the run has ended"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
-use crate::run::{DoneCalls, Undo, UndoState};
+use crate::run::{DoneCalls, RunState, Undo, UndoState};
 
 /// What a run undoes, or has undone, since it failed or was cancelled.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,6 +34,9 @@ pub struct UndoReport {
     /// Why the call is not undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Arc<str>>,
+    /// The path of the question that what undoes it has asked a person and that is not answered: the run waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
 }
 
 /// Where the compensation of a call is.
@@ -71,7 +74,7 @@ impl fmt::Display for UndoStatus {
 
 impl CompensationReport {
     /// That of a run with these events; `None` when it undoes nothing.
-    pub(super) fn of(events: &[Event]) -> Option<Self> {
+    pub(super) fn of(events: &[Event], state: &RunState) -> Option<Self> {
         let (mut why, mut left) = (None, Vec::new());
         for event in events.iter().filter(|event| event.path.is_root()) {
             match &event.kind {
@@ -82,7 +85,8 @@ impl CompensationReport {
         }
         let (error, cancelled) = why?;
         let reason = cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
-        let mut calls: Vec<UndoReport> = DoneCalls::of(events).undos().into_iter().map(UndoReport::of).collect();
+        let mut calls: Vec<UndoReport> =
+            DoneCalls::of(events).undos().into_iter().map(|undo| UndoReport::of(undo, state)).collect();
         for left in left {
             let path = left.path.to_string();
             match calls.iter_mut().find(|call| call.path == path) {
@@ -94,6 +98,7 @@ impl CompensationReport {
                     by: "".into(),
                     status: UndoStatus::NotUndone,
                     problem: Some(left.problem),
+                    asks: None,
                 }),
             }
         }
@@ -102,13 +107,15 @@ impl CompensationReport {
 }
 
 impl UndoReport {
-    fn of(Undo { call, state }: Undo) -> Self {
+    fn of(Undo { call, state }: Undo, run: &RunState) -> Self {
+        let asks = state.is_open().then(|| run.asking_in_undo(Some(&call.undo_path()))).flatten();
+        let asks = asks.map(ToString::to_string);
         let (status, problem) = match state {
             UndoState::Owed { begun: false, .. } => (UndoStatus::Owed, None),
             UndoState::Owed { begun: true, .. } | UndoState::Interrupted => (UndoStatus::Running, None),
             UndoState::Undone => (UndoStatus::Undone, None),
             UndoState::Left(problem) => (UndoStatus::NotUndone, Some(problem)),
         };
-        Self { path: call.path.to_string(), tool: call.tool().into(), by: call.by, status, problem }
+        Self { path: call.path.to_string(), tool: call.tool().into(), by: call.by, status, problem, asks }
     }
 }

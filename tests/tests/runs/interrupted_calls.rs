@@ -493,7 +493,7 @@ async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() 
     let model = ScriptedModel::new([
         first,
         Turn::call("rest", json!({})),
-        Turn::call("pay", json!({"who": "kim"})).expect_text("whether it had its effect is unknown"),
+        Turn::call("pay", json!({"who": "kim"})).expect_text("rested"),
         Turn::text("all paid"),
     ]);
     let flow = pays_beside_agent::workflow();

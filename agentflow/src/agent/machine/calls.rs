@@ -33,8 +33,17 @@ struct CallState {
 #[derive(Clone, Debug)]
 enum Progress {
     Waiting,
-    Started { effects: Effects, idempotent: bool },
+    Started {
+        effects: Effects,
+        idempotent: bool,
+    },
     Done(Arc<ToolResult>),
+    /// It was stopped, and may be made again: the result says that nobody knows what became of it.
+    Stopped {
+        effects: Effects,
+        idempotent: bool,
+        result: Arc<ToolResult>,
+    },
 }
 
 impl Calls {
@@ -80,8 +89,30 @@ impl Calls {
     }
 
     pub(super) fn ended(&mut self, path: &StepPath, result: &Arc<ToolResult>) {
-        if let Some(at) = self.find(path) {
-            self.set(at, Progress::Done(Arc::clone(result)));
+        let Some(at) = self.find(path) else { return };
+        let result = Arc::clone(result);
+        let progress = match self.list[at].progress {
+            Progress::Started { effects, idempotent }
+                if !result.status.is_outcome() && (idempotent || effects != Effects::Write) =>
+            {
+                Progress::Stopped { effects, idempotent, result }
+            }
+            _ => Progress::Done(result),
+        };
+        self.set(at, progress);
+    }
+
+    /// Whether a call was stopped that may be made again.
+    pub(super) fn was_stopped(&self) -> bool {
+        self.list.iter().any(|state| matches!(state.progress, Progress::Stopped { .. }))
+    }
+
+    /// What stopped the calls is over: those that may be made again have no result any more.
+    pub(super) fn reopen(&mut self) {
+        for at in 0..self.list.len() {
+            if let Progress::Stopped { effects, idempotent, .. } = self.list[at].progress {
+                self.set(at, Progress::Started { effects, idempotent });
+            }
         }
     }
 
@@ -104,7 +135,7 @@ impl Calls {
         let first_transfer = of_team.then(|| self.list.iter().position(CallState::is_transfer)).flatten();
         let pending = |(at, state): (usize, &CallState)| {
             let refused = match state.progress {
-                Progress::Done(_) => return None,
+                Progress::Done(_) | Progress::Stopped { .. } => return None,
                 Progress::Started { effects: Effects::Write, idempotent: false } => Some(Refused::Interrupted),
                 // One that the limit did not hold back when it was started, and that may have had its effect.
                 Progress::Started { effects: Effects::Write, idempotent: true } => None,
@@ -142,7 +173,7 @@ impl Calls {
     /// The results in the order of the calls. A call that has none gets one that says what is known.
     pub(super) fn into_results(self) -> impl Iterator<Item = Arc<ToolResult>> {
         self.list.into_iter().map(|CallState { call, progress, .. }| match progress {
-            Progress::Done(result) => result,
+            Progress::Done(result) | Progress::Stopped { result, .. } => result,
             Progress::Started { .. } => Arc::new(interrupted(&call)),
             Progress::Waiting => Arc::new(closed(
                 &call,
@@ -161,7 +192,7 @@ impl CallState {
 
 impl Progress {
     fn is_done(&self) -> bool {
-        matches!(self, Self::Done(_))
+        matches!(self, Self::Done(_) | Self::Stopped { .. })
     }
 }
 

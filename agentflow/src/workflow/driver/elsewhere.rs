@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::Instrument;
@@ -19,22 +20,25 @@ use super::task::{Ended, Step, Task};
 use crate::context::Context;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::{EventKind, PauseReason};
-use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal, TakenStep};
+use crate::executor::{FarRun, StepCall, StepEnd, StepRecorder, StepSignal};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
-use crate::run::{Around, Asked, ControlRequest, Host, Reply, RunShared, check_resources};
+use crate::run::{Around, Asked, ControlRequest, Reply, RunShared, check_resources};
 use crate::store::{MessageId, StoreError};
 use crate::telemetry;
 use crate::tool::StepPlace;
 use crate::workflow::callee::needs_of;
 use crate::workflow::spec::{NodeIndex, Spec};
 
+/// How long a step that was stopped at the deadline of a drain waits for its run to keep what it has recorded.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// What became of a step that was executed here. Whatever it recorded is kept by its run then.
-pub(crate) async fn execute(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> StepEnd {
-    match begun(spec, host, call, taken) {
+pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: FarRun, recorder: &dyn StepRecorder) -> StepEnd {
+    match begun(spec, call, run) {
         Ok(step) => {
             let span = telemetry::workflow_span(&spec.name, &call.run);
-            step.run(&*taken.recorder).instrument(span).await
+            step.run(recorder).instrument(span).await
         }
         Err(error) => failed(Failure::from(&error)),
     }
@@ -66,7 +70,7 @@ enum Over {
 }
 
 /// Makes the step. None of its code has run.
-fn begun(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep) -> Result<FarStep, Error> {
+fn begun(spec: &Arc<Spec>, call: &StepCall, run: FarRun) -> Result<FarStep, Error> {
     let by_path: HashMap<StepPath, NodeIndex> =
         (0..).zip(&spec.nodes).map(|(at, node)| (node.path.clone(), at)).collect();
     let at = |name: &String| by_path.get(&StepPath::of_names(name.as_str().into())).copied();
@@ -82,7 +86,6 @@ fn begun(spec: &Arc<Spec>, host: &Arc<Host>, call: &StepCall, taken: &TakenStep)
     for (name, failure) in &call.failures {
         given.failures.insert(at(name).ok_or_else(|| unknown(name))?, failure.clone());
     }
-    let run = FarRun::begin(host, call, taken)?;
     let shared = run.shared();
     let (node, resources) = (spec.node(unit.node), shared.resources());
     let needs = needs_of(std::slice::from_ref(node));
@@ -146,7 +149,14 @@ impl FarStep {
         };
         // A write that has begun is finished by this one.
         self.commit = None;
-        match shared.log.commit().await {
+        let kept = tokio::select! {
+            biased;
+            kept = shared.log.commit() => kept,
+            // Its run may never answer.
+            reason = until_stopped(recorder) => return failed(Failure::from(&Error::Cancelled { reason })),
+            () = past_the_deadline(&shared) => return StepEnd::Left { parked: Vec::new() },
+        };
+        match kept {
             Ok(()) => end,
             // It was stopped here: what its run does not know yet never happened.
             Err(_) if shared.is_stopping() => StepEnd::Left { parked: Vec::new() },
@@ -177,11 +187,28 @@ impl FarStep {
                 Poll::Ready(Ok(())) => self.commit = None,
             }
         }
-        match shared.is_draining() && shared.is_quiet_below(&self.path) {
+        // Nobody polls it after that: a write that it has begun would hold up the last one.
+        let is_kept = self.commit.is_none() && !shared.log.has_uncommitted();
+        match shared.is_draining() && is_kept && shared.is_quiet_below(&self.path) {
             true => Poll::Ready(Over::Left),
             false => Poll::Pending,
         }
     }
+}
+
+/// Waits until the run says that it no longer waits for the step, and why. The step does nothing else any more.
+async fn until_stopped(recorder: &dyn StepRecorder) -> Arc<str> {
+    loop {
+        if let StepSignal::Stop { reason } = recorder.signal().await {
+            return reason;
+        }
+    }
+}
+
+/// Waits until this runtime was drained, its deadline is over, and what was on its way has had its time.
+async fn past_the_deadline(shared: &RunShared) {
+    shared.cancellation.cancelled().await;
+    tokio::time::sleep(GRACE).await;
 }
 
 /// Does what the run says to its step.

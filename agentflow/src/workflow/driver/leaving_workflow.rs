@@ -12,10 +12,13 @@ impl WorkflowRun {
             && matches!(command, Command::Start { .. } | Command::Ask(_) | Command::Open(_))
     }
 
-    /// Whether the run is drained and nothing is running here but what waits for the run to stop.
+    /// Whether the run is drained, all that is recorded is kept, and nothing is running here but what waits for the run to
+    /// stop. Nobody polls it after that: a write to the journal that it had begun would hold up everybody's.
     pub(super) fn is_quiet(&self) -> bool {
         let shared = &self.segment.shared;
         shared.is_draining()
+            && self.commit.is_none()
+            && !shared.log.has_uncommitted()
             && self
                 .tasks
                 .iter()

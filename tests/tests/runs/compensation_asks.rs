@@ -1,0 +1,193 @@
+//! A compensation that asks a person: every request to the run has an outcome at once, the report names the question, and
+//! whoever cancels need not wait for the answer.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use agentflow::error::{ControlErrorKind, FailureKind};
+use agentflow::prelude::*;
+use agentflow::runtime::{NodeStatus, UndoStatus};
+use agentflow::store::{MemoryStore, RunFilter, RunStatus};
+use agentflow::tool::ToolError;
+use agentflow::{Error, RunId};
+use agentflow_testing::{check_events, test_runtime};
+
+/// What was done and undone, in its order.
+#[derive(Clone, Default)]
+struct Deeds(Arc<Mutex<Vec<String>>>);
+
+impl Deeds {
+    fn note(&self, deed: String) {
+        self.0.lock().unwrap().push(deed);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Signs a contract.
+#[tool(compensate = deal_annul)]
+async fn deal_sign(cx: &Context, name: String) -> Result<String, ToolError> {
+    cx.inject::<Deeds>().map_err(|error| ToolError::new(error.to_string()))?.note(format!("sign {name}"));
+    Ok(name)
+}
+
+/// Annuls it, when a person agrees.
+#[tool(idempotent)]
+async fn deal_annul(cx: &Context, name: String, output: String) -> Result<bool, ToolError> {
+    let annulled = deal_annulled(cx, name).await.map_err(|error| ToolError::new(error.to_string()))?;
+    Ok(annulled == output)
+}
+
+#[workflow]
+async fn deal_annulled(cx: &Context, name: String) -> Boxed<String> {
+    let approval = gate!("annul {name}?", name).await?;
+    let done = annulled_or_not(cx, name, approval).await?;
+    Ok(done)
+}
+
+async fn annulled_or_not(cx: &Context, name: String, approval: Approval) -> Boxed<String> {
+    if !approval.is_granted() {
+        return Err(format!("{name} is kept").into());
+    }
+    cx.inject::<Deeds>()?.note(format!("annul {name}"));
+    Ok(name)
+}
+
+#[workflow]
+async fn deal_two(cx: &Context, ends: bool) -> Boxed<String> {
+    let first = deal_sign(cx, "one".to_owned()).await?;
+    let second = deal_sign(cx, "two".to_owned()).await?;
+    let over = deal_over(first, second, ends).await?;
+    Ok(over)
+}
+
+async fn deal_over(_: String, _: String, ends: bool) -> Result<String, String> {
+    if !ends {
+        std::future::pending::<()>().await;
+    }
+    Err("it is over".to_owned())
+}
+
+const FIRST: &str = "first/tool#1.deal_sign/undo#1/tool#1.deal_annul/approval";
+const SECOND: &str = "second/tool#1.deal_sign/undo#1/tool#1.deal_annul/approval";
+
+fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
+    test_runtime().store(store.as_another_process()).resource(deeds.clone()).workflow(&deal_two::workflow()).build()
+}
+
+/// Longer than anything here takes but a person.
+async fn a_while() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+fn granted() -> Approval {
+    Approval::Granted { comment: None, arguments: None }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_has_an_outcome_at_once() {
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
+    let here = runtime(&store, &deeds);
+    let run = here.start(deal_two::workflow(), true).compensate().await.unwrap();
+    a_while().await;
+    let id = run.run_id();
+    let report = here.inspect(id).await.unwrap();
+    assert_eq!(report.run.status, RunStatus::Compensating);
+    let calls = report.compensation.unwrap().calls;
+    let asked: Vec<_> = calls.iter().map(|call| (call.status, call.asks.as_deref())).collect();
+    assert_eq!(asked, [(UndoStatus::Running, Some(SECOND)), (UndoStatus::Owed, None)]);
+    let gate = report.nodes.iter().find(|node| node.name == SECOND).unwrap();
+    assert_eq!((gate.status, gate.on_resume), (NodeStatus::AwaitingApproval, "waits for the answer"));
+    let questions = here.approvals(RunFilter::new()).await.unwrap();
+    assert_eq!(questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(), [SECOND]);
+
+    // From this process and from another one: what is not asked yet, what is not there, what is no question.
+    let other = runtime(&store, &deeds);
+    for from in [&here, &other] {
+        for (node, kind) in [
+            (FIRST, ControlErrorKind::UnknownNode),
+            ("first/tool#1.deal_sign/undo#1/tool#1.deal_annul/none", ControlErrorKind::UnknownNode),
+            ("first", ControlErrorKind::WrongState),
+        ] {
+            let said = tokio::time::timeout(Duration::from_secs(10), from.approve(id, node, granted(), "ada")).await;
+            let Err(Error::Control(refused)) = said.expect("it has an outcome") else { panic!("{node}") };
+            assert_eq!(refused.kind(), kind, "{refused}");
+            assert!(
+                node == "first" || refused.to_string().contains(&format!("`{SECOND}` waits for an answer")),
+                "{refused}"
+            );
+            let said = tokio::time::timeout(Duration::from_secs(10), from.retry(id, node, "ada")).await;
+            assert!(said.expect("it has an outcome").is_err());
+        }
+        for said in [from.pause(id).await, from.unpause(id).await] {
+            assert_eq!(said.unwrap_err().kind(), FailureKind::WrongState);
+        }
+    }
+    deeds.take();
+    here.approve(id, SECOND, granted(), "ada").await.unwrap();
+    let again = tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "ada")).await;
+    assert_eq!(again.expect("it has an outcome").unwrap_err().kind(), FailureKind::WrongState);
+    a_while().await;
+    here.approve(id, FIRST, Approval::Denied { comment: None }, "ada").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it ends");
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("not undone: `first/tool#1.deal_sign`") && error.contains("one is kept"), "{error}");
+    assert_eq!(deeds.take(), ["annul two"]);
+    check_events(&here.journal(id).await.unwrap()).unwrap();
+    let late = here.approve(id, FIRST, granted(), "ada").await.unwrap_err();
+    assert_eq!(late.kind(), FailureKind::WrongState);
+    let gate = here.inspect(id).await.unwrap().nodes.into_iter().find(|node| node.name == SECOND).unwrap();
+    assert_eq!(gate.on_resume, "is not run again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cancels_need_not_wait_for_the_answer() {
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
+    let here = runtime(&store, &deeds);
+    let run = here.start(deal_two::workflow(), false).compensate().await.unwrap();
+    a_while().await;
+    let id = run.run_id();
+    let waited = tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "enough")).await;
+    assert!(waited.is_err(), "it waits for the person");
+    let calls = here.inspect(id).await.unwrap().compensation.unwrap().calls;
+    assert_eq!(calls[0].asks.as_deref(), Some(SECOND));
+    // The one is given up, and the other is asked about.
+    let waited = tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "more than enough")).await;
+    assert!(waited.expect("it gives up the question").is_ok());
+    a_while().await;
+    here.approve(id, FIRST, granted(), "ada").await.unwrap();
+    let error = run.result().await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::Cancelled);
+    assert!(error.to_string().contains("not undone: `second/tool#1.deal_sign`"), "{error}");
+    assert_eq!(deeds.take(), ["sign one", "sign two", "annul one"]);
+    check_events(&here.journal(id).await.unwrap()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_process_leaves_the_question_to_the_next_one() {
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
+    let first = runtime(&store, &deeds);
+    let run = first.start(deal_two::workflow(), true).run_id(RunId::new("r")).compensate().await.unwrap();
+    a_while().await;
+    let began = tokio::time::Instant::now();
+    let drained = first.drain(Duration::from_secs(3600)).await;
+    assert!(began.elapsed() < Duration::from_secs(60), "a person is not waited for");
+    assert_eq!(drained.left, [run.run_id().clone()]);
+    drop((run, first));
+    let id = RunId::new("r");
+    let second = runtime(&store, &deeds);
+    // It is answered while nobody executes the run.
+    second.approve(&id, SECOND, granted(), "ada").await.unwrap();
+    let refused = second.approve(&id, FIRST, granted(), "ada").await.unwrap_err().to_string();
+    assert!(refused.contains("has not begun; the run undoes one call after the other"), "{refused}");
+    let handle = second.resume(&id).await.unwrap();
+    a_while().await;
+    second.approve(&id, FIRST, granted(), "ada").await.unwrap();
+    assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+    assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
+    check_events(&second.journal(&id).await.unwrap()).unwrap();
+}

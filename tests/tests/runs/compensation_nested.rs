@@ -1,0 +1,185 @@
+//! Compensations below each other: a tool that calls tools is undone as a whole when it has completed, and what it called is
+//! undone by itself when it has not. Wherever the call was made, also after a crash at every write.
+
+use std::sync::{Arc, Mutex};
+
+use agentflow::prelude::*;
+use agentflow::runtime::UndoStatus;
+use agentflow::store::MemoryStore;
+use agentflow::tool::ToolError;
+use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime};
+use agentflow_tests::Elsewhere;
+
+/// What was done and undone, in its order.
+#[derive(Clone, Default)]
+struct Deeds(Arc<Mutex<Vec<String>>>);
+
+impl Deeds {
+    fn note(&self, deed: String) {
+        self.0.lock().unwrap().push(deed);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Lays a brick.
+#[tool(compensate = undone_unlay)]
+async fn undone_lay(deeds: Inject<Deeds>, brick: String) -> Result<String, ToolError> {
+    if brick == "air" {
+        return Err(ToolError::new("air is no brick"));
+    }
+    deeds.note(format!("lay {brick}"));
+    Ok(brick)
+}
+
+/// Takes it away.
+#[tool(idempotent)]
+async fn undone_unlay(deeds: Inject<Deeds>, brick: String, output: String) -> bool {
+    deeds.note(format!("unlay {brick}"));
+    brick == output
+}
+
+/// Builds a wall of bricks.
+#[tool(compensate = undone_tear_down)]
+async fn undone_wall(cx: &Context, bricks: Vec<String>) -> Result<u32, ToolError> {
+    for brick in &bricks {
+        undone_lay(cx.inject().map_err(|error| ToolError::new(error.to_string()))?, brick.clone()).await?;
+    }
+    Ok(u32::try_from(bricks.len()).unwrap())
+}
+
+/// Tears the wall down.
+#[tool(idempotent)]
+async fn undone_tear_down(cx: &Context, bricks: Vec<String>, output: u32) -> Result<bool, ToolError> {
+    let deeds = cx.inject::<Deeds>().map_err(|error| ToolError::new(error.to_string()))?;
+    deeds.note(format!("tear down {}", bricks.join(" ")));
+    Ok(bricks.len() == output as usize)
+}
+
+#[workflow]
+async fn undone_house(cx: &Context, walls: Vec<Vec<String>>) -> Boxed<u32> {
+    let ground = undone_lay(cx.inject()?, "ground".to_owned()).await?;
+    let built = all_walls(cx, walls).await?;
+    let over = undone_over(ground, built).await?;
+    Ok(over)
+}
+
+async fn all_walls(cx: &Context, walls: Vec<Vec<String>>) -> Boxed<u32> {
+    let mut built = 0;
+    for bricks in walls {
+        built += undone_wall(cx, bricks).await?;
+    }
+    Ok(built)
+}
+
+async fn undone_over(_: String, _: u32) -> Result<u32, ToolError> {
+    Err(ToolError::new("it is over"))
+}
+
+#[workflow]
+async fn undone_direct(cx: &Context, bricks: Vec<String>) -> Boxed<u32> {
+    let wall = undone_wall(cx, bricks).await?;
+    let over = undone_over(String::new(), wall).await?;
+    Ok(over)
+}
+
+fn walls(walls: &[&str]) -> Vec<Vec<String>> {
+    walls.iter().map(|wall| wall.split(' ').map(ToOwned::to_owned).collect()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
+    for elsewhere in [false, true] {
+        let deeds = Deeds::default();
+        let build = || test_runtime().resource(deeds.clone());
+        let runtime = || match elsewhere {
+            true => build().store(MemoryStore::new()).executor(Elsewhere::on_task(build().build())).build(),
+            false => build().store(MemoryStore::new()).build(),
+        };
+        let here = runtime();
+        let run = here.start(undone_house::workflow(), walls(&["a b", "c d"])).compensate().await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+        let done = ["lay ground", "lay a", "lay b", "lay c", "lay d"];
+        assert_eq!(deeds.take(), [&done[..], &["tear down c d", "tear down a b", "unlay ground"]].concat());
+        check_events(&run.recorded()).unwrap();
+        let report = here.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+        let calls: Vec<_> = report.calls.iter().map(|call| (&*call.tool, call.status)).collect();
+        let undone = [("undone_wall", UndoStatus::Undone), ("undone_wall", UndoStatus::Undone)];
+        assert_eq!(calls, [&undone[..], &[("undone_lay", UndoStatus::Undone)]].concat());
+        // The second wall fails in the middle: what there is of it is undone, and the first as a whole.
+        let run = runtime().start(undone_house::workflow(), walls(&["a b", "c air d"])).compensate().await.unwrap();
+        assert_eq!(run.result().await.unwrap_err().to_string(), "the step `built` failed: air is no brick");
+        let done = ["lay ground", "lay a", "lay b", "lay c"];
+        assert_eq!(deeds.take(), [&done[..], &["unlay c", "tear down a b", "unlay ground"]].concat());
+        // A node that is the call itself.
+        let run = runtime().start(undone_direct::workflow(), walls(&["a b"]).remove(0)).compensate().await.unwrap();
+        assert!(run.result().await.is_err());
+        assert_eq!(deeds.take(), ["lay a", "lay b", "tear down a b"]);
+    }
+}
+
+/// Digs.
+#[tool(compensate = undone_fill)]
+async fn undone_dig(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
+    log.note(cx);
+    holes
+}
+
+/// Fills the hole.
+#[tool]
+async fn undone_fill(cx: &Context, log: Inject<EffectLog>, holes: u32, output: u32) -> bool {
+    log.note(cx);
+    holes == output
+}
+
+/// Digs two holes.
+#[tool(compensate = undone_fill_all)]
+async fn undone_dig_all(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
+    let first = undone_dig(cx, log.clone(), holes).await;
+    first + undone_dig(cx, log, holes + 1).await
+}
+
+/// Fills them.
+#[tool]
+async fn undone_fill_all(cx: &Context, log: Inject<EffectLog>, holes: u32, output: u32) -> bool {
+    log.note(cx);
+    output > holes
+}
+
+#[workflow]
+async fn undone_garden(cx: &Context, holes: u32) -> Boxed<u32> {
+    let dug = dug_all(cx, holes).await?;
+    let over = undone_over(String::new(), dug).await?;
+    Ok(over)
+}
+
+async fn dug_all(cx: &Context, holes: u32) -> Boxed<u32> {
+    let first = undone_dig(cx, cx.inject()?, holes).await;
+    Ok(first + undone_dig_all(cx, cx.inject()?, holes).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_every_write_of_calls_below_each_other() {
+    for elsewhere in [false, true] {
+        let effects = EffectLog::new();
+        let given = effects.clone();
+        let report = CrashTest::new(&undone_garden::workflow(), || 5)
+            .compensating()
+            .fails()
+            .may_differ_when_interrupted()
+            .effects(&effects)
+            .runtime(move |runtime| {
+                let runtime = runtime.resource(given.clone());
+                let worker = test_runtime().resource(given.clone()).build();
+                if elsewhere { runtime.executor(Elsewhere::on_task(worker)) } else { runtime }
+            })
+            .run()
+            .await;
+        assert!(report.step("dug/tool#1.undone_dig_all/undo#1/tool#1.undone_fill_all").is_some(), "{report}");
+        assert!(report.crashes() > 15, "{report}");
+    }
+}
