@@ -7,6 +7,7 @@ use std::fmt;
 
 use agentflow::Event;
 use agentflow::event::{EventKind, RunCompleted};
+use agentflow::message::ToolStatus;
 use agentflow::tool::Effects;
 
 use crate::check::check_events;
@@ -116,11 +117,16 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 last.insert(key, Last::Failed { at });
             }
             EventKind::ToolFailed { result, .. } => {
-                if result.status == agentflow::message::ToolStatus::Interrupted {
+                if result.status == ToolStatus::Interrupted {
                     steps.entry(path.clone()).or_default().interrupted += 1;
                     interrupted.insert(path);
                 }
-                last.insert(key, Last::Ended { name: event.name(), at });
+                // It was stopped, and whoever continues what it is in may call it again.
+                let stopped = matches!(result.status, ToolStatus::Interrupted | ToolStatus::Cancelled)
+                    && matches!(last.get(&key), Some(Last::Started { repeatable: true }));
+                if !stopped {
+                    last.insert(key, Last::Ended { name: event.name(), at });
+                }
             }
             _ if what == "started" && subject != "run" => {
                 let began = steps.entry(path.clone()).or_default();

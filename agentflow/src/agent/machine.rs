@@ -93,7 +93,7 @@ pub(crate) struct AgentMachine {
     phase: Phase,
     /// Where it was when it failed.
     stopped_in: Option<Box<Phase>>,
-    /// The turn whose results are in the conversation, when one of its calls was stopped that may be made again.
+    /// The turn whose results are in the conversation, when one of its calls was stopped that may be repeated.
     stopped_turn: Option<Box<StoppedTurn>>,
 }
 

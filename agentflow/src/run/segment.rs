@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::nesting::{BY_STEP, WITH_STEP, why_dropped};
+use super::nesting::{BY_STEP, why_dropped};
 use super::shared::RunShared;
 use crate::error::{Error, Failure, FailureKind};
 use crate::event::{EventKind, RunBody, RunCompleted};

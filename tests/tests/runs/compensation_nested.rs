@@ -36,7 +36,7 @@ async fn undone_lay(deeds: Inject<Deeds>, brick: String) -> Result<String, ToolE
     Ok(brick)
 }
 
-/// Takes it away.
+/// Removes it.
 #[tool(idempotent)]
 async fn undone_unlay(deeds: Inject<Deeds>, brick: String, output: String) -> bool {
     deeds.note(format!("unlay {brick}"));

@@ -38,7 +38,7 @@ enum Progress {
         idempotent: bool,
     },
     Done(Arc<ToolResult>),
-    /// It was stopped, and may be made again: the result says that nobody knows what became of it.
+    /// It was stopped, and may be repeated: the result says that nobody knows what became of it.
     Stopped {
         effects: Effects,
         idempotent: bool,
@@ -102,12 +102,12 @@ impl Calls {
         self.set(at, progress);
     }
 
-    /// Whether a call was stopped that may be made again.
+    /// Whether a call was stopped that may be repeated.
     pub(super) fn was_stopped(&self) -> bool {
         self.list.iter().any(|state| matches!(state.progress, Progress::Stopped { .. }))
     }
 
-    /// What stopped the calls is over: those that may be made again have no result any more.
+    /// What stopped the calls is over: those that may be repeated have no result any more.
     pub(super) fn reopen(&mut self) {
         for at in 0..self.list.len() {
             if let Progress::Stopped { effects, idempotent, .. } = self.list[at].progress {
