@@ -22,6 +22,13 @@ impl Run {
         states.end(call, self.segment.is_run().then(place))
     }
 
+    /// The same of all turns that a snapshot stands for.
+    pub(super) fn hand_up_turns(&self) {
+        if let Some(mut states) = self.segment.shared.states() {
+            states.hand_up(&self.segment.base, &self.segment.step);
+        }
+    }
+
     /// A turn is over: what its calls saved is seen from now on.
     pub(super) fn hand_up_turn(&self) {
         let Some(mut states) = self.segment.shared.states() else { return };
