@@ -1,6 +1,7 @@
 //! `Context`: the argument that the body of a tool, an agent or a workflow step gets. It has the run's id, the step's
 //! path, the resources, the clock and the cancellation. It runs nothing itself.
 
+mod artifact_access;
 mod state_access;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub(crate) use self::artifact_access::gone as artifact_gone;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, RunId};
 use crate::failure::Failure;

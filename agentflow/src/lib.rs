@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod agent;
+pub mod artifact;
 mod context;
 pub mod definition;
 pub mod dry_run;

@@ -79,6 +79,9 @@ where
     if !skipped.contains(&StorePart::Deletion) {
         check!(what_is_deleted_is_gone);
     }
+    if !skipped.contains(&StorePart::Artifacts) {
+        check!(bytes_are_kept_for_their_run);
+    }
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
@@ -141,6 +144,8 @@ pub enum StorePart {
     Messages,
     /// `delete`.
     Deletion,
+    /// `put_artifact` and `artifact`.
+    Artifacts,
 }
 
 /// The parts that a store does not have, from what its methods answer about a run that is made for it.
@@ -164,6 +169,7 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
         Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Messages),
         Err(error) => panic!("{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"),
     }
+    skipped.extend((!store.keeps_artifacts()).then_some(StorePart::Artifacts));
     match store.delete(&id).await {
         Ok(()) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Deletion),

@@ -271,6 +271,33 @@ pub(super) async fn what_is_deleted_is_gone(t: &Tested) {
     t.same(t.ok(t.store.read(&id, 0, 10).await, "reading it").len(), 2, "the events of the new run");
 }
 
+pub(super) async fn bytes_are_kept_for_their_run(t: &Tested) {
+    /// The hash of `abc`.
+    const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let (id, other) = (run("a"), run("b"));
+    let bytes: std::sync::Arc<[u8]> = (*b"abc").into();
+    let missing = t.store.put_artifact(&id, Epoch(1), ABC, bytes.clone()).await;
+    t.fails(missing, StoreErrorKind::NotFound, "keeping bytes of an unknown run");
+    let first = t.created(&id).await;
+    t.created(&other).await;
+    for _ in 0..2 {
+        t.ok(t.store.put_artifact(&id, first, ABC, bytes.clone()).await, "keeping bytes");
+        let found = t.ok(t.store.artifact(&id, ABC).await, "asking for them");
+        t.same(found.as_deref(), Some(&b"abc"[..]), "they are as they were");
+    }
+    t.same(t.ok(t.store.artifact(&other, ABC).await, "asking another run for them"), None, "they are of one run");
+    let epoch = t.ok(t.store.open(&id).await, "opening the run again");
+    let late = t.store.put_artifact(&id, first, ABC, bytes.clone()).await;
+    t.fails(late, StoreErrorKind::Fenced, "keeping bytes with an old epoch");
+    if t.has(StorePart::Deletion) {
+        let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
+        t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending the run");
+        t.ok(t.store.delete(&id).await, "deleting it");
+        t.created(&id).await;
+        t.same(t.ok(t.store.artifact(&id, ABC).await, "asking again"), None, "they are deleted with their run");
+    }
+}
+
 pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {
     let id = run("a");
     let epoch = t.created(&id).await;

@@ -275,6 +275,23 @@ pub(super) enum RunsCommand {
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
     },
+    /// List the artifacts of a run, or write one to a file
+    Artifacts {
+        /// The run's id
+        run: String,
+        /// The artifact to write; without it they are listed
+        #[arg(long, requires = "out")]
+        name: Option<String>,
+        /// Its version [default: the newest]
+        #[arg(long, requires = "name")]
+        version: Option<u32>,
+        /// The file to write it to, which must not be there yet; `-` is standard output
+        #[arg(long, value_name = "FILE", requires = "name")]
+        out: Option<PathBuf>,
+        /// Print one JSON array
+        #[arg(long, conflicts_with = "name")]
+        json: bool,
+    },
     /// Print the journal of a run
     Events {
         /// The run's id

@@ -72,6 +72,7 @@
 //! This module reads the command line, prints, and calls what every program can call; it decides nothing about a run.
 
 mod args;
+mod artifacts;
 mod call_model;
 mod ctrl_c;
 mod model;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 
 use super::args::{RunsArgs, RunsCommand};
-use super::ctrl_c;
 use super::print::{BOLD, DIM, Stop, json_line, line, note, sentence, short};
 use super::workflows::{Follow, follow};
+use super::{artifacts, ctrl_c};
 use crate::event::{Event, RunId};
 use crate::run::Approval;
 use crate::runtime::{AttemptReport, NodeStatus, Purge, Runtime, UndoReport, UndoStatus};
@@ -143,6 +143,10 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said("answered")
         }
+        RunsCommand::Artifacts { run, name: Some(name), version, out: Some(out), .. } => {
+            artifacts::write(runtime, &RunId::new(run), (&name, version), &out).await
+        }
+        RunsCommand::Artifacts { run, json, .. } => artifacts::list(runtime, &RunId::new(run), json).await,
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
     }
 }

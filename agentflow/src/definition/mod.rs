@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::accepted_changes::Changes;
-use self::sha256::sha256;
+pub(crate) use self::sha256::sha256;
 use crate::tool_definition::ToolDefinition;
 
 /// A version of a workflow or an agent as the hashes of its parts: SHA-256 of each part's canonical JSON.

@@ -1,7 +1,7 @@
-//! SHA-256 (FIPS 180-4), in the fifty lines that it takes: of short texts, once for each definition.
+//! SHA-256 (FIPS 180-4), in the fifty lines that it takes: of short texts, once for each definition, and of artifacts.
 
 /// The hash of some bytes, as 64 hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let mut hash = START;
     let mut padded = bytes.to_vec();
     padded.push(0x80);

@@ -342,6 +342,15 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// An artifact cannot be saved or read.
+    #[error("the artifact {name:?}: {problem}")]
+    #[non_exhaustive]
+    Artifact {
+        /// Its name.
+        name: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// A step asked for a resource that nobody gave.
     #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
     #[non_exhaustive]
@@ -407,7 +416,7 @@ impl Error {
             Self::NestedChanged { .. } | Self::NestedAgentChanged { .. } | Self::NestedOther { .. } => {
                 FailureKind::Interrupted
             }
-            Self::Value { .. } | Self::State { .. } => FailureKind::Value,
+            Self::Value { .. } | Self::State { .. } | Self::Artifact { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
             Self::Control(error) => error.kind().as_str().into(),

@@ -70,7 +70,7 @@ pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
-pub(crate) use self::saved_values::state_of;
+pub(crate) use self::saved_values::{artifacts_of, state_of};
 pub(crate) use self::segment::{InSegment, Segment, SegmentKind, unless_cancelled, was_dropped, was_dropped_with_step};
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;

@@ -1,15 +1,29 @@
-//! The state of a run, from its journal: what its own steps saved, in the order of their places. It writes nothing.
+//! The state and the artifacts of a run, from its journal: what its own steps saved, in the order of their places. It writes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::forgotten::Void;
+use crate::artifact::ArtifactRef;
 use crate::event::{Edge, Event};
 use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
 
 /// The values after these events. They are all events of a run from the first on, or a snapshot's with those after it.
 pub(crate) fn state_of(events: &[Event]) -> StateValues {
+    let mut values = StateValues::default();
+    saved_in(events).into_iter().for_each(|saved| values.apply(saved));
+    values
+}
+
+/// The artifacts after these events, each name's last one last.
+pub(crate) fn artifacts_of(events: &[Event]) -> Vec<ArtifactRef> {
+    saved_in(events).into_iter().flat_map(|saved| saved.artifacts()).cloned().collect()
+}
+
+/// What the run's own steps saved, in the order of their places.
+fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
     let void = Void::of(events.iter().map(|event| &event.kind));
     let mut saved: BTreeMap<&StepPath, &Arc<SavedByStep>> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
@@ -25,7 +39,5 @@ pub(crate) fn state_of(events: &[Event]) -> StateValues {
     }
     let mut in_order: Vec<_> = saved.into_values().collect();
     in_order.sort_by_key(|saved| saved.place());
-    let mut values = StateValues::default();
-    in_order.into_iter().for_each(|saved| values.apply(saved));
-    values
+    in_order
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::artifact::ArtifactRef;
 use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::state::SavedByStep;
@@ -18,6 +19,10 @@ pub(crate) struct StepStates {
     open: HashMap<StepPath, OpenState>,
     /// What the outcomes of steps hold, by the steps' paths.
     done: HashMap<StepPath, Arc<SavedByStep>>,
+    /// The last version of each artifact.
+    versions: HashMap<Arc<str>, u32>,
+    /// The bytes of artifacts by their hash, of a run without a store.
+    bytes: HashMap<Arc<str>, Arc<[u8]>>,
 }
 
 /// The state of a step that is running.
@@ -48,6 +53,30 @@ impl StepStates {
     /// A step changes a key.
     pub(crate) fn change(&mut self, step: &StepPath, key: &str, value: Option<Encoded>) {
         self.open_state(step).wrote.change(key, value);
+    }
+
+    /// A step saves an artifact, which gets the next version of its name.
+    pub(crate) fn add_artifact(&mut self, step: &StepPath, mut artifact: ArtifactRef) -> ArtifactRef {
+        let version = self.versions.entry(Arc::clone(&artifact.name)).or_default();
+        *version += 1;
+        artifact.version = *version;
+        self.open_state(step).wrote.add_artifact(artifact.clone());
+        artifact
+    }
+
+    /// Keeps bytes that no store keeps.
+    pub(crate) fn keep_bytes(&mut self, sha256: &Arc<str>, bytes: Arc<[u8]>) {
+        self.bytes.entry(Arc::clone(sha256)).or_insert(bytes);
+    }
+
+    /// Bytes that no store keeps.
+    pub(crate) fn bytes(&self, sha256: &str) -> Option<Arc<[u8]>> {
+        self.bytes.get(sha256).cloned()
+    }
+
+    /// The artifact of a name that a step sees: of those before it the last one in the plan.
+    pub(crate) fn artifact(&self, step: &StepPath, name: &str) -> Option<ArtifactRef> {
+        self.seen_by(step).artifacts().iter().rfind(|artifact| *artifact.name == *name).cloned()
     }
 
     /// What a step has within it saved.
@@ -129,6 +158,10 @@ impl StepStates {
     /// Takes in a record of an earlier life of the run.
     pub(super) fn restore(&mut self, path: &StepPath, kind: &EventKind) {
         if let Some(saved) = kind.saved() {
+            for ArtifactRef { name, version, .. } in saved.artifacts() {
+                let last = self.versions.entry(Arc::clone(name)).or_default();
+                *last = (*last).max(*version);
+            }
             self.done.insert(path.clone(), Arc::clone(saved));
         }
     }

@@ -2,9 +2,11 @@
 //! nothing.
 
 use super::Runtime;
+use crate::artifact::{Artifact, ArtifactRef};
+use crate::context::artifact_gone;
 use crate::error::Result;
 use crate::event::{Event, RunId};
-use crate::run::{Ended, Events, RunHandle, attach, read_events, state_of};
+use crate::run::{Ended, Events, RunHandle, artifacts_of, attach, read_events, state_of};
 use crate::state::StateValues;
 #[cfg(feature = "cli")]
 use crate::store::RunList;
@@ -83,6 +85,28 @@ impl Runtime {
     /// When there is no such run, or its journal cannot be read.
     pub async fn run_state(&self, run: &RunId) -> Result<StateValues> {
         Ok(state_of(&self.journal(run).await?))
+    }
+
+    /// The artifacts of a run: those of its steps that completed, in the order of the plan. Of one name the last one is the
+    /// newest.
+    ///
+    /// # Errors
+    /// When there is no such run, or its journal cannot be read.
+    pub async fn artifacts(&self, run: &RunId) -> Result<Vec<ArtifactRef>> {
+        Ok(artifacts_of(&self.journal(run).await?))
+    }
+
+    /// An artifact of a run by its name, with its bytes: of a version, or the newest one; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`artifacts`](Self::artifacts), and when the bytes cannot be read.
+    pub async fn artifact(&self, run: &RunId, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
+        let Some(artifact) = self.artifacts(run).await?.into_iter().rfind(is_it) else { return Ok(None) };
+        match self.require_store()?.artifact(run, &artifact.sha256).await? {
+            Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
+            None => Err(artifact_gone(&artifact)),
+        }
     }
 
     /// The runs of the store, the newest first.

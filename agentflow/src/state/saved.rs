@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::key::StateOwner;
+use crate::artifact::ArtifactRef;
 use crate::value::Encoded;
 
-/// What a step saved: the keys of the state that it set and those that it removed. It is part of the record of the step's
+/// What a step saved: the keys of the state that it set and those that it removed, and its artifacts. It is part of the record of the step's
 /// outcome, so that the outcome and the state never disagree; of a step that failed there is none.
 ///
 /// In JSON it is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. A key that is removed is not one that is set to `null`.
@@ -19,6 +20,8 @@ pub struct SavedByStep {
     place: Option<u64>,
     /// Each key with its value; `None` when it is removed.
     changes: BTreeMap<Arc<str>, Option<Encoded>>,
+    /// In the order in which they were saved.
+    artifacts: Vec<ArtifactRef>,
 }
 
 /// The stored form.
@@ -30,18 +33,20 @@ struct Written {
     set: BTreeMap<Arc<str>, Encoded>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     remove: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<ArtifactRef>,
 }
 
 impl From<Written> for SavedByStep {
-    fn from(Written { place, set, remove }: Written) -> Self {
+    fn from(Written { place, set, remove, artifacts }: Written) -> Self {
         let set = set.into_iter().map(|(key, value)| (key, Some(value)));
-        Self { place, changes: remove.into_iter().map(|key| (key, None)).chain(set).collect() }
+        Self { place, changes: remove.into_iter().map(|key| (key, None)).chain(set).collect(), artifacts }
     }
 }
 
 impl From<SavedByStep> for Written {
-    fn from(SavedByStep { place, changes }: SavedByStep) -> Self {
-        let mut written = Self { place, set: BTreeMap::new(), remove: Vec::new() };
+    fn from(SavedByStep { place, changes, artifacts }: SavedByStep) -> Self {
+        let mut written = Self { place, set: BTreeMap::new(), remove: Vec::new(), artifacts };
         for (key, value) in changes {
             match value {
                 Some(value) => drop(written.set.insert(key, value)),
@@ -69,6 +74,15 @@ impl SavedByStep {
         self.changes.iter().map(|(key, value)| (&**key, value.as_ref()))
     }
 
+    /// The artifacts that were saved, in their order.
+    pub fn artifacts(&self) -> &[ArtifactRef] {
+        &self.artifacts
+    }
+
+    pub(crate) fn add_artifact(&mut self, artifact: ArtifactRef) {
+        self.artifacts.push(artifact);
+    }
+
     /// What it says of a key: nothing, that it is removed, or its value.
     pub(crate) fn get(&self, key: &str) -> Option<Option<&Encoded>> {
         self.changes.get(key).map(Option::as_ref)
@@ -81,10 +95,15 @@ impl SavedByStep {
     /// Takes in what was saved after this.
     pub(crate) fn apply(&mut self, later: &Self) {
         self.changes.extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));
+        for artifact in &later.artifacts {
+            if !self.artifacts.contains(artifact) {
+                self.artifacts.push(artifact.clone());
+            }
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.is_empty() && self.artifacts.is_empty()
     }
 
     /// About how many bytes it has in a record.
@@ -92,7 +111,8 @@ impl SavedByStep {
         let of = |(key, value): (&Arc<str>, &Option<Encoded>)| {
             key.len() + value.as_ref().map_or(0, |value| value.as_str().len()) + 8
         };
-        self.changes.iter().map(of).sum()
+        let artifact = |artifact: &ArtifactRef| artifact.name.len() + artifact.media_type.len() + 160;
+        self.changes.iter().map(of).sum::<usize>() + self.artifacts.iter().map(artifact).sum::<usize>()
     }
 
     /// What a record holds of it; `None` when that is nothing.

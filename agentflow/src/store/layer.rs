@@ -1,6 +1,7 @@
 //! `StoreLayer`: a store around another one. By default it forwards every request; it decides nothing itself.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -115,6 +116,21 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().snapshot(run).await
     }
 
+    /// See [`Store::keeps_artifacts`].
+    fn keeps_artifacts(&self) -> bool {
+        self.inner().keeps_artifacts()
+    }
+
+    /// See [`Store::put_artifact`].
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        self.inner().put_artifact(run, epoch, sha256, bytes).await
+    }
+
+    /// See [`Store::artifact`].
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.inner().artifact(run, sha256).await
+    }
+
     /// See [`Store::put_definition`].
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         self.inner().put_definition(hash, graph).await
@@ -226,6 +242,18 @@ impl<L: StoreLayer> Store for L {
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         StoreLayer::snapshot(self, run).await
+    }
+
+    fn keeps_artifacts(&self) -> bool {
+        StoreLayer::keeps_artifacts(self)
+    }
+
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        StoreLayer::put_artifact(self, run, epoch, sha256, bytes).await
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        StoreLayer::artifact(self, run, sha256).await
     }
 
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {

@@ -35,6 +35,7 @@ struct Entry {
     events: Vec<Event>,
     snapshot: Option<Snapshot>,
     messages: BTreeMap<MessageId, String>,
+    artifacts: BTreeMap<String, Arc<[u8]>>,
 }
 
 impl MemoryStore {
@@ -95,7 +96,14 @@ impl Store for MemoryStore {
         if runs.runs.contains_key(run) {
             return Err(StoreError::exists(run));
         }
-        let entry = Entry { record, epoch: Epoch(1), events, snapshot: None, messages: BTreeMap::new() };
+        let entry = Entry {
+            record,
+            epoch: Epoch(1),
+            events,
+            snapshot: None,
+            messages: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+        };
         runs.runs.insert(run.clone(), entry);
         Ok(Epoch(1))
     }
@@ -158,6 +166,19 @@ impl Store for MemoryStore {
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.runs().runs.get(run).and_then(|entry| entry.snapshot.clone()))
+    }
+
+    fn keeps_artifacts(&self) -> bool {
+        true
+    }
+
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        self.runs().writable(run, epoch)?.artifacts.entry(sha256.to_owned()).or_insert(bytes);
+        Ok(())
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(self.runs().runs.get(run).and_then(|entry| entry.artifacts.get(sha256).cloned()))
     }
 
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {

@@ -94,6 +94,7 @@ use crate::event::{Event, RunId};
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is left out silently |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
 /// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | nothing is kept | when a workflow's code has changed, all of its nodes count as changed: `resume` names all of them, and `Changes::AcceptAll` runs all of them again. `inspect` does not list the nodes that have not begun |
+/// | [`keeps_artifacts`](Self::keeps_artifacts), [`put_artifact`](Self::put_artifact), [`artifact`](Self::artifact) | keeps none | a step that saves an artifact fails |
 /// | [`identity`](Self::identity) | `None` | two runtimes of one process do not find each other's runs |
 /// | [`holder`](Self::holder) | `None` | see below |
 /// | [`max_event_bytes`](Self::max_event_bytes) | no limit | an event that is too large fails in `append` and stops the run, not its step |
@@ -216,6 +217,31 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The newest snapshot of a run; `None` when there is none that can be read, or no such run.
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         let _ = run;
+        Ok(None)
+    }
+
+    /// Whether it keeps artifacts. One that returns `true` has [`put_artifact`](Self::put_artifact) and
+    /// [`artifact`](Self::artifact).
+    fn keeps_artifacts(&self) -> bool {
+        false
+    }
+
+    /// Keeps bytes that a run saved, under their SHA-256 of 64 hexadecimal digits. Keeping them again changes nothing. They
+    /// are the run's: another one does not find them, and [`delete`](Self::delete) of the run removes them.
+    ///
+    /// # Errors
+    /// `not_found`; `fenced` when another writer has opened the run since; `too_large`; `unsupported`.
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        let _ = (run, epoch, sha256, bytes);
+        Err(StoreError::keeps_no_artifacts())
+    }
+
+    /// The bytes that a run saved under a hash; `None` when there are none, or no such run.
+    ///
+    /// # Errors
+    /// `damaged` when they do not have the hash.
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let _ = (run, sha256);
         Ok(None)
     }
 

@@ -171,6 +171,13 @@ impl StoreError {
     }
 
     /// The store takes no messages.
+    pub(crate) fn keeps_no_artifacts() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store keeps no artifacts; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
+        )
+    }
+
     pub(super) fn takes_no_messages() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,

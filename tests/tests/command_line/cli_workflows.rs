@@ -556,3 +556,34 @@ fn runs_are_found_by_their_tags_and_caller() {
     let waits = place.run("slow", "d", &input).args(["--run-timeout", "200ms"]).run();
     assert!(waits.stderr.contains("the run took longer than its time limit of 200ms"), "{waits:#?}");
 }
+
+#[test]
+fn the_artifacts_of_a_run_are_listed_and_written_to_files() {
+    let place = Place::new();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        use agentflow::store::SqliteStore;
+        let store = SqliteStore::open(place.store()).await.unwrap();
+        let runtime = agentflow::Runtime::builder().store(store).build();
+        let saves = agentflow::Workflow::<(), u32>::build("saves", [], |b, ()| {
+            b.node("step", (), |cx, ()| async move {
+                cx.save_artifact("table.csv", "a,b\n", "text/csv").await?;
+                cx.save_artifact("table.csv", "a,b\n1,2\n", "text/csv").await?;
+                Ok::<_, agentflow::Error>(1)
+            })
+        });
+        let run = runtime.start(saves.unwrap(), ()).run_id(agentflow::RunId::new("a")).await.unwrap();
+        run.result().await.unwrap();
+    });
+    let list = place.runs(&["artifacts", "a"]).stdout;
+    assert_eq!(list, "table.csv  version 1  4 bytes  text/csv\ntable.csv  version 2  8 bytes  text/csv\n");
+    assert_eq!(place.runs(&["artifacts", "a", "--json"]).line()[1]["version"], 2);
+    let out = place.path("newest.csv");
+    place.runs(&["artifacts", "a", "--name", "table.csv", "--out", &out]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "a,b\n1,2\n");
+    let again = place.wrong(&["artifacts", "a", "--name", "table.csv", "--out", &out]);
+    assert!(again.contains("cannot be written: "), "{again}");
+    let first = place.runs(&["artifacts", "a", "--name", "table.csv", "--version", "1", "--out", "-"]).stdout;
+    assert_eq!(first, "a,b\n");
+    let none = place.wrong(&["artifacts", "a", "--name", "other", "--out", "-"]);
+    assert_eq!(none, "the run `a` has no artifact `other`; list them with `runs artifacts a`");
+}

@@ -17,6 +17,7 @@ const ROOMS: [&str; 36] = [
     "strict",
     "wire",
     "value",
+    "artifact",
     "state",
     "time",
     "path",

@@ -1,5 +1,6 @@
 //! The stores: their rules, what can be wrong with a file, and several processes at one file.
 
+mod artifacts;
 mod deletion;
 mod formats;
 mod lone_writer;

@@ -306,6 +306,21 @@ impl Store for SqliteStore {
         self.read_with(move |connection, errors| reader::list(connection, errors, &filter)).await
     }
 
+    fn keeps_artifacts(&self) -> bool {
+        true
+    }
+
+    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+        row::check_size(bytes.len(), self.0.limits.event, format_args!("an artifact of the run `{run}`"))?;
+        let (id, sha256) = (run.clone(), sha256.to_owned());
+        self.write(run, move |tables| tables.put_artifact(&id, epoch, &sha256, &bytes)).await
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let (run, sha256) = (run.clone(), sha256.to_owned());
+        self.read_with(move |connection, errors| reader::artifact(connection, errors, &run, &sha256)).await
+    }
+
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         let hash = hash.to_owned();
         if lock(&self.0.definitions).get(&hash).is_some() {

@@ -213,6 +213,7 @@ impl Tables {
             "DELETE FROM snapshots WHERE run = ?1",
             "DELETE FROM messages WHERE run = ?1",
             "DELETE FROM tags WHERE run = ?1",
+            "DELETE FROM artifacts WHERE run = ?1",
             "DELETE FROM runs WHERE key = ?1",
         ] {
             self.connection.prepare_cached(sql)?.execute([key])?;
@@ -353,6 +354,14 @@ impl Tables {
         self.connection
             .prepare_cached("INSERT OR REPLACE INTO snapshots (run, seq, body, sum) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![key, seq, body, row::sum(seq, 0, "", body)])?;
+        Ok(())
+    }
+
+    pub(super) fn put_artifact(&mut self, run: &RunId, epoch: Epoch, sha256: &str, bytes: &[u8]) -> Result<(), Failed> {
+        let key = self.writable(run, epoch)?.key;
+        self.connection
+            .prepare_cached("INSERT INTO artifacts (run, sha256, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
+            .execute(params![key, sha256, bytes])?;
         Ok(())
     }
 

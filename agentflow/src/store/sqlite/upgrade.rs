@@ -17,8 +17,12 @@ use crate::store::{StoreError, StoreErrorKind};
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Each brings the tables from one version to the next.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The version of the tables that this release writes.
 const VERSION: i64 = MIGRATIONS.len() as i64;

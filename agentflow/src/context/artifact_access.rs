@@ -1,0 +1,89 @@
+//! Artifacts as a step saves and reads them. The bytes are kept before a reference to them is part of an outcome.
+
+use std::sync::Arc;
+
+use super::Context;
+use crate::artifact::{Artifact, ArtifactRef, problem_of};
+use crate::definition::sha256;
+use crate::error::{Error, Result};
+use crate::store::StoreError;
+
+/// The most bytes of one artifact.
+const MOST: usize = 64 << 20;
+
+/// More bytes than so many are hashed on a thread of their own.
+const MANY: usize = 256 << 10;
+
+impl Context {
+    /// Saves bytes under a name, as the next version of it; see [`artifact`](crate::artifact). They are kept when this
+    /// returns, and are the step's when the step completes: the record of its outcome holds the reference that this returns.
+    ///
+    /// Dropped before it returns, it has saved nothing.
+    ///
+    /// # Errors
+    /// [`Error::Artifact`] when the name or the media type is not one, when there are more than 64 MiB, in a condition, which
+    /// saves nothing, and in a step that is executed elsewhere. [`Error::Store`] when the run's store keeps no artifacts, or
+    /// not these.
+    pub async fn save_artifact(
+        &self,
+        name: &str,
+        bytes: impl Into<Vec<u8>> + Send,
+        media_type: &str,
+    ) -> Result<ArtifactRef> {
+        let bytes: Arc<[u8]> = bytes.into().into();
+        let size = bytes.len();
+        let problem = match (self.of_value, size > MOST) {
+            (true, _) => Some("a condition or a value saves nothing; save it in a step".to_owned()),
+            (_, true) => Some(format!("it has {size} bytes, more than the {MOST} of one artifact; save it in parts")),
+            _ => problem_of(name, media_type),
+        };
+        if let Some(problem) = problem {
+            return Err(Error::Artifact { name: name.to_owned(), problem });
+        }
+        let hash = match size > MANY {
+            false => sha256(&bytes),
+            true => {
+                let bytes = Arc::clone(&bytes);
+                let hashed = tokio::task::spawn_blocking(move || sha256(&bytes)).await;
+                hashed.map_err(|error| Error::Lost { reason: error.to_string() })?
+            }
+        };
+        let hash: Arc<str> = hash.into();
+        match self.run.log.store() {
+            None => self.run.states_or_new().keep_bytes(&hash, bytes),
+            Some((store, _)) if !store.keeps_artifacts() => return Err(StoreError::keeps_no_artifacts().into()),
+            Some((store, Some(epoch))) => store.put_artifact(&self.run.id, epoch, &hash, bytes).await?,
+            Some((_, None)) => {
+                let problem = "the run has not begun; save it in a tool or in a step".to_owned();
+                return Err(Error::Artifact { name: name.to_owned(), problem });
+            }
+        }
+        let (name, media_type, size) = (name.into(), media_type.into(), size as u64);
+        let artifact = ArtifactRef { name, version: 0, media_type, size, sha256: hash };
+        Ok(self.run.states_or_new().add_artifact(&self.path, artifact))
+    }
+
+    /// The newest artifact of a name that this step sees: of its own and those of the steps before it; `None` when there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the bytes cannot be read, and [`Error::Artifact`] when they are no longer there.
+    pub async fn artifact(&self, name: &str) -> Result<Option<Artifact>> {
+        let found = self.run.states().and_then(|states| states.artifact(&self.path, name));
+        let Some(artifact) = found else { return Ok(None) };
+        let bytes = match self.run.log.store() {
+            None => self.run.states().and_then(|states| states.bytes(&artifact.sha256)),
+            Some((store, _)) => store.artifact(&self.run.id, &artifact.sha256).await?,
+        };
+        match bytes {
+            Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
+            None => Err(gone(&artifact)),
+        }
+    }
+}
+
+/// A record names bytes that are not kept.
+pub(crate) fn gone(artifact: &ArtifactRef) -> Error {
+    let problem = format!("the store does not have the bytes of version {}; save it anew", artifact.version);
+    Error::Artifact { name: artifact.name.to_string(), problem }
+}
