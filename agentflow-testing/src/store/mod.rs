@@ -82,6 +82,9 @@ where
     if !skipped.contains(&StorePart::Artifacts) {
         check!(bytes_are_kept_for_their_run);
     }
+    if !skipped.contains(&StorePart::State) {
+        check!(state_is_written_with_its_commit_or_not_at_all);
+    }
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
@@ -146,6 +149,8 @@ pub enum StorePart {
     Deletion,
     /// `put_artifact` and `artifact`.
     Artifacts,
+    /// `Append::state`, `put_state` and `state`.
+    State,
 }
 
 /// The parts that a store does not have, from what its methods answer about a run that is made for it.
@@ -170,6 +175,7 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
         Err(error) => panic!("{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"),
     }
     skipped.extend((!store.keeps_artifacts()).then_some(StorePart::Artifacts));
+    skipped.extend((!store.keeps_state()).then_some(StorePart::State));
     match store.delete(&id).await {
         Ok(()) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Deletion),

@@ -2,8 +2,11 @@
 
 use agentflow::RunId;
 use agentflow::serde_json::json;
-use agentflow::store::{Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StoreErrorKind, StoreMessage};
+use agentflow::store::{
+    Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StateWrite, StoreErrorKind, StoreMessage,
+};
 use agentflow::time::Timestamp;
+use agentflow::value::Encoded;
 use futures_util::future::join_all;
 
 use super::{StorePart, Tested, event, noted, run, started, started_by};
@@ -296,6 +299,37 @@ pub(super) async fn bytes_are_kept_for_their_run(t: &Tested) {
         t.created(&id).await;
         t.same(t.ok(t.store.artifact(&id, ABC).await, "asking again"), None, "they are deleted with their run");
     }
+}
+
+pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &Tested) {
+    let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
+    let all = async |user: Option<&str>, key: Option<&str>| {
+        let values = t.ok(t.store.state(user, key).await, "reading state");
+        values.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let id = run("a");
+    let first = t.created(&id).await;
+    let writes =
+        || [("x", value("1")), ("y", value("null"))].map(|(key, value)| StateWrite::new(Some("ann"), key, value));
+    let append = Append::new(1, vec![noted(&id, 2, "n")]).with_state(writes());
+    t.ok(t.store.append(&id, first, append).await, "appending with state");
+    t.same(all(Some("ann"), None).await, "x=1 y=null".to_owned(), "it is written with the events");
+    t.same(all(Some("ann"), Some("y")).await, "y=null".to_owned(), "one key of it");
+    for (user, key) in [(Some("bob"), None), (None, None), (Some("ann"), Some("z"))] {
+        t.same(all(user, key).await, String::new(), "nobody else has it");
+    }
+    let gone = [StateWrite::new(Some("ann"), "x", None), StateWrite::new(None, "x", value("2"))];
+    let wrong = Append::new(9, Vec::new()).with_state(gone.clone());
+    t.fails(t.store.append(&id, first, wrong).await, StoreErrorKind::Fenced, "appending at another place");
+    let epoch = t.ok(t.store.open(&id).await, "opening the run again");
+    let late = Append::new(2, Vec::new()).with_state(gone.clone());
+    t.fails(t.store.append(&id, first, late.clone()).await, StoreErrorKind::Fenced, "appending with an old epoch");
+    t.same(all(Some("ann"), None).await, "x=1 y=null".to_owned(), "a refused append writes none");
+    t.ok(t.store.append(&id, epoch, late).await, "appending with the new one");
+    t.same(all(Some("ann"), None).await, "y=null".to_owned(), "a key that is removed is gone");
+    t.same(all(None, None).await, "x=2".to_owned(), "the application's is beside it");
+    t.ok(t.store.put_state(vec![StateWrite::new(None, "x", value("3"))]).await, "setting state outside of runs");
+    t.same(all(None, None).await, "x=3".to_owned(), "the later one counts");
 }
 
 pub(super) async fn the_last_snapshot_is_kept(t: &Tested) {

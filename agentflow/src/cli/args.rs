@@ -283,8 +283,8 @@ pub(super) enum RunsCommand {
         #[arg(long, requires = "out")]
         name: Option<String>,
         /// Its version [default: the newest]
-        #[arg(long, requires = "name")]
-        version: Option<u32>,
+        #[arg(long, value_name = "VERSION", requires = "name")]
+        number: Option<u32>,
         /// The file to write it to, which must not be there yet; `-` is standard output
         #[arg(long, value_name = "FILE", requires = "name")]
         out: Option<PathBuf>,

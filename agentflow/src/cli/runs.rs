@@ -143,8 +143,8 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             }
             said("answered")
         }
-        RunsCommand::Artifacts { run, name: Some(name), version, out: Some(out), .. } => {
-            artifacts::write(runtime, &RunId::new(run), (&name, version), &out).await
+        RunsCommand::Artifacts { run, name: Some(name), number, out: Some(out), .. } => {
+            artifacts::write(runtime, &RunId::new(run), (&name, number), &out).await
         }
         RunsCommand::Artifacts { run, json, .. } => artifacts::list(runtime, &RunId::new(run), json).await,
         RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,

@@ -1,9 +1,14 @@
 //! The state as a step reads and writes it. What it sees is decided by whoever started the step.
 
+use std::sync::Arc;
+
 use super::Context;
 use crate::error::{Error, Result};
-use crate::state::StateKey;
-use crate::value::NodeValue;
+use crate::event::EventKind;
+use crate::path::StepPath;
+use crate::state::{StateKey, StateOwner};
+use crate::store::Store;
+use crate::value::{Encoded, NodeValue};
 
 /// The most bytes that one step may write: they are part of one record.
 const MOST: usize = 1 << 20;
@@ -16,12 +21,16 @@ impl Context {
     /// future changes nothing.
     ///
     /// # Errors
-    /// [`Error::State`] when the value is not of the key's type, which another version of the program may have set.
-    #[expect(clippy::unused_async, reason = "the values of other owners are in the store")]
+    /// [`Error::State`] when the value is not of the key's type, which another version of the program may have set, and of a
+    /// `user:` or `app:` key as [`set`](Self::set). [`Error::Store`] when the store cannot be read.
     pub async fn state<T: NodeValue>(&self, key: &StateKey<T>) -> Result<Option<T>> {
         let text = key.to_string();
         let found = self.run.states().and_then(|states| states.find(&self.path, &text));
-        let value = found.flatten();
+        let value = match found {
+            Some(value) => value,
+            None if key.owner().outlives_runs() => self.read_lasting(key.owner(), &text).await?,
+            None => None,
+        };
         let read = value.as_ref().map(T::decode).transpose();
         read.map_err(|error| Error::State {
             problem: format!("the value is not of the type `{}`: {error}; set it anew", std::any::type_name::<T>()),
@@ -33,7 +42,8 @@ impl Context {
     /// when this one has completed: it is part of the record of the step's outcome. When the step fails, nothing was set.
     ///
     /// # Errors
-    /// [`Error::State`] when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
+    /// [`Error::State`] of a `user:` key in a run without a caller, of a `user:` or `app:` key in a run whose store keeps none or
+    /// that has none, and in a step that is executed elsewhere; when the value has no JSON form that gives it back, when the step has written more than 1 MiB of
     /// state, and in a condition, which saves nothing. Nothing was set then.
     pub fn set<T: NodeValue>(&self, key: &StateKey<T>, value: &T) -> Result<()> {
         let text = key.to_string();
@@ -44,7 +54,7 @@ impl Context {
                 return Err(Error::State { key: text, problem });
             }
         };
-        let text = self.writable(text)?;
+        let text = self.writable(key.owner(), text)?;
         let mut states = self.run.states_or_new();
         let size = states.size(&self.path).saturating_add(text.len()).saturating_add(encoded.as_str().len());
         if size > MOST {
@@ -64,14 +74,15 @@ impl Context {
     /// # Errors
     /// [`Error::State`] in a condition, which saves nothing.
     pub fn remove<T>(&self, key: &StateKey<T>) -> Result<()> {
-        let text = self.writable(key.to_string())?;
+        let text = self.writable(key.owner(), key.to_string())?;
         self.run.states_or_new().change(&self.path, &text, None);
         Ok(())
     }
 
     /// The key, where state may be written.
-    fn writable(&self, key: String) -> Result<String> {
+    fn writable(&self, owner: StateOwner, key: String) -> Result<String> {
         match self.of_value {
+            false if owner.outlives_runs() => self.place_of(owner, &key).map(|_| key),
             false => Ok(key),
             true => {
                 let problem =
@@ -79,5 +90,49 @@ impl Context {
                 Err(Error::State { key, problem: problem.to_owned() })
             }
         }
+    }
+
+    /// Where the values of an owner are that outlive the run.
+    fn place_of(&self, owner: StateOwner, key: &str) -> Result<(Arc<dyn Store>, Option<&str>)> {
+        let problem = |problem: &str| Error::State { key: key.to_owned(), problem: problem.to_owned() };
+        let user = match (owner, self.caller()) {
+            (StateOwner::User, None) => {
+                return Err(problem("the run has no caller whose value it is; begin the run with `caller(..)`"));
+            }
+            (StateOwner::User, caller) => caller,
+            _ => None,
+        };
+        match self.run.log.store() {
+            Some((store, _)) if store.keeps_state() && self.in_run => Ok((Arc::clone(store), user)),
+            Some(_) => Err(problem(
+                "the run's store keeps no values that outlive runs, or the step is executed elsewhere; give the runtime a store \
+                 that does, and read and write the value where the run is",
+            )),
+            None => Err(problem(
+                "a value that outlives the run is kept in a store, and there is none; give one with \
+                 `Runtime::builder().store(..)`, in a test `MemoryStore::new()`",
+            )),
+        }
+    }
+
+    /// The value of a key that outlives the run: as the run read it first, which is recorded, so that it is the same when a
+    /// step runs again.
+    async fn read_lasting(&self, owner: StateOwner, key: &str) -> Result<Option<Encoded>> {
+        let (store, user) = self.place_of(owner, key)?;
+        if let Some(read) = self.run.states().and_then(|states| states.was_read(key)) {
+            return Ok(read);
+        }
+        let found = store.state(user, Some(key)).await?.pop().map(|(_, value)| value);
+        {
+            // Another step may have read it meanwhile.
+            let mut states = self.run.states_or_new();
+            if let Some(read) = states.was_read(key) {
+                return Ok(read);
+            }
+            states.note_read(key.into(), found.clone());
+            self.run.record(StepPath::root(), EventKind::StateRead { key: key.into(), value: found.clone() });
+        }
+        self.run.log.commit().await?;
+        Ok(found)
     }
 }

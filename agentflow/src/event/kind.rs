@@ -217,6 +217,15 @@ pub enum EventKind {
         /// Why.
         error: Arc<Failure>,
     },
+    /// A step read a value that outlives the run, the first one to read it: the run sees this value from now on.
+    #[serde(rename = "state.read")]
+    StateRead {
+        /// The key, such as `user:tone`.
+        key: Arc<str>,
+        /// The value; left out when it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Encoded>,
+    },
     /// A model's answer does not fit the agent's output type; the model is told and asked again.
     #[serde(rename = "output.rejected")]
     OutputRejected {

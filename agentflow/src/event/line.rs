@@ -63,6 +63,8 @@ impl fmt::Display for Written<'_> {
                 write!(f, " attempt {attempt}, again in {delay_ms} ms: {}", Short(&error.message))
             }
             EventKind::NodeFailed { error, .. } => write!(f, " {}: {}", error.kind, Short(&error.message)),
+            EventKind::StateRead { key, value: Some(value) } => write!(f, " {key}: {}", Short(value.as_str())),
+            EventKind::StateRead { key, value: None } => write!(f, " {key}: no value"),
             EventKind::NodeSkipped { reason } => write!(f, " {reason}"),
             EventKind::NodeReset { by } => write!(f, " by {by}"),
             EventKind::ApprovalRequested(request) => {

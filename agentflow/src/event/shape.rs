@@ -39,6 +39,8 @@ pub enum Subject {
     Tool,
     /// Something that this release does not know.
     Unknown,
+    /// A value of the state.
+    State,
     /// Whatever is at its path, of what every step may do.
     Step,
 }
@@ -56,6 +58,7 @@ impl Subject {
             Self::Output => "output",
             Self::Tool => "tool",
             Self::Unknown => "unknown",
+            Self::State => "state",
             Self::Step => "step",
         }
     }
@@ -144,6 +147,7 @@ shapes! {
     ModelRetrying "model.retrying" Model Retries,
     ModelFailed "model.failed" Model Closes,
     StepProgress "step.progress" Step Marks,
+    StateRead "state.read" State Marks,
     OutputRejected "output.rejected" Output Marks,
     ToolStarted "tool.started" Tool Opens,
     ToolRetrying "tool.retrying" Tool Marks,

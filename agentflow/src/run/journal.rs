@@ -51,9 +51,14 @@ impl Journal {
             match cell.get() {
                 Some(epoch) => store.append(&run, *epoch, append).await,
                 None => {
+                    let (after, state) = (append.events.len() as u64, append.state);
                     let epoch = store.create(&run, append.events).await?;
                     cell.get_or_init(|| epoch);
-                    Ok(())
+                    // No step has an outcome before the run's first commit, so nearly always there is nothing.
+                    match state.is_empty() {
+                        true => Ok(()),
+                        false => store.append(&run, epoch, Append::new(after, Vec::new()).with_state(state)).await,
+                    }
                 }
             }
         })

@@ -285,7 +285,7 @@ impl EventLog {
                 self.show(&mut self.state(), end, &answered);
                 self.emit();
             }
-            let state = self.state();
+            let mut state = self.state();
             let end = state.records.len();
             let answered = state.answers(end);
             if state.visible >= wanted && answered.is_empty() {
@@ -301,7 +301,8 @@ impl EventLog {
             }
             let events = (state.visible..end).map(|at| state.event(&self.run_id, at)).collect();
             let after = state.offset + state.visible as u64;
-            let append = Append { after, events, answered: answered.clone() };
+            let writes = state.take_state_writes(end);
+            let append = Append { after, events, answered: answered.clone(), state: writes };
             let write = journal.write(&self.run_id, append);
             drop(state);
             *pending = Some(Pending { end, answered, write });

@@ -10,7 +10,8 @@ use super::spending::Ledger;
 use super::waits::Waits;
 use crate::event::{Event, EventKind, RunId};
 use crate::path::StepPath;
-use crate::store::{Answered, StoreError};
+use crate::state::StateOwner;
+use crate::store::{Answered, StateWrite, StoreError};
 use crate::time::Timestamp;
 
 #[derive(Default)]
@@ -46,6 +47,8 @@ pub(super) struct Rare {
     pub(super) waits: Waits,
     /// Outcomes of control requests that wait until they are kept.
     pub(super) replies: Replies,
+    /// The values that outlive the run and are written with the record of this number.
+    pub(super) state_writes: Vec<(usize, StateWrite)>,
     /// Why nothing of the run can be kept.
     pub(super) refused: Option<StoreError>,
 }
@@ -84,8 +87,38 @@ impl State {
             // By half and not to twice: most of the memory of a run that waits is this.
             self.records.reserve_exact((self.records.len() / 2).max(4));
         }
+        self.note_state(&kind);
         self.records.push(Record { time, path, kind });
         self.deltas = 0;
+    }
+
+    /// What a step of the run itself saved that outlives the run goes to its place with the record.
+    fn note_state(&mut self, kind: &EventKind) {
+        let Some(saved) = kind.saved().filter(|saved| saved.place().is_some()) else { return };
+        let lasting = |key: &str| StateOwner::split(key).0;
+        if !saved.changes().any(|(key, _)| lasting(key).outlives_runs()) {
+            return;
+        }
+        let caller = self.all().find_map(|record| match &record.kind {
+            EventKind::RunStarted(started) => Some(started.caller.clone()),
+            _ => None,
+        });
+        let (caller, at) = (caller.flatten(), self.records.len());
+        for (key, value) in saved.changes() {
+            let user = match lasting(key) {
+                StateOwner::App => None,
+                StateOwner::User if caller.is_some() => caller.as_deref(),
+                _ => continue,
+            };
+            self.rare().state_writes.push((at, StateWrite::new(user, key, value.cloned())));
+        }
+    }
+
+    /// What goes to its place with the first so many records.
+    pub(super) fn take_state_writes(&mut self, records: usize) -> Vec<StateWrite> {
+        let Some(rare) = &mut self.rare else { return Vec::new() };
+        let end = rare.state_writes.partition_point(|(at, _)| *at < records);
+        rare.state_writes.drain(..end).map(|(_, write)| write).collect()
     }
 
     pub(super) fn count(&mut self, path: &StepPath, kind: &EventKind) {

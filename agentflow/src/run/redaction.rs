@@ -228,6 +228,7 @@ impl Redactor {
             EventKind::WorkflowCompleted(WorkflowCompleted { output, .. })
             | EventKind::NodeCompleted { output, .. }
             | EventKind::ApprovalResolved { answer: output, .. }
+            | EventKind::StateRead { value: Some(output), .. }
             | EventKind::ToolFailed { error: Some(output), .. } => redact(output),
             EventKind::ApprovalRequested(request) => redact(&mut Arc::make_mut(request).payload),
             _ => {}

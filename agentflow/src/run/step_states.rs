@@ -19,6 +19,8 @@ pub(crate) struct StepStates {
     open: HashMap<StepPath, OpenState>,
     /// What the outcomes of steps hold, by the steps' paths.
     done: HashMap<StepPath, Arc<SavedByStep>>,
+    /// The values that outlive the run, as it has read them.
+    read: HashMap<Arc<str>, Option<Encoded>>,
     /// The last version of each artifact.
     versions: HashMap<Arc<str>, u32>,
     /// The bytes of artifacts by their hash, of a run without a store.
@@ -109,6 +111,16 @@ impl StepStates {
             .map(Option::<&Encoded>::cloned)
     }
 
+    /// What the run has read of a key that outlives it.
+    pub(crate) fn was_read(&self, key: &str) -> Option<Option<Encoded>> {
+        self.read.get(key).cloned()
+    }
+
+    /// The run has read a key that outlives it.
+    pub(crate) fn note_read(&mut self, key: Arc<str>, value: Option<Encoded>) {
+        self.read.insert(key, value);
+    }
+
     /// All that a step sees.
     pub(crate) fn seen_by(&self, step: &StepPath) -> SavedByStep {
         let around: Vec<StepPath> = std::iter::once(step.clone()).chain(step.parents()).collect();
@@ -152,11 +164,14 @@ impl StepStates {
 
     /// Whether a record says that state was saved.
     pub(super) fn is_in(kind: &EventKind) -> bool {
-        kind.saved().is_some()
+        kind.saved().is_some() || matches!(kind, EventKind::StateRead { .. })
     }
 
     /// Takes in a record of an earlier life of the run.
     pub(super) fn restore(&mut self, path: &StepPath, kind: &EventKind) {
+        if let EventKind::StateRead { key, value } = kind {
+            self.note_read(Arc::clone(key), value.clone());
+        }
         if let Some(saved) = kind.saved() {
             for ArtifactRef { name, version, .. } in saved.artifacts() {
                 let last = self.versions.entry(Arc::clone(name)).or_default();

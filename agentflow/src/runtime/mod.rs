@@ -17,6 +17,7 @@ mod execute_step;
 mod graphs;
 mod inbox;
 mod inspect;
+mod lasting_state;
 mod listing;
 mod opened;
 mod reading;

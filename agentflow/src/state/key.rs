@@ -40,6 +40,11 @@ pub struct StateKey<T> {
 pub enum StateOwner {
     /// The run: the value is in its journal, and is there after a crash. It has no prefix.
     Session,
+    /// The caller of the run, as [`StartRun::caller`](crate::runtime::StartRun::caller) says: the value outlives the run, and
+    /// all runs of this caller over the same store have it. Its prefix is `user:`.
+    User,
+    /// The application: the value outlives the run, and all runs over the same store have it. Its prefix is `app:`.
+    App,
     /// The run, as long as one process executes it: the value is written nowhere. Its prefix is `temp:`.
     Temp,
 }
@@ -49,12 +54,19 @@ impl StateOwner {
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Session => "",
+            Self::User => "user:",
+            Self::App => "app:",
             Self::Temp => "temp:",
         }
     }
 
     /// All of them.
-    const ALL: [Self; 2] = [Self::Session, Self::Temp];
+    const ALL: [Self; 4] = [Self::Session, Self::User, Self::App, Self::Temp];
+
+    /// Whether its values outlive the run.
+    pub(crate) fn outlives_runs(self) -> bool {
+        matches!(self, Self::User | Self::App)
+    }
 
     /// The owner and the name of a key in text.
     pub(crate) fn split(text: &str) -> (Self, &str) {
@@ -85,6 +97,22 @@ impl<T> StateKey<T> {
     /// `static` that is an error of the compiler.
     pub const fn session(name: &'static str) -> Self {
         Self::of(StateOwner::Session, name)
+    }
+
+    /// A value of the caller of the run, which outlives the run.
+    ///
+    /// # Panics
+    /// As [`session`](Self::session).
+    pub const fn user(name: &'static str) -> Self {
+        Self::of(StateOwner::User, name)
+    }
+
+    /// A value of the application, which outlives the run.
+    ///
+    /// # Panics
+    /// As [`session`](Self::session).
+    pub const fn app(name: &'static str) -> Self {
+        Self::of(StateOwner::App, name)
     }
 
     /// A value that is in memory alone: it lives as long as this process executes the run, and is gone after a crash. It is
@@ -131,8 +159,8 @@ impl<T> FromStr for StateKey<T> {
 /// Text that is not the name of a state key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not the name of a state key; a name has 1 to 128 ASCII letters, digits, `_` and `-`, with `temp:` before it where \
-     that is its owner"
+    "`{0}` is not the name of a state key; a name has 1 to 128 ASCII letters, digits, `_` and `-`, with `user:`, `app:` or \
+     `temp:` before it where that is its owner"
 )]
 pub struct StateKeyError(String);
 

@@ -25,6 +25,11 @@ impl StateValues {
         self.0.get(&*key.to_string()).map(T::decode).transpose()
     }
 
+    /// What is kept of a user or of the application.
+    pub(crate) fn kept(values: Vec<(String, Encoded)>) -> Self {
+        Self(values.into_iter().map(|(key, value)| (key.into(), value)).collect())
+    }
+
     /// All keys with their values, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Encoded)> {
         self.0.iter().map(|(key, value)| (&**key, value))

@@ -1,6 +1,9 @@
 //! The data of one commit to a store and its outcome: plain data, which decides nothing.
 
+use std::sync::Arc;
+
 use crate::event::{Event, RunId};
+use crate::value::Encoded;
 
 /// The right to write a run, as a number that grows with every opening: a writer with a smaller one is fenced off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,12 +36,40 @@ pub struct Append {
     pub events: Vec<Event>,
     /// The messages that are answered in the same commit. Empty for a store that takes no messages.
     pub answered: Vec<Answered>,
+    /// The values that outlive the run and are changed in the same commit. Empty for a store that keeps none.
+    pub state: Vec<StateWrite>,
+}
+
+/// A change of a value that outlives runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateWrite {
+    /// Whose value it is; `None` for the application's.
+    pub user: Option<Arc<str>>,
+    /// The key, such as `user:tone`.
+    pub key: Arc<str>,
+    /// The value; `None` when the key is removed.
+    pub value: Option<Encoded>,
+}
+
+impl StateWrite {
+    /// A change of a key.
+    pub fn new(user: Option<&str>, key: &str, value: Option<Encoded>) -> Self {
+        Self { user: user.map(Into::into), key: key.into(), value }
+    }
 }
 
 impl Append {
     /// Events after the first `after` ones.
     pub fn new(after: u64, events: Vec<Event>) -> Self {
-        Self { after, events, answered: Vec::new() }
+        Self { after, events, answered: Vec::new(), state: Vec::new() }
+    }
+
+    /// Changes values that outlive the run in the same commit.
+    #[must_use]
+    pub fn with_state(mut self, state: impl IntoIterator<Item = StateWrite>) -> Self {
+        self.state.extend(state);
+        self
     }
 
     /// Answers a message in the same commit.

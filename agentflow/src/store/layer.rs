@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, Store, StoreError, StoreMessage};
+use super::{
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+};
 use crate::event::{Event, RunId};
+use crate::value::Encoded;
 
 /// A store around another one: metrics, encryption, fault injection.
 ///
@@ -114,6 +117,21 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     /// See [`Store::snapshot`].
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         self.inner().snapshot(run).await
+    }
+
+    /// See [`Store::keeps_state`].
+    fn keeps_state(&self) -> bool {
+        self.inner().keeps_state()
+    }
+
+    /// See [`Store::put_state`].
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        self.inner().put_state(writes).await
+    }
+
+    /// See [`Store::state`].
+    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+        self.inner().state(user, key).await
     }
 
     /// See [`Store::keeps_artifacts`].
@@ -242,6 +260,18 @@ impl<L: StoreLayer> Store for L {
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         StoreLayer::snapshot(self, run).await
+    }
+
+    fn keeps_state(&self) -> bool {
+        StoreLayer::keeps_state(self)
+    }
+
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        StoreLayer::put_state(self, writes).await
+    }
+
+    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+        StoreLayer::state(self, user, key).await
     }
 
     fn keeps_artifacts(&self) -> bool {

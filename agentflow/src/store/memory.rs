@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use super::{Answered, Append, Epoch, MessageId, RunFilter, RunRecord, Snapshot, Store, StoreError, StoreMessage};
+use super::{
+    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+};
 use crate::event::{Event, RunId};
+use crate::value::Encoded;
 
 /// A store in memory. Clones share what they hold; it is gone with the last one.
 ///
@@ -27,6 +30,8 @@ struct Runs {
     messages: u64,
     processes: u32,
     outcomes: BTreeMap<MessageId, String>,
+    /// What outlives runs: of each user, and of the application.
+    state: BTreeMap<Option<Arc<str>>, BTreeMap<Arc<str>, Encoded>>,
 }
 
 struct Entry {
@@ -77,6 +82,18 @@ impl Runs {
     }
 }
 
+impl Runs {
+    fn change_state(&mut self, writes: Vec<StateWrite>) {
+        for StateWrite { user, key, value } in writes {
+            let values = self.state.entry(user).or_default();
+            match value {
+                Some(value) => drop(values.insert(key, value)),
+                None => drop(values.remove(&key)),
+            }
+        }
+    }
+}
+
 impl Entry {
     fn extend(&mut self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
         if self.events.len() as u64 != after {
@@ -119,11 +136,13 @@ impl Store for MemoryStore {
         let mut runs = self.runs();
         let entry = runs.writable(run, epoch)?;
         entry.extend(run, append.after, append.events)?;
+        let (answered, state) = (append.answered, append.state);
         let left = |Answered { message, .. }: &Answered| entry.messages.remove(message).is_some();
-        let answered: Vec<Answered> = append.answered.into_iter().filter(left).collect();
+        let answered: Vec<Answered> = answered.into_iter().filter(left).collect();
         if entry.record.status.has_ended() {
             entry.messages.clear();
         }
+        runs.change_state(state);
         runs.outcomes.extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
         Ok(())
     }
@@ -166,6 +185,22 @@ impl Store for MemoryStore {
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.runs().runs.get(run).and_then(|entry| entry.snapshot.clone()))
+    }
+
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        self.runs().change_state(writes);
+        Ok(())
+    }
+
+    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+        let runs = self.runs();
+        let values = runs.state.get(&user.map(Arc::from)).into_iter().flatten();
+        let asked = values.filter(|(of, _)| key.is_none_or(|key| ***of == *key));
+        Ok(asked.map(|(key, value)| (key.to_string(), value.clone())).collect())
     }
 
     fn keeps_artifacts(&self) -> bool {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
-pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StoreMessage};
+pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StateWrite, StoreMessage};
 pub use self::filter::{RunFilter, RunList};
 pub use self::layer::StoreLayer;
 pub use self::memory::MemoryStore;
@@ -27,6 +27,7 @@ pub use self::record::{RunRecord, RunStatus};
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use self::store_error::{StoreError, StoreErrorKind};
 use crate::event::{Event, RunId};
+use crate::value::Encoded;
 
 /// Keeps the journals of runs.
 ///
@@ -95,6 +96,7 @@ use crate::event::{Event, RunId};
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
 /// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | nothing is kept | when a workflow's code has changed, all of its nodes count as changed: `resume` names all of them, and `Changes::AcceptAll` runs all of them again. `inspect` does not list the nodes that have not begun |
 /// | [`keeps_artifacts`](Self::keeps_artifacts), [`put_artifact`](Self::put_artifact), [`artifact`](Self::artifact) | keeps none | a step that saves an artifact fails |
+/// | [`keeps_state`](Self::keeps_state), [`put_state`](Self::put_state), [`state`](Self::state) | keeps none | a step that reads or writes `user:` and `app:` state fails |
 /// | [`identity`](Self::identity) | `None` | two runtimes of one process do not find each other's runs |
 /// | [`holder`](Self::holder) | `None` | see below |
 /// | [`max_event_bytes`](Self::max_event_bytes) | no limit | an event that is too large fails in `append` and stops the run, not its step |
@@ -218,6 +220,28 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         let _ = run;
         Ok(None)
+    }
+
+    /// Whether it keeps values that outlive runs: those of [`Append::state`]. One that returns `true` has
+    /// [`put_state`](Self::put_state) and [`state`](Self::state).
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
+    /// Changes values that outlive runs, in one transaction: what a program sets outside of its runs. Of two that write one
+    /// key the later one counts, as of two appends.
+    ///
+    /// # Errors
+    /// `too_large`; `unsupported`.
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        let _ = writes;
+        Err(StoreError::keeps_no_state())
+    }
+
+    /// The values of a user, or of the application, in the order of the keys: of one key, or all.
+    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+        let _ = (user, key);
+        Ok(Vec::new())
     }
 
     /// Whether it keeps artifacts. One that returns `true` has [`put_artifact`](Self::put_artifact) and

@@ -171,6 +171,14 @@ impl StoreError {
     }
 
     /// The store takes no messages.
+    pub(crate) fn keeps_no_state() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store keeps no values that outlive runs; give the runtime one that does, such as `SqliteStore` or \
+             `MemoryStore`",
+        )
+    }
+
     pub(crate) fn keeps_no_artifacts() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,

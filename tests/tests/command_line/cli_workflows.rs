@@ -582,7 +582,7 @@ fn the_artifacts_of_a_run_are_listed_and_written_to_files() {
     assert_eq!(fs::read_to_string(&out).unwrap(), "a,b\n1,2\n");
     let again = place.wrong(&["artifacts", "a", "--name", "table.csv", "--out", &out]);
     assert!(again.contains("cannot be written: "), "{again}");
-    let first = place.runs(&["artifacts", "a", "--name", "table.csv", "--version", "1", "--out", "-"]).stdout;
+    let first = place.runs(&["artifacts", "a", "--name", "table.csv", "--number", "1", "--out", "-"]).stdout;
     assert_eq!(first, "a,b\n");
     let none = place.wrong(&["artifacts", "a", "--name", "other", "--out", "-"]);
     assert_eq!(none, "the run `a` has no artifact `other`; list them with `runs artifacts a`");

@@ -1,6 +1,7 @@
 //! State: what a step sees of what others saved, what records hold of it, and that a crash changes nothing about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::agent::RunRequest;
@@ -380,6 +381,122 @@ async fn a_condition_saves_nothing() {
     let runtime = test_runtime().build();
     let refused = state_in_a_condition::workflow().run(&runtime, 1).await.unwrap_err().to_string();
     assert!(refused.contains("it was refused"), "{refused}");
+}
+
+static VISITS: StateKey<u32> = StateKey::user("visits");
+static TOTAL: StateKey<u32> = StateKey::app("total");
+
+async fn one_more(cx: &Context, key: &StateKey<u32>) -> Result<u32> {
+    let now = cx.state(key).await?.unwrap_or_default() + 1;
+    cx.set(key, &now)?;
+    Ok(now)
+}
+
+/// Counts the visits of a user and of all.
+fn visit() -> Workflow<(String,), String> {
+    flow("state_visit", |b, go| {
+        let own = b.node("own", (go,), |cx, (_,)| async move { one_more(&cx, &VISITS).await });
+        b.node("all", (own,), |cx, (own,)| async move {
+            let all = one_more(&cx, &TOTAL).await?;
+            Ok::<_, Error>(format!("{own} of {all}"))
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_a_users_or_the_applications_outlives_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = agentflow::store::SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::new()), Arc::new(file)];
+    for store in stores {
+        let runtime = test_runtime().store(store).build();
+        for (user, expected) in [("ann", "1 of 1"), ("bob", "1 of 2"), ("ann", "2 of 3")] {
+            let run = runtime.start(visit(), String::new()).caller(user).await.unwrap();
+            assert_eq!(run.result().await.unwrap(), expected);
+        }
+        assert_eq!(runtime.user_state("ann").await.unwrap().get(&VISITS).unwrap(), Some(2));
+        assert_eq!(runtime.app_state().await.unwrap().get(&TOTAL).unwrap(), Some(3));
+        runtime.set_app_state(&TOTAL, Some(&10)).await.unwrap();
+        runtime.delete_user_state("ann").await.unwrap();
+        assert!(runtime.user_state("ann").await.unwrap().is_empty());
+        let run = runtime.start(visit(), String::new()).caller("ann").await.unwrap();
+        assert_eq!(run.result().await.unwrap(), "1 of 11");
+        let wrong = runtime.set_app_state(&VISITS, Some(&1)).await.unwrap_err().to_string();
+        assert!(wrong.starts_with("the state `user:visits`: it is not a `app:` key"), "{wrong}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_changes_it_once() {
+    let flow = flow("state_total", |b, go| {
+        let first = b.node("first", (go,), |cx, (_,)| async move { one_more(&cx, &TOTAL).await });
+        // It fails once: what that attempt wrote is nowhere.
+        let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(1));
+        let second = b.node(Node::new("second").policy(policy), (first,), |cx, (first,)| async move {
+            let second = one_more(&cx, &TOTAL).await?;
+            match cx.attempt() {
+                1 => Err(Error::Lost { reason: "it failed".to_owned() }),
+                _ => Ok((first, second)),
+            }
+        });
+        // Another run looks at what is in the store meanwhile.
+        b.node("seen", (second,), |cx, (both,)| async move {
+            let kept = cx.runtime().app_state().await?.get(&TOTAL).ok().flatten();
+            Ok::<_, Error>(format!("{both:?} {kept:?}"))
+        })
+    });
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    assert_eq!(flow.run(&runtime, String::new()).await.unwrap(), "(1, 2) Some(2)");
+    CrashTest::new(&flow, String::new).twice().run().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_sees_what_it_read_first() {
+    let flow = flow("state_reads", |b, go| {
+        let read = |cx: Context, _| async move { Ok::<_, Error>(format!("{:?}", cx.state(&TOTAL).await?)) };
+        let first = b.node("first", (go,), read);
+        b.node("second", (first,), read)
+    });
+    let store = MemoryStore::new();
+    let runtime = test_runtime().store(store.clone()).build();
+    runtime.set_app_state(&TOTAL, Some(&1)).await.unwrap();
+    let run = runtime.start(flow.clone(), String::new()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "Some(1)");
+    let events = run.recorded();
+    let reads = |events: &[Event]| events.iter().filter(|event| event.name() == "state.read").count();
+    assert_eq!(reads(&events), 1);
+    // Resumed from every prefix after the value was set anew: what it had read, it sees.
+    let read_at = events.iter().position(|event| event.name() == "state.read").unwrap();
+    for cut in 1..events.len() {
+        let store = MemoryStore::new();
+        store.create(run.run_id(), events[..cut].to_vec()).await.unwrap();
+        let runtime = test_runtime().store(store).build();
+        runtime.set_app_state(&TOTAL, Some(&2)).await.unwrap();
+        let again = runtime.resume_as(run.run_id(), &flow).await.unwrap();
+        let expected = if cut > read_at { "Some(1)" } else { "Some(2)" };
+        assert_eq!(again.result().await.unwrap(), expected, "cut after {cut}");
+        assert_eq!(reads(&again.recorded()), 1);
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_outlives_a_run_it_is_said() {
+    let says = async |runtime: Runtime, caller: Option<&str>| {
+        let start = runtime.start(visit(), String::new());
+        let start = match caller {
+            Some(caller) => start.caller(caller),
+            None => start,
+        };
+        start.await.unwrap().result().await.unwrap_err().to_string()
+    };
+    let without_store = says(test_runtime().build(), Some("ann")).await;
+    assert!(without_store.contains("is kept in a store, and there is none; give one with"), "{without_store}");
+    let nobody = says(test_runtime().store(MemoryStore::new()).build(), None).await;
+    assert!(nobody.contains("the run has no caller whose value it is; begin the run with `caller(..)`"), "{nobody}");
+    let far = test_runtime().store(MemoryStore::new());
+    let far = far.executor(Elsewhere::on_task(Runtime::builder().workflow(&visit()).build())).build();
+    let far = says(far, Some("ann")).await;
+    assert!(far.contains("or the step is executed elsewhere"), "{far}");
 }
 
 /// A node of a random workflow: what it reads, how long it takes, and what it does to keys.

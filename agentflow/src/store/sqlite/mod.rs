@@ -31,8 +31,11 @@ use self::row::EventRow;
 use self::sqlite_error::{Failed, StoreErrors};
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
-use super::{Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, Store, StoreError, StoreMessage};
+use super::{
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+};
 use crate::event::{Event, RunId};
+use crate::value::Encoded;
 
 /// Keeps runs in an SQLite file, which is made when it is not there.
 ///
@@ -304,6 +307,22 @@ impl Store for SqliteStore {
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         self.read_with(move |connection, errors| reader::list(connection, errors, &filter)).await
+    }
+
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        let size = |write: &StateWrite| write.value.as_ref().map_or(0, |value| value.as_str().len());
+        let largest = writes.iter().map(size).max().unwrap_or_default();
+        row::check_size(largest, self.0.limits.event, format_args!("a value"))?;
+        self.0.writer.submit(None, Abandoned::Done, move |tables| Ok(tables.put_state(&writes)?)).await
+    }
+
+    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+        let (owner, key) = (tables::owner_of_state(user), key.map(ToOwned::to_owned));
+        self.read_with(move |connection, errors| reader::state(connection, errors, &owner, key.as_deref())).await
     }
 
     fn keeps_artifacts(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::store::{
     MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
 };
 use crate::time::Timestamp;
+use crate::value::Encoded;
 
 pub(super) fn events(
     connection: &Connection,
@@ -76,6 +77,28 @@ fn whole_snapshot(connection: &Connection, errors: &StoreErrors, run: &RunId) ->
     row::snapshot(seq, &body, run)
         .map(Some)
         .map_err(|error| errors.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error))
+}
+
+/// The values of an owner: of one key, or all.
+pub(super) fn state(
+    connection: &Connection,
+    errors: &StoreErrors,
+    owner: &str,
+    key: Option<&str>,
+) -> Result<Vec<(String, Encoded)>, StoreError> {
+    let sql = |error| errors.sql(error);
+    let mut select = connection
+        .prepare_cached("SELECT key, value FROM state WHERE owner = ?1 AND (?2 IS NULL OR key = ?2) ORDER BY key")
+        .map_err(sql)?;
+    let mut rows = select.query(params![owner, key]).map_err(sql)?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next().map_err(sql)? {
+        let (key, value): (String, String) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
+        let value = Encoded::from_json(value)
+            .map_err(|error| errors.damaged(format_args!("the value of `{key}` is not JSON")).caused_by(error))?;
+        values.push((key, value));
+    }
+    Ok(values)
 }
 
 /// The bytes of an artifact, as they were saved.

@@ -14,8 +14,9 @@ use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
 use crate::store::{
-    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StoreError, StoreErrorKind, StoreMessage,
+    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
 };
+use crate::value::Encoded;
 
 /// So many pages has a write-ahead log that is copied into the file; SQLite's own number.
 const LONG_LOG: i64 = 1000;
@@ -288,7 +289,7 @@ impl Tables {
         &mut self,
         run: &RunId,
         epoch: Epoch,
-        Append { after, events, answered }: &Append,
+        Append { after, events, answered, state: writes }: &Append,
         rows: &[EventRow],
     ) -> Result<(), Failed> {
         let known = self.writable(run, epoch)?;
@@ -308,6 +309,7 @@ impl Tables {
                 .prepare_cached("UPDATE messages SET outcome = ?2 WHERE id = ?1 AND outcome IS NULL")?
                 .execute(params![number(message.0), outcome])?;
         }
+        self.put_state(writes)?;
         if changed {
             self.update(run, !ended)?;
         }
@@ -354,6 +356,20 @@ impl Tables {
         self.connection
             .prepare_cached("INSERT OR REPLACE INTO snapshots (run, seq, body, sum) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![key, seq, body, row::sum(seq, 0, "", body)])?;
+        Ok(())
+    }
+
+    /// Changes values that outlive runs.
+    pub(super) fn put_state(&self, writes: &[StateWrite]) -> rusqlite::Result<()> {
+        for StateWrite { user, key, value } in writes {
+            let owner = owner_of_state(user.as_deref());
+            let sql = match value {
+                Some(_) => "INSERT OR REPLACE INTO state (owner, key, value) VALUES (?1, ?2, ?3)",
+                None => "DELETE FROM state WHERE owner = ?1 AND key = ?2 AND ?3 IS NULL",
+            };
+            let value = value.as_ref().map(Encoded::as_str);
+            self.connection.prepare_cached(sql)?.execute(params![owner, key, value])?;
+        }
         Ok(())
     }
 
@@ -480,6 +496,11 @@ impl Tables {
             format!("needs a lock file beside it, which cannot be opened ({error}); check the rights of its folder");
         self.errors.io(what).caused_by(error).into()
     }
+}
+
+/// Whose value it is, in the table.
+pub(super) fn owner_of_state(user: Option<&str>) -> String {
+    user.map_or_else(|| "app".to_owned(), |user| format!("user:{user}"))
 }
 
 /// A run that no other living process has open.

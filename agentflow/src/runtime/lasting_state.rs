@@ -1,0 +1,76 @@
+//! State that outlives runs, outside of any run: reading, setting and deleting what is kept of a user or of the application.
+
+use super::Runtime;
+use crate::error::{Error, Result};
+use crate::state::{StateKey, StateOwner, StateValues};
+use crate::store::{StateWrite, Store, StoreError};
+use crate::value::NodeValue;
+
+impl Runtime {
+    /// What is kept of a user in the runtime's store: the values of `user:` keys.
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it keeps no state or cannot be read.
+    pub async fn user_state(&self, user: &str) -> Result<StateValues> {
+        Ok(StateValues::kept(self.state_store()?.state(Some(user), None).await?))
+    }
+
+    /// What is kept of the application in the runtime's store: the values of `app:` keys.
+    ///
+    /// # Errors
+    /// As [`user_state`](Self::user_state).
+    pub async fn app_state(&self) -> Result<StateValues> {
+        Ok(StateValues::kept(self.state_store()?.state(None, None).await?))
+    }
+
+    /// Sets a `user:` key of a user, or removes it with `None`, outside of any run. Of two that write one key the later one
+    /// counts; a run that has read the key before sees what it read.
+    ///
+    /// # Errors
+    /// As [`user_state`](Self::user_state), and [`Error::State`] when the key is not one of a user, or the value has no JSON
+    /// form that gives it back.
+    pub async fn set_user_state<T: NodeValue>(&self, user: &str, key: &StateKey<T>, value: Option<&T>) -> Result<()> {
+        self.set_lasting((StateOwner::User, Some(user)), key, value).await
+    }
+
+    /// Sets an `app:` key, or removes it with `None`, outside of any run; as [`set_user_state`](Self::set_user_state).
+    ///
+    /// # Errors
+    /// As [`set_user_state`](Self::set_user_state).
+    pub async fn set_app_state<T: NodeValue>(&self, key: &StateKey<T>, value: Option<&T>) -> Result<()> {
+        self.set_lasting((StateOwner::App, None), key, value).await
+    }
+
+    /// Deletes all that is kept of a user; the journals of the user's runs are deleted with the runs.
+    ///
+    /// # Errors
+    /// As [`user_state`](Self::user_state).
+    pub async fn delete_user_state(&self, user: &str) -> Result<()> {
+        let store = self.state_store()?;
+        let kept = store.state(Some(user), None).await?;
+        let removed = kept.into_iter().map(|(key, _)| StateWrite::new(Some(user), &key, None)).collect();
+        Ok(store.put_state(removed).await?)
+    }
+
+    async fn set_lasting<T: NodeValue>(
+        &self,
+        (owner, user): (StateOwner, Option<&str>),
+        key: &StateKey<T>,
+        value: Option<&T>,
+    ) -> Result<()> {
+        let problem = |problem: String| Error::State { key: key.to_string(), problem };
+        if key.owner() != owner {
+            let prefix = owner.prefix();
+            return Err(problem(format!("it is not a `{prefix}` key; what others own is set in a run")));
+        }
+        let encoded = value.map(NodeValue::encode).transpose();
+        let encoded =
+            encoded.map_err(|error| problem(format!("the value does not survive its way through JSON: {error}")))?;
+        Ok(self.state_store()?.put_state(vec![StateWrite::new(user, &key.to_string(), encoded)]).await?)
+    }
+
+    fn state_store(&self) -> Result<std::sync::Arc<dyn Store>> {
+        let store = self.require_store()?;
+        if store.keeps_state() { Ok(store) } else { Err(StoreError::keeps_no_state().into()) }
+    }
+}
