@@ -1,5 +1,7 @@
 //! State that outlives runs, outside of any run: reading, setting and deleting what is kept of a user or of the application.
 
+use std::sync::Arc;
+
 use super::Runtime;
 use crate::error::{Error, Result};
 use crate::state::{StateKey, StateOwner, StateValues};
@@ -60,8 +62,9 @@ impl Runtime {
     ) -> Result<()> {
         let problem = |problem: String| Error::State { key: key.to_string(), problem };
         if key.owner() != owner {
-            let prefix = owner.prefix();
-            return Err(problem(format!("it is not a `{prefix}` key; what others own is set in a run")));
+            let what = "its owner is another one; `set_user_state` sets `user:` keys, `set_app_state` `app:` keys, and a step \
+                        all others";
+            return Err(problem(what.to_owned()));
         }
         let encoded = value.map(NodeValue::encode).transpose();
         let encoded =
@@ -69,7 +72,7 @@ impl Runtime {
         Ok(self.state_store()?.put_state(vec![StateWrite::new(user, &key.to_string(), encoded)]).await?)
     }
 
-    fn state_store(&self) -> Result<std::sync::Arc<dyn Store>> {
+    fn state_store(&self) -> Result<Arc<dyn Store>> {
         let store = self.require_store()?;
         if store.keeps_state() { Ok(store) } else { Err(StoreError::keeps_no_state().into()) }
     }

@@ -1,7 +1,6 @@
 //! State: what a step sees of what others saved, what records hold of it, and that a crash changes nothing about it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::agent::RunRequest;
@@ -403,27 +402,29 @@ fn visit() -> Workflow<(String,), String> {
     })
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn what_is_a_users_or_the_applications_outlives_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let file = agentflow::store::SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
-    let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::new()), Arc::new(file)];
-    for store in stores {
-        let runtime = test_runtime().store(store).build();
-        for (user, expected) in [("ann", "1 of 1"), ("bob", "1 of 2"), ("ann", "2 of 3")] {
-            let run = runtime.start(visit(), String::new()).caller(user).await.unwrap();
-            assert_eq!(run.result().await.unwrap(), expected);
-        }
-        assert_eq!(runtime.user_state("ann").await.unwrap().get(&VISITS).unwrap(), Some(2));
-        assert_eq!(runtime.app_state().await.unwrap().get(&TOTAL).unwrap(), Some(3));
-        runtime.set_app_state(&TOTAL, Some(&10)).await.unwrap();
-        runtime.delete_user_state("ann").await.unwrap();
-        assert!(runtime.user_state("ann").await.unwrap().is_empty());
-        let run = runtime.start(visit(), String::new()).caller("ann").await.unwrap();
-        assert_eq!(run.result().await.unwrap(), "1 of 11");
-        let wrong = runtime.set_app_state(&VISITS, Some(&1)).await.unwrap_err().to_string();
-        assert!(wrong.starts_with("the state `user:visits`: it is not a `app:` key"), "{wrong}");
+    outlives_the_run(file).await;
+    outlives_the_run(MemoryStore::new()).await;
+}
+
+async fn outlives_the_run(store: impl Store) {
+    let runtime = test_runtime().store(store).build();
+    for (user, expected) in [("ann", "1 of 1"), ("bob", "1 of 2"), ("ann", "2 of 3")] {
+        let run = runtime.start(visit(), String::new()).caller(user).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), expected);
     }
+    assert_eq!(runtime.user_state("ann").await.unwrap().get(&VISITS).unwrap(), Some(2));
+    assert_eq!(runtime.app_state().await.unwrap().get(&TOTAL).unwrap(), Some(3));
+    runtime.set_app_state(&TOTAL, Some(&10)).await.unwrap();
+    runtime.delete_user_state("ann").await.unwrap();
+    assert!(runtime.user_state("ann").await.unwrap().is_empty());
+    let run = runtime.start(visit(), String::new()).caller("ann").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "1 of 11");
+    let wrong = runtime.set_app_state(&VISITS, Some(&1)).await.unwrap_err().to_string();
+    assert!(wrong.starts_with("the state `user:visits`: its owner is another one; "), "{wrong}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -446,7 +447,8 @@ async fn a_crash_changes_it_once() {
         })
     });
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    assert_eq!(flow.run(&runtime, String::new()).await.unwrap(), "(1, 2) Some(2)");
+    let run = runtime.start(flow.clone(), String::new()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), "(1, 2) Some(2)");
     CrashTest::new(&flow, String::new).twice().run().await;
 }
 
