@@ -141,6 +141,9 @@ impl AgentEvents {
 
 impl AgentEvent {
     fn saved(&mut self, saved: Option<&SavedByStep>) {
+        for artifact in saved.into_iter().flat_map(SavedByStep::artifacts) {
+            self.artifact_delta.insert(artifact.name.to_string(), artifact.version.into());
+        }
         for (key, value) in saved.into_iter().flat_map(SavedByStep::changes) {
             let value = value.and_then(|value| serde_json::from_str(value.as_str()).ok()).unwrap_or_default();
             self.state_delta.insert(key.to_owned(), value);
