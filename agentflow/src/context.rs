@@ -249,6 +249,12 @@ impl Context {
         &self.path
     }
 
+    /// The id of the session that the run is one of ([`RunRequest::session`](crate::agent::RunRequest::session)): what a
+    /// tool keeps for a session, it keeps by this.
+    pub fn session(&self) -> Option<&str> {
+        self.run.own().and_then(|own| own.began.session())
+    }
+
     /// On whose behalf the run was started, as the program said with [`StartRun::caller`](crate::runtime::StartRun::caller)
     /// or [`RunRequest::caller`](crate::agent::RunRequest::caller). It is a name and no proof: what a run may do is
     /// decided by its grants.

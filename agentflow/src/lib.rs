@@ -23,6 +23,7 @@ pub mod runtime;
 pub mod schema;
 #[cfg(feature = "dynamic")]
 mod schema_check;
+pub mod session;
 pub mod state;
 pub mod store;
 mod strict;

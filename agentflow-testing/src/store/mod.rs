@@ -2,6 +2,7 @@
 
 mod random;
 mod rules;
+mod session_rules;
 
 use std::sync::Arc;
 
@@ -85,6 +86,19 @@ where
     if !skipped.contains(&StorePart::State) {
         check!(state_is_written_with_its_commit_or_not_at_all);
     }
+    if !skipped.contains(&StorePart::Sessions) {
+        macro_rules! check_sessions {
+            ($($rule:ident),+ $(,)?) => {$(
+                session_rules::$rule(&tested(stringify!($rule)).await).await;
+            )+};
+        }
+        check_sessions!(
+            a_session_has_one_unfinished_run,
+            of_runs_that_begin_in_a_session_at_once_one_does,
+            sessions_are_listed_by_their_first_run,
+            a_session_is_deleted_as_a_whole,
+        );
+    }
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
     }
@@ -151,6 +165,8 @@ pub enum StorePart {
     Artifacts,
     /// `Append::state`, `put_state` and `state`.
     State,
+    /// `keeps_sessions`, `session`, `sessions` and `delete_session`.
+    Sessions,
 }
 
 /// The parts that a store does not have, from what its methods answer about a run that is made for it.
@@ -169,6 +185,7 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     let mut skipped = Vec::new();
     skipped.extend(snapshot.is_none().then_some(StorePart::Snapshots));
     skipped.extend(definition.is_none().then_some(StorePart::Definitions));
+    skipped.extend((!store.keeps_sessions()).then_some(StorePart::Sessions));
     match sent {
         Ok(_) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Messages),
@@ -259,6 +276,16 @@ fn started(run: &RunId, name: &str, time: u64) -> Event {
 fn started_by(run: &RunId, time: u64, caller: Option<&str>, tags: &Value) -> Event {
     let workflow = json!({"name": "job", "definition": "d1", "input": {}});
     let began = json!({"version": 1, "body": {"workflow": workflow}, "caller": caller, "tags": tags});
+    let mut event = event(run, 1, "", "run.started", &began);
+    event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
+    event
+}
+
+/// The first event of a run of a session.
+fn started_in(run: &RunId, time: u64, session: &str, number: u64, after: Option<&RunId>) -> Event {
+    let agent = json!({"name": "clerk", "input": []});
+    let place = json!({"session": session, "number": number, "after": after});
+    let began = json!({"version": 1, "body": {"agent": agent}, "session": place, "caller": "ada", "tags": {"at": number.to_string()}});
     let mut event = event(run, 1, "", "run.started", &began);
     event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event

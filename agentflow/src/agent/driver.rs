@@ -21,6 +21,7 @@ use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
 use super::plan::{Offered, Plan};
 use super::run_request::RunRequest;
+use super::session_run::InSession;
 use super::taking_over::InTeam;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
@@ -60,6 +61,8 @@ pub(super) struct Run {
     pub(super) pending: Option<Box<AgentStarted>>,
     /// The version that it began with, when that was another one.
     began_otherwise: Option<Box<BegunOtherwise>>,
+    /// The session that it is a run of, until it has what was said there before.
+    pub(super) session: Option<Box<InSession>>,
     pub(super) hooks: Hooks,
     compensation: Compensation,
     /// Of a team: what the agent that takes over needs to know of the run.
@@ -124,6 +127,9 @@ impl Run {
     /// # Errors
     /// When it lacks a resource; nothing of it has begun then.
     pub(super) fn new(plan: &Arc<Plan>, mut request: RunRequest) -> Result<Self> {
+        if let Some(session) = &mut request.session {
+            request.options.session = Some(InSession::asked(session, &plan.host)?);
+        }
         let id = request.options.run_id.take().unwrap_or_else(|| plan.host.new_run_id());
         let given = request.options.resources.clone();
         let own = request.options.begin(&plan.host.run_resources, &id, &plan.name)?;
@@ -161,6 +167,11 @@ impl Run {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<InStep> {
         let shared = Arc::clone(cx.run());
+        if request.session.is_some() {
+            let problem = "it is to run in a session as a step of another run; a run of a session is a run of its own, \
+                           begun with `run`, `start` or `stream`";
+            return Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem: problem.to_owned() });
+        }
         plan.check(&shared, &request.options.resources)?;
         let held_back = |base: &StepPath, lived| {
             let agent = format!("the agent `{}`", plan.name);
@@ -215,7 +226,7 @@ impl Run {
         segment: Segment<OfAgent>,
         recorded: Vec<(Timestamp, StepPath, EventKind)>,
     ) -> Self {
-        let RunRequest { conversation, max_steps, options } = request;
+        let RunRequest { conversation, max_steps, options, session } = request;
         let (shared, base) = (&segment.shared, &segment.base);
         // The last beginning: a further one may be of another version.
         let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
@@ -256,6 +267,7 @@ impl Run {
             true => None,
             false => BegunOtherwise::of(plan, began.and_then(|began| began.definition.as_ref())),
         };
+        let session = session.map(|session| Box::new(InSession::Asked(*session)));
         let mut run = Self {
             segment,
             plan: of,
@@ -266,6 +278,7 @@ impl Run {
             spent,
             pending: None,
             began_otherwise,
+            session,
             hooks,
             compensation,
             team,
@@ -274,6 +287,9 @@ impl Run {
             for (_, path, kind) in &recorded {
                 if path.is_root() {
                     run.compensation.replay(kind);
+                    if let EventKind::RunStarted(started) = kind {
+                        run.session = InSession::of(started);
+                    }
                 }
                 match kind {
                     EventKind::RunStep { .. } if *path == run.segment.base => run.hand_up_turn(),
@@ -303,7 +319,7 @@ impl Run {
         started.terms = terms;
         started.answer = plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
         run.pending = Some(Box::new(started));
-        if run.hooks.is_empty() {
+        if run.hooks.is_empty() && run.session.is_none() {
             run.record_start();
         }
         run
@@ -372,6 +388,18 @@ impl Run {
             let cancelled = self.segment.shared.cancellation.is_cancelled();
             (!cancelled).then_some(Some(Err(Error::Lost { reason })))
         });
+        if self.waits_for_session() {
+            // It has not begun, and nobody finds anything of it.
+            self.segment.settle();
+            let error = match ended {
+                Some(Some(result)) => return result,
+                Some(None) => Error::Timeout { limit: self.machine.limits().timeout },
+                None if self.segment.shared.is_stopping() => Error::Draining,
+                None => Error::Cancelled { reason: self.segment.shared.cancel_reason() },
+            };
+            Box::pin(self.never_began(&error.to_string())).await;
+            return Err(error);
+        }
         let result = match ended {
             Some(Some(result)) => result,
             Some(None) => {
@@ -482,6 +510,9 @@ impl Run {
             && let Some(ended) = Box::pin(self.before_agent()).await?
         {
             return Ok(ended);
+        }
+        if self.session.is_some() {
+            Box::pin(self.enter_session()).await?;
         }
         loop {
             // A model and tools that are always ready leave room for a cancellation and the time limit.
@@ -628,6 +659,9 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        if self.waits_for_session() {
+            self.segment.settle();
+        }
         self.dropped();
     }
 }

@@ -27,6 +27,7 @@ trait Erased: Send + Sync {
     fn parts(&self, host: &Arc<Host>) -> Result<Arc<Known>>;
     fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()>;
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>>;
+    fn started(&self, host: &Arc<Host>, request: RunRequest) -> Result<RunHandle<Encoded>>;
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>>;
     fn writes(&self) -> bool;
 }
@@ -65,6 +66,10 @@ impl<O: 'static> Erased for Agent<O> {
 
     fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
         Ok(self.clone().host(host).continued(shared)?.untyped())
+    }
+
+    fn started(&self, host: &Arc<Host>, request: RunRequest) -> Result<RunHandle<Encoded>> {
+        Ok(self.clone().host(host).start(request)?.untyped())
     }
 
     fn run_in(&self, cx: &Context, request: RunRequest) -> BoxFuture<'static, Result<Encoded>> {
@@ -144,6 +149,11 @@ impl ErasedAgent {
     /// Checks that a run which is about to be resumed has what its tools take.
     pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()> {
         self.0.check_run(host, shared, journal)
+    }
+
+    /// Starts a run of it in a runtime.
+    pub(crate) fn started(&self, host: &Arc<Host>, request: RunRequest) -> Result<RunHandle<Encoded>> {
+        self.0.started(host, request)
     }
 
     /// Continues a run whose journal is in the log.

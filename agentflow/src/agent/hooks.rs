@@ -57,6 +57,7 @@ impl Run {
         for (depth, hook) in hooks.iter().enumerate() {
             if let Flow::Return(message) = hook.before_agent(&mut step).await? {
                 self.begin_with(step);
+                Box::pin(self.begin_in_session()).await?;
                 let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
                 completed.answered_by = Some(hook.name().into());
                 let completed = self.after_agent(depth, Arc::new(completed)).await?;
@@ -64,7 +65,10 @@ impl Run {
             }
         }
         self.begin_with(step);
-        self.record_start();
+        match self.session.is_some() {
+            true => Box::pin(self.begin_in_session()).await?,
+            false => self.record_start(),
+        }
         Ok(None)
     }
 

@@ -196,6 +196,14 @@ impl AgentMachine {
         self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
+    /// What was said before in the session of the run: the model sees it before what the run was asked.
+    pub(crate) fn remember(&mut self, history: Vec<Arc<Message>>) {
+        if !history.is_empty() {
+            let (instructions, asked) = self.request.messages().split_at(usize::from(self.instructed));
+            self.request = instructions.iter().chain(&history).chain(asked).map(Arc::clone).collect();
+        }
+    }
+
     pub(crate) fn turn(&self) -> u32 {
         self.turn
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::event::RunId;
 use crate::message::Conversation;
 use crate::run::{RunHandle, RunOptions, RunResult};
+use crate::session::Session;
 
 /// What a run is asked. A text, a [`Message`](crate::Message) or a [`Conversation`] turns into one by itself.
 ///
@@ -22,12 +23,51 @@ pub struct RunRequest {
     pub(crate) conversation: Conversation,
     pub(crate) max_steps: Option<u32>,
     pub(crate) options: RunOptions,
+    pub(crate) session: Option<Box<Session>>,
 }
 
 impl RunRequest {
     /// The conversation that the agent continues, without its instructions, which stand in front of each request.
     pub fn new(conversation: impl Into<Conversation>) -> Self {
         Self { conversation: conversation.into(), ..Self::default() }
+    }
+
+    /// Makes it a run of a session: the agent is given what was said in it before, and what this run adds is there for the
+    /// next one, once it is complete. The request holds what is new alone. See [`session`](crate::session). Default: none.
+    ///
+    /// The run begins when nobody else's run of the session is unfinished; until then it fails with a
+    /// [`StoreErrorKind::SessionBusy`](crate::store::StoreErrorKind::SessionBusy), or waits ([`Session::waiting`]). Not for
+    /// an agent in a step of another run.
+    ///
+    /// ```
+    /// use agentflow::agent::RunRequest;
+    /// use agentflow::prelude::*;
+    /// use agentflow::store::MemoryStore;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let model = ScriptedModel::new([
+    ///     Turn::text("Hello Ada."),
+    ///     Turn::text("Ada.").expect_conversation([
+    ///         "system: Be short.",
+    ///         "user: I am Ada.",
+    ///         "assistant: Hello Ada.",
+    ///         "user: Who am I?",
+    ///     ]),
+    /// ]);
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let agent = Agent::new(model).instruct("Be short.").runtime(&runtime);
+    /// agent.run(RunRequest::new("I am Ada.").session("ada-1")).await?;
+    /// let answer = agent.run(RunRequest::new("Who am I?").session("ada-1")).await?;
+    /// assert_eq!(answer.output(), "Ada.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn session(mut self, session: impl Into<Session>) -> Self {
+        self.session = Some(Box::new(session.into()));
+        self
     }
 
     /// When the run fails or is cancelled, undo what it had done: see

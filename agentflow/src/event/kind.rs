@@ -10,6 +10,7 @@ use super::payload::{
     AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
     RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
 };
+use super::session_place::SessionPlace;
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
@@ -398,6 +399,14 @@ impl EventKind {
     pub(crate) fn with_parts(mut self, parts: &Arc<str>) -> Self {
         if let Self::RunStarted(started) = &mut self {
             Arc::make_mut(started).parts = Some(Arc::clone(parts));
+        }
+        self
+    }
+
+    /// The beginning of a run, as one of a session.
+    pub(crate) fn with_session(mut self, place: SessionPlace) -> Self {
+        if let Self::RunStarted(started) = &mut self {
+            Arc::make_mut(started).session = Some(Box::new(place));
         }
         self
     }

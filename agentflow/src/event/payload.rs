@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::session_place::{SessionPlace, SessionWindow};
 use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
@@ -34,6 +35,9 @@ pub struct RunStarted {
     /// The [id](crate::definition::Definition::id) of the definition by parts, which the store has; of a run with a store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Arc<str>>,
+    /// Where it stands in the session that it is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionPlace>>,
 }
 
 /// What a run runs.
@@ -52,7 +56,15 @@ impl RunStarted {
     pub const VERSION: u32 = 1;
 
     pub(crate) fn new(body: RunBody) -> Self {
-        Self { version: Self::VERSION, body, caller: None, trace_id: None, tags: BTreeMap::new(), parts: None }
+        Self {
+            version: Self::VERSION,
+            body,
+            caller: None,
+            trace_id: None,
+            tags: BTreeMap::new(),
+            parts: None,
+            session: None,
+        }
     }
 
     /// The name of the agent or the workflow.
@@ -113,6 +125,9 @@ pub struct AgentStarted {
     /// [`RunStarted::parts`]. `None` in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<Arc<str>>,
+    /// How much of its session's history it is given, when it is a run of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<SessionWindow>,
 }
 
 impl AgentStarted {
@@ -126,6 +141,8 @@ impl AgentStarted {
             answer: AnswerForm::Text,
             definition: None,
         }
+        let (terms, answer) = (RunTerms::default(), AnswerForm::Text);
+        Self { name, instructions, input, given: None, terms, answer, window: None }
     }
 
     /// Whether another one was given the same by its caller; the instructions are the agent's own.

@@ -35,7 +35,12 @@ struct State {
     watched_on: HashSet<runtime::Id>,
     /// The hashes of definitions that the store has.
     definitions: HashSet<Arc<str>>,
+    /// By the session.
+    queues: HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>,
 }
+
+/// Who holds it is the next to begin.
+type Queue = Arc<tokio::sync::Mutex<()>>;
 
 enum Entry {
     /// Somebody in this process is about to open or to change the run.
@@ -95,6 +100,23 @@ impl LiveRuns {
             // The sender lives as long as `self`.
             let _ = changes.changed().await;
         }
+    }
+
+    /// Changes whenever a run begins or ends here.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Where the runs of a session wait that are to begin here, in the order in which they asked.
+    pub(crate) fn queue_for(&self, session: &Arc<str>) -> Queue {
+        let queues = &mut self.state().queues;
+        if let Some(queue) = queues.get(session).and_then(Weak::upgrade) {
+            return queue;
+        }
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Queue::default();
+        queues.insert(Arc::clone(session), Arc::downgrade(&queue));
+        queue
     }
 
     /// A run that is executed here.

@@ -74,11 +74,11 @@ impl EventLog {
     }
 
     fn add(&self, state: &mut State, time: Timestamp, path: StepPath, kind: EventKind) {
-        let kind = match &self.redactor {
-            Some(redactor) => redactor.event(kind),
-            None => kind,
-        };
-        state.record(time, path, kind);
+        state.record(time, path, self.redacted(kind));
+    }
+
+    fn redacted(&self, kind: EventKind) -> EventKind {
+        if let Some(redactor) = &self.redactor { redactor.event(kind) } else { kind }
     }
 
     /// Shows what was recorded, unless it is to be committed before.
@@ -261,6 +261,27 @@ impl EventLog {
             rare.replies.kept(end, answered);
             rare.wake();
         }
+    }
+
+    /// The event in which the run begins.
+    pub(crate) fn first(&self, time: Timestamp, kind: EventKind) -> Event {
+        let (run_id, kind) = (self.run_id.clone(), self.redacted(kind));
+        Event { run_id, seq: 1, part: 0, time, path: StepPath::root(), kind }
+    }
+
+    /// Records the beginning of the run once the store has it: when the store refuses it, nothing is recorded.
+    pub(crate) async fn begin(&self, first: Event) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Err(StoreError::no_store()) };
+        if let Some(refused) = self.state().rare.as_ref().and_then(|rare| rare.refused.clone()) {
+            return Err(refused);
+        }
+        journal.write(&self.run_id, Append::new(0, vec![first.clone()])).await?;
+        let mut state = self.state();
+        state.begin(first.time, first.path, first.kind);
+        self.show(&mut state, 1, &[]);
+        drop(state);
+        self.emit();
+        Ok(())
     }
 
     /// Makes sure that everything recorded so far is in the store. Without one there is nothing to do.

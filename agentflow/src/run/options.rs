@@ -22,6 +22,8 @@ pub(crate) struct RunOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_llm_calls: Option<u32>,
     pub(crate) compensate: bool,
+    /// The id of the session that it is a run of.
+    pub(crate) session: Option<Arc<str>>,
 }
 
 impl RunOptions {
@@ -47,7 +49,7 @@ impl RunOptions {
         name: &Arc<str>,
     ) -> Result<Option<Box<RunOwn>>> {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
-        if !said && self.resources.is_empty() && factories.is_empty() {
+        if !said && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
             return Ok(None);
         }
         let began = RunBeginning {
@@ -56,6 +58,7 @@ impl RunOptions {
             caller: self.caller.take(),
             trace_id: self.trace_id.take(),
             tags: std::mem::take(&mut self.tags),
+            session: self.session.take(),
         };
         RunOwn::new(factories, began, std::mem::take(&mut self.resources)).map(|own| Some(Box::new(own)))
     }
@@ -70,6 +73,7 @@ pub struct RunBeginning {
     caller: Option<Arc<str>>,
     trace_id: Option<Arc<str>>,
     tags: BTreeMap<String, String>,
+    session: Option<Arc<str>>,
 }
 
 impl RunBeginning {
@@ -98,6 +102,11 @@ impl RunBeginning {
         &self.tags
     }
 
+    /// The id of the session that it is a run of.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
     /// What the journal of a run says.
     pub(crate) fn recorded(run: &RunId, started: &RunStarted) -> Self {
         Self {
@@ -106,6 +115,7 @@ impl RunBeginning {
             caller: started.caller.clone(),
             trace_id: started.trace_id.clone(),
             tags: started.tags.clone(),
+            session: started.session.as_ref().map(|place| Arc::clone(&place.session)),
         }
     }
 }

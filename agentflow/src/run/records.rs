@@ -121,6 +121,12 @@ impl State {
         rare.state_writes.drain(..end).map(|(_, write)| write).collect()
     }
 
+    /// Records the beginning, before what an operator asked meanwhile.
+    pub(super) fn begin(&mut self, time: Timestamp, path: StepPath, kind: EventKind) {
+        self.records.reserve_exact(4);
+        self.records.insert(0, Record { time, path, kind });
+    }
+
     pub(super) fn count(&mut self, path: &StepPath, kind: &EventKind) {
         match &mut self.rare {
             Some(rare) => rare.waits.apply(path, kind),

@@ -79,6 +79,11 @@ impl<O> RunResult<O> {
         &self.end.shared.id
     }
 
+    /// The id of the session that it is a run of.
+    pub fn session(&self) -> Option<&str> {
+        self.end.shared.own().and_then(|own| own.began.session())
+    }
+
     /// The conversation, answer included and without the agent's instructions. To continue it, push the next message
     /// and run again: the same agent, another one, or the same with other instructions.
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Runtime;
 use super::changes::accept;
 use super::opened::{Opened, explained};
-use crate::agent::{Agent, AgentDefinition, linked_agents, two_linked_agents};
+use crate::agent::{Agent, AgentDefinition, RunRequest, linked_agents, two_linked_agents};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result};
 use crate::event::{AgentStarted, EventKind, Redefined, RunId};
@@ -78,6 +78,37 @@ impl Runtime {
             Some(two) => Err(two_linked_agents(two)),
             None => Ok(linked.once().copied().collect()),
         }
+    }
+
+    /// Starts the agent of a name on a task of its own: one that the runtime was given, or an `#[agent]` that is linked into
+    /// the program and takes no arguments. The output is JSON: text as a JSON string. A request without a text asks what
+    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// /// Greet whoever speaks.
+    /// #[agent]
+    /// async fn greeter(cx: &Context) -> Result<String>;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().model(ScriptedModel::new([Turn::text("Hello Ada.")])).build();
+    /// let answer = runtime.start_agent("greeter", "I am Ada.").await?.result().await?;
+    /// assert_eq!(answer.decode::<String>().unwrap(), "Hello Ada.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RegistryError::Unknown`] when there is no such agent; when it takes arguments, cannot be built, or lacks a
+    /// resource.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start_agent(&self, name: &str, request: impl Into<RunRequest>) -> Result<RunHandle<Encoded>> {
+        self.agent_named(name)?.started(self.host(), request.into())
     }
 
     /// The shared part of an agent's run that its process left unfinished, with its journal in the log, and what `check`

@@ -216,6 +216,32 @@ impl Runtime {
         self.workflow_spec(name)
     }
 
+    /// The agent of a name: one that the runtime was given, or the `#[agent]` that is linked into the program, as it is
+    /// without arguments.
+    pub(super) fn agent_named(&self, name: &str) -> Result<ErasedAgent> {
+        let given = given(self.host(), |given| &given.agents);
+        let mut found: Vec<(ErasedAgent, Origin)> =
+            given.iter().filter(|(agent, _)| **agent.name() == *name).cloned().collect();
+        let linked = linked_agents();
+        match linked.get(name) {
+            Ok(Some(linked)) if found.is_empty() => {
+                let agent = linked.asked("{}").map_err(|error| Error::Build {
+                    what: "agent",
+                    name: name.into(),
+                    problem: format!("it cannot be started by its name alone: {error}"),
+                })?;
+                found.push((agent, Origin::Linked(linked.source())));
+            }
+            Err(two) if found.is_empty() => return Err(two_linked_agents(two).into()),
+            _ => {}
+        }
+        only("agent", name, found, same_agent)?.ok_or_else(|| {
+            let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
+            let near = nearest(name, known).map(ToOwned::to_owned);
+            RegistryError::Unknown { what: "agent", name: name.to_owned(), near }.into()
+        })
+    }
+
     /// The agent of a run: one of its name that the runtime was given, or the `#[agent]` that is linked into the program.
     pub(super) fn agent_of(&self, run: &RunId, started: &AgentStarted) -> Result<ErasedAgent> {
         let given = given(self.host(), |given| &given.agents);

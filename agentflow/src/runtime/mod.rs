@@ -17,6 +17,7 @@ mod execute_step;
 mod graphs;
 mod inbox;
 mod inspect;
+mod known_sessions;
 mod lasting_state;
 mod listing;
 mod opened;
@@ -66,6 +67,7 @@ use crate::store::{Store, StoreError};
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
+/// | look at sessions, continue them elsewhere, remove them | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
 /// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
 /// | see what is known by name | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
 /// | see what a run would do | [`dry_run`](Self::dry_run) |

@@ -103,7 +103,8 @@ impl Runtime {
         Ok(deleted)
     }
 
-    /// The runs that [`purge`](Self::purge) would remove, the newest first.
+    /// The runs that [`purge`](Self::purge) would remove, the newest first. A run of a session is not among them: it is what
+    /// the session remembers, and goes with it ([`purge_sessions`](Self::purge_sessions)).
     ///
     /// # Errors
     /// When the runtime has no store, or it cannot list its runs.
@@ -117,7 +118,7 @@ impl Runtime {
                 filter = filter.after(last);
             }
             let ends = page.len() < PAGE;
-            old.extend(page.into_iter().filter(|run| now.since(run.updated) > purge.age));
+            old.extend(page.into_iter().filter(|run| run.session.is_none() && now.since(run.updated) > purge.age));
             if ends {
                 return Ok(old);
             }

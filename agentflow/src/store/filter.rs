@@ -21,6 +21,7 @@ pub struct RunFilter {
     name: Option<Arc<str>>,
     caller: Option<Arc<str>>,
     tags: Vec<(String, String)>,
+    session: Option<Arc<str>>,
     limit: Option<usize>,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -63,6 +64,13 @@ impl RunFilter {
     #[must_use]
     pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.push((key.into(), value.into()));
+        self
+    }
+
+    /// Only runs of this session.
+    #[must_use]
+    pub fn session(mut self, session: impl Into<Arc<str>>) -> Self {
+        self.session = Some(session.into());
         self
     }
 
@@ -130,6 +138,11 @@ impl RunFilter {
         &self.tags
     }
 
+    /// The session that a run must be one of.
+    pub fn get_session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
     /// The most runs of a list.
     pub fn get_limit(&self) -> Option<usize> {
         self.limit
@@ -141,6 +154,7 @@ impl RunFilter {
             && self.name.as_ref().is_none_or(|name| *name == run.name)
             && self.caller.as_ref().is_none_or(|caller| run.caller.as_ref() == Some(caller))
             && self.tags.iter().all(|(key, value)| run.tags.get(key) == Some(value))
+            && self.session.as_ref().is_none_or(|id| run.session.as_ref().is_some_and(|of| of.session == *id))
             && self.since.is_none_or(|since| run.created >= since)
             && self.until.is_none_or(|until| run.created < until)
             && self.after.as_ref().is_none_or(|(created, id)| (run.created, &run.run_id) < (*created, id))

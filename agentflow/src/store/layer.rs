@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
+    StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
@@ -17,7 +18,7 @@ use crate::value::Encoded;
 /// [`Store`]; so none can be forgotten. A layer is a [`Store`]: give it to `Runtime::builder().store(..)`.
 ///
 /// Methods that belong together are overridden together: `list` and `list_with_unreadable`; `create`, `append` and
-/// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that plays another process than
+/// `amend`, which all write events; `read` and `snapshot`, which return them; `session` and `sessions`. A layer that plays another process than
 /// its inner store overrides `identity`.
 ///
 /// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the
@@ -102,6 +103,26 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     /// See [`Store::record`].
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         self.inner().record(run).await
+    }
+
+    /// See [`Store::keeps_sessions`].
+    fn keeps_sessions(&self) -> bool {
+        self.inner().keeps_sessions()
+    }
+
+    /// See [`Store::session`].
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        self.inner().session(session).await
+    }
+
+    /// See [`Store::sessions`].
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        self.inner().sessions(filter).await
+    }
+
+    /// See [`Store::delete_session`].
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        self.inner().delete_session(session).await
     }
 
     /// See [`Store::list_with_unreadable`].
@@ -248,6 +269,22 @@ impl<L: StoreLayer> Store for L {
 
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         StoreLayer::record(self, run).await
+    }
+
+    fn keeps_sessions(&self) -> bool {
+        StoreLayer::keeps_sessions(self)
+    }
+
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        StoreLayer::session(self, session).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        StoreLayer::sessions(self, filter).await
+    }
+
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        StoreLayer::delete_session(self, session).await
     }
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {

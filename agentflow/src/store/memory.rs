@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, Snapshot, StateWrite,
+    Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
@@ -26,6 +27,7 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Runs {
     runs: BTreeMap<RunId, Entry>,
+    sessions: BTreeMap<Arc<str>, SessionRuns>,
     definitions: BTreeMap<String, String>,
     messages: u64,
     processes: u32,
@@ -41,6 +43,16 @@ struct Entry {
     snapshot: Option<Snapshot>,
     messages: BTreeMap<MessageId, String>,
     artifacts: BTreeMap<String, Arc<[u8]>>,
+}
+
+/// The runs of a session.
+#[derive(Default)]
+struct SessionRuns {
+    /// By their numbers.
+    runs: BTreeMap<u64, RunId>,
+    /// The completed one with the highest number.
+    head: Option<u64>,
+    unfinished: Option<u64>,
 }
 
 impl MemoryStore {
@@ -92,6 +104,52 @@ impl Runs {
             }
         }
     }
+
+    /// Fails when another run of the same session has not ended.
+    fn in_the_way(&self, record: &RunRecord) -> Result<(), StoreError> {
+        let of = record.session.as_ref().and_then(|place| self.sessions.get(&place.session));
+        let unfinished = of.and_then(|of| of.runs.get(&of.unfinished?)).filter(|run| **run != record.run_id);
+        match (unfinished, &record.session) {
+            (Some(unfinished), Some(place)) => Err(StoreError::session_busy(&place.session, unfinished)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a run of a session may begin now.
+    fn check_session(&self, record: &RunRecord) -> Result<(), StoreError> {
+        let Some(place) = &record.session else { return Ok(()) };
+        self.in_the_way(record)?;
+        let last = self.sessions.get(&place.session).and_then(|of| of.runs.last_key_value());
+        match last.map_or(1, |(number, _)| number + 1) == place.number {
+            true => Ok(()),
+            false => Err(StoreError::session_moved(&place.session, place.number)),
+        }
+    }
+
+    /// Takes in how a run of a session is now.
+    fn note_session(&mut self, run: &RunId) {
+        let Some(record) = self.runs.get(run).map(|entry| &entry.record) else { return };
+        let Some(place) = &record.session else { return };
+        let of = self.sessions.entry(Arc::clone(&place.session)).or_default();
+        let number = place.number;
+        of.runs.insert(number, run.clone());
+        match record.status.has_ended() {
+            false => of.unfinished = Some(number),
+            true if of.unfinished == Some(number) => of.unfinished = None,
+            true => {}
+        }
+        if record.status == RunStatus::Success {
+            of.head = of.head.max(Some(number));
+        }
+    }
+
+    fn session(&self, session: &str) -> Option<SessionRecord> {
+        let of = self.sessions.get(session)?;
+        let first_and_last = [of.runs.keys().next().copied(), of.runs.keys().next_back().copied()];
+        let numbers = first_and_last.into_iter().chain([of.head, of.unfinished]).flatten();
+        let runs = numbers.filter_map(|number| self.runs.get(of.runs.get(&number)?));
+        SessionRecord::of(runs.map(|entry| entry.record.clone()))
+    }
 }
 
 impl Entry {
@@ -113,6 +171,7 @@ impl Store for MemoryStore {
         if runs.runs.contains_key(run) {
             return Err(StoreError::exists(run));
         }
+        runs.check_session(&record)?;
         let entry = Entry {
             record,
             epoch: Epoch(1),
@@ -122,6 +181,7 @@ impl Store for MemoryStore {
             artifacts: BTreeMap::new(),
         };
         runs.runs.insert(run.clone(), entry);
+        runs.note_session(run);
         Ok(Epoch(1))
     }
 
@@ -143,15 +203,27 @@ impl Store for MemoryStore {
             entry.messages.clear();
         }
         runs.change_state(state);
+        if entry.record.session.is_some() {
+            runs.note_session(run);
+        }
         runs.outcomes.extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
         Ok(())
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
         let mut runs = self.runs();
+        let record = &runs.entry(run)?.record;
+        if record.session.is_some() {
+            let mut next = record.clone();
+            events.iter().for_each(|event| next.apply(event));
+            if !next.status.has_ended() {
+                runs.in_the_way(&next)?;
+            }
+        }
         let entry = runs.entry(run)?;
         entry.extend(run, after, events)?;
         entry.epoch.0 += 1;
+        runs.note_session(run);
         Ok(())
     }
 
@@ -170,12 +242,39 @@ impl Store for MemoryStore {
 
     async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
         let mut runs = self.runs();
-        let status = runs.entry(run)?.record.status;
-        if !status.has_ended() {
-            return Err(StoreError::unfinished(run, status));
+        let record = &runs.entry(run)?.record;
+        if !record.status.has_ended() {
+            return Err(StoreError::unfinished(run, record.status));
+        }
+        if let Some(place) = &record.session {
+            return Err(StoreError::in_session(run, &place.session));
         }
         runs.runs.remove(run);
         Ok(())
+    }
+
+    fn keeps_sessions(&self) -> bool {
+        true
+    }
+
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        Ok(self.runs().session(session))
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        let runs = self.runs();
+        Ok(filter.select(runs.sessions.keys().filter_map(|session| runs.session(session))))
+    }
+
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        let mut runs = self.runs();
+        let of = runs.sessions.get(session).ok_or_else(|| StoreError::no_session(session))?;
+        if let Some(unfinished) = of.unfinished.and_then(|number| of.runs.get(&number)) {
+            return Err(StoreError::session_busy(session, unfinished));
+        }
+        let of = runs.sessions.remove(session).unwrap_or_default();
+        of.runs.values().for_each(|run| drop(runs.runs.remove(run)));
+        Ok(of.runs.len() as u64)
     }
 
     async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@ mod filter;
 mod layer;
 mod memory;
 mod record;
+mod session_record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store_error;
@@ -23,6 +24,7 @@ pub use self::filter::{RunFilter, RunList};
 pub use self::layer::StoreLayer;
 pub use self::memory::MemoryStore;
 pub use self::record::{RunRecord, RunStatus};
+pub use self::session_record::{SessionFilter, SessionRecord};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteStore, SqliteStoreBuilder, Synchronous};
 pub use self::store_error::{StoreError, StoreErrorKind};
@@ -72,7 +74,11 @@ use crate::value::Encoded;
 /// 5. **Events come back as they were.** Keep each as its JSON (`Event` implements serde's traits), one entry an event;
 ///    text may hold anything, also NUL. An event that cannot be read fails as `damaged`, one of a newer release as
 ///    `newer_version`; neither is left out of [`read`](Self::read).
-/// 6. **Errors.** The [kind](StoreErrorKind) tells the runtime what happened; the text tells a person what to do. The
+/// 6. **Sessions.** Only for a store that [keeps sessions](Self::keeps_sessions). `create` of a run that is one of a session
+///    ([`RunRecord::session`]) fails as `session_busy` when another run of the session has not ended, else as `fenced` when
+///    its number is not one more than the highest of the session, or 1. `amend` fails as `session_busy` when it would let an
+///    ended run continue while another one of its session has not ended. Both are checked in the transaction that writes.
+/// 7. **Errors.** The [kind](StoreErrorKind) tells the runtime what happened; the text tells a person what to do. The
 ///    kinds of the rules have constructors: [`StoreError::not_found`], [`exists`](StoreError::exists),
 ///    [`ended`](StoreError::ended), [`busy`](StoreError::busy), [`fenced`](StoreError::fenced). After an `append` that
 ///    fails the run stops in this process and can be resumed; it is not repeated by the runtime.
@@ -91,6 +97,8 @@ use crate::value::Encoded;
 /// | --- | --- | --- |
 /// | [`close`](Self::close) | does nothing | none, unless `open` fails as `busy` |
 /// | [`delete`](Self::delete) | fails as `unsupported` | runs cannot be deleted or purged |
+/// | [`keeps_sessions`](Self::keeps_sessions), [`delete_session`](Self::delete_session) | `false`; fails as `unsupported` | no run can be one of a session |
+/// | [`session`](Self::session), [`sessions`](Self::sessions) | read a list of runs | a run of a session begins slower with each one before it |
 /// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is left out silently |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | nothing is kept | resuming reads the whole journal |
@@ -175,7 +183,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// other runs may have them.
     ///
     /// # Errors
-    /// `not_found`; `unfinished` when it has not ended; `busy` when another living process has it open; `unsupported`
+    /// `not_found`; `unfinished` when it has not ended; `in_session` when it is a run of a session; `busy` when another living process has it open; `unsupported`
     /// where nothing is ever removed.
     async fn delete(&self, run: &RunId) -> Result<(), StoreError> {
         let _ = run;
@@ -200,6 +208,30 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
             events.iter().for_each(|event| record.apply(event));
         }
         Ok(Some(record))
+    }
+
+    /// Whether the store keeps the rule of sessions, so that runs can be those of a session.
+    fn keeps_sessions(&self) -> bool {
+        false
+    }
+
+    /// The record of a session; `None` when there is no such session.
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        Ok(SessionRecord::of(self.list(RunFilter::new().session(session)).await?))
+    }
+
+    /// The sessions that a filter selects, in the order of [`SessionFilter::select`].
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        Ok(filter.select(session_record::sessions_of(self.list(RunFilter::new()).await?)))
+    }
+
+    /// Removes a session with all of its runs, in one transaction, and returns how many there were.
+    ///
+    /// # Errors
+    /// `not_found`; `session_busy` when one of its runs has not ended; `unsupported` where sessions are not kept.
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        let _ = session;
+        Err(StoreError::keeps_no_sessions())
     }
 
     /// Like [`list`](Self::list), with the runs that cannot be read and may belong to it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId};
+use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
 use crate::time::Timestamp;
 
 /// The status of a run.
@@ -103,6 +103,9 @@ pub struct RunRecord {
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Where it stands in the session that it is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Box<SessionPlace>>,
 }
 
 impl RunRecord {
@@ -124,6 +127,7 @@ impl RunRecord {
             events: 1,
             caller: started.caller.clone(),
             tags: started.tags.clone(),
+            session: started.session.clone(),
         })
     }
 

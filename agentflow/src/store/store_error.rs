@@ -33,6 +33,10 @@ pub enum StoreErrorKind {
     Busy,
     /// Another writer has opened the run since.
     Fenced,
+    /// Another run of the session has not ended.
+    SessionBusy,
+    /// The run belongs to a session, which is deleted as a whole.
+    InSession,
     /// The data cannot be read.
     Damaged,
     /// The data was written by a newer release.
@@ -61,6 +65,8 @@ impl StoreErrorKind {
             Self::Unfinished => "unfinished",
             Self::Busy => "busy",
             Self::Fenced => "fenced",
+            Self::SessionBusy => "session_busy",
+            Self::InSession => "in_session",
             Self::Damaged => "damaged",
             Self::NewerVersion => "newer_version",
             Self::Full => "full",
@@ -162,6 +168,54 @@ impl StoreError {
         Self::new(
             StoreErrorKind::Busy,
             format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
+        )
+    }
+
+    /// A run cannot begin, or continue after its end, in a session in which another one has not ended.
+    pub fn session_busy(session: &str, unfinished: &RunId) -> Self {
+        Self::new(
+            StoreErrorKind::SessionBusy,
+            format!(
+                "the run `{unfinished}` of the session `{session}` has not ended; wait for its end with \
+                 `Session::waiting`, resume it when its process has ended, or cancel it"
+            ),
+        )
+    }
+
+    /// Another run has begun in the session since it was looked at, or its number is not the next one.
+    pub fn session_moved(session: &str, number: u64) -> Self {
+        Self::new(
+            StoreErrorKind::Fenced,
+            format!("the session `{session}` has moved on: {number} is not the number of its next run"),
+        )
+    }
+
+    /// A run of a session is not deleted alone.
+    pub fn in_session(run: &RunId, session: &str) -> Self {
+        Self::new(
+            StoreErrorKind::InSession,
+            format!("the run `{run}` is one of the session `{session}`; delete the session with `delete_session`"),
+        )
+    }
+
+    /// There is no such session.
+    pub fn no_session(session: &str) -> Self {
+        Self::new(StoreErrorKind::NotFound, format!("there is no session `{session}` in this store"))
+    }
+
+    /// A run of a session is asked for in a runtime without a store.
+    pub(crate) fn no_store_for_sessions() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "a session is kept in a store and this runtime has none; give it one with `Runtime::builder().store(..)`",
+        )
+    }
+
+    /// The store keeps no sessions.
+    pub(crate) fn keeps_no_sessions() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store keeps no sessions; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
         )
     }
 

@@ -9,6 +9,7 @@ mod llama_cpp_agent;
 mod llmock;
 mod offline;
 mod provider_change;
+mod sessions;
 mod wire_cases;
 mod wire_cases_others;
 mod wire_cases_responses;

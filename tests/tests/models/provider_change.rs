@@ -17,10 +17,10 @@ use agentflow::{Message, Model};
 use agentflow_tests::{Replay, WireCase, sdk_types, wire_cases};
 use serde_json::{Value, json};
 
-const CHAT: &str = "openai-chat";
-const RESPONSES: &str = "openai-responses";
-const ANTHROPIC: &str = "anthropic";
-const GEMINI: &str = "gemini";
+pub(super) const CHAT: &str = "openai-chat";
+pub(super) const RESPONSES: &str = "openai-responses";
+pub(super) const ANTHROPIC: &str = "anthropic";
+pub(super) const GEMINI: &str = "gemini";
 
 /// Each ordered pair, and the models by whose names they are asked: Gemini 3 wants signatures where 2.5 does not.
 const PAIRS: [(&str, &str, &str, &str); 12] = [
@@ -39,7 +39,7 @@ const PAIRS: [(&str, &str, &str, &str); 12] = [
 ];
 
 /// Recorded first turns of a format: one with reasoning and a call, one with two calls side by side.
-fn turns(format: &str) -> [&'static str; 2] {
+pub(super) fn turns(format: &str) -> [&'static str; 2] {
     match format {
         CHAT => ["oai-openrouter-reasoning-details", "oai-parallel-tools-sync"],
         RESPONSES => ["resp-reasoning-tools-stream", "resp-tools-loop-sync"],
@@ -48,7 +48,7 @@ fn turns(format: &str) -> [&'static str; 2] {
     }
 }
 
-fn model(replay: &Replay, format: &str, name: &str, key: &str) -> Arc<dyn Model> {
+pub(super) fn model(replay: &Replay, format: &str, name: &str, key: &str) -> Arc<dyn Model> {
     let (openai, root, secret) = (replay.base_url(key), replay.root_url(key), Secret::new("test"));
     match format {
         CHAT => Arc::new(OpenAiChat::builder(name).base_url(openai).api_key(secret).build().unwrap()),
@@ -104,7 +104,7 @@ impl Talk {
 }
 
 /// The calls of a request in order, and its results in order: how each names its call, and the results' texts.
-fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec<(String, String)>) {
+pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec<(String, String)>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let entries = match format {

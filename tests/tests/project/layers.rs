@@ -34,6 +34,7 @@ const ROOMS: [&str; 37] = [
     "event",
     "store",
     "error",
+    "session",
     // What a run is, whatever is run in it.
     "run",
     "executor",

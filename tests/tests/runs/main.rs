@@ -30,5 +30,7 @@ mod misbehaving;
 mod recorded_errors;
 mod run_control;
 mod run_options;
+mod sessions;
+mod sessions_crash;
 mod state;
 mod team;

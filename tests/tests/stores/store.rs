@@ -13,10 +13,10 @@ mod first {
 
     #[tokio::test]
     async fn a_first_store() {
-        use agentflow_testing::StorePart::{Artifacts, Definitions, Deletion, Messages, Snapshots, State};
+        use agentflow_testing::StorePart::{Artifacts, Definitions, Deletion, Messages, Sessions, Snapshots, State};
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
-        assert_eq!(checked.skipped(), [Snapshots, Definitions, Messages, Artifacts, State, Deletion]);
+        assert_eq!(checked.skipped(), [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Deletion]);
         // A run is controlled where it is executed, and after its process has ended; from elsewhere the error says so.
         let store = MapStore::default();
         let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();

@@ -10,6 +10,7 @@ mod pool;
 mod reader;
 mod recent;
 mod row;
+mod session_rows;
 mod sqlite_error;
 mod tables;
 mod upgrade;
@@ -32,7 +33,8 @@ use self::sqlite_error::{Failed, StoreErrors};
 use self::tables::{First, Tables};
 use self::writer::{Abandoned, Writer};
 use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
+    StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
@@ -338,6 +340,24 @@ impl Store for SqliteStore {
     async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
         let (run, sha256) = (run.clone(), sha256.to_owned());
         self.read_with(move |connection, errors| reader::artifact(connection, errors, &run, &sha256)).await
+    }
+
+    fn keeps_sessions(&self) -> bool {
+        true
+    }
+
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let session = session.to_owned();
+        self.read_with(move |connection, errors| session_rows::session(connection, errors, &session)).await
+    }
+
+    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        self.read_with(move |connection, errors| session_rows::sessions(connection, errors, &filter)).await
+    }
+
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        let session = session.to_owned();
+        self.0.writer.submit(None, Abandoned::Done, move |tables| tables.delete_session(&session)).await
     }
 
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {

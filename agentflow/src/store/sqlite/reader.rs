@@ -148,6 +148,10 @@ pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFi
         sql.push_str(" AND runs.caller = ?");
         values.push(Value::Text(caller.to_owned()));
     }
+    if let Some(session) = filter.get_session() {
+        sql.push_str(" AND runs.session = ?");
+        values.push(Value::Text(session.to_owned()));
+    }
     for (tag, value) in filter.get_tags() {
         sql.push_str(" AND runs.key IN (SELECT run FROM tags WHERE tag = ? AND value = ?)");
         values.extend([Value::Text(tag.clone()), Value::Text(value.clone())]);
@@ -236,7 +240,7 @@ fn has_other_status(connection: &Connection, key: i64, filter: &RunFilter) -> bo
     status.is_some_and(|status| !wanted.is_empty() && !wanted.contains(&status))
 }
 
-fn records(
+pub(super) fn records(
     connection: &Connection,
     errors: &StoreErrors,
     sql: &str,

@@ -10,6 +10,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::session_rows;
 use super::sqlite_error::StoreErrors;
 use crate::event::{Event, EventKind, PauseReason, RunId, RunStarted};
 use crate::path::StepPath;
@@ -211,7 +212,8 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 /// The columns that [`record`] reads, and where from.
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
-     (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key) \
+     (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
+     runs.session, runs.session_number, runs.session_after \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -247,6 +249,7 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     Ok(RunRecord {
         caller: maybe(13)?.map(Arc::from),
         tags: tags.unwrap_or_default(),
+        session: session_rows::place(maybe(15)?, number(16)?, maybe(17)?),
         name: Arc::from(text(1)?),
         definition: maybe(2)?.map(Arc::from),
         status,

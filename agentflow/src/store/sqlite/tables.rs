@@ -10,6 +10,7 @@ use super::files::OpenFiles;
 use super::owner::{self, Owner};
 use super::recent::Recent;
 use super::row::{self, EventRow, number};
+use super::session_rows;
 use super::sqlite_error::{Failed, StoreErrors};
 use super::upgrade::Opened;
 use crate::event::{Event, PauseReason, RunId, RunStarted};
@@ -122,11 +123,16 @@ impl Tables {
         self.has_key_left()?;
         let owner = self.owner()?;
         let record = &first.record;
+        if let Some(place) = &record.session {
+            session_rows::check(&self.connection, place)?;
+        }
+        let (session, number_in_session, after) = session_rows::columns(record.session.as_deref());
         self.connection
             .prepare_cached(
                 "INSERT INTO runs \
-                 (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10)",
+                 (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller, \
+                 session, session_number, session_after) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13)",
             )?
             .execute(params![
                 run.as_str(),
@@ -139,6 +145,9 @@ impl Tables {
                 number(record.created.as_millis()),
                 owner.id(),
                 &record.caller,
+                session,
+                number_in_session,
+                after,
             ])?;
         let key = self.connection.last_insert_rowid();
         for (tag, value) in &record.tags {
@@ -175,6 +184,7 @@ impl Tables {
         known.owned = false;
         let key = known.key;
         events.iter().for_each(|event| known.record.apply(event));
+        session_rows::check_again(&self.connection, &known.record)?;
         self.known.insert(run.clone(), known);
         self.insert(key, rows)?;
         self.connection
@@ -190,12 +200,13 @@ impl Tables {
     pub(super) fn delete(&mut self, run: &RunId) -> Result<(), Failed> {
         let row = self
             .connection
-            .prepare_cached("SELECT key, owner, version, status FROM runs WHERE run_id = ?1")?
+            .prepare_cached("SELECT key, owner, version, status, session FROM runs WHERE run_id = ?1")?
             .query_row([run.as_str()], |row| {
-                Ok((row::key(row, 0)?, row.get::<_, Option<String>>(1)?, row.get(2)?, row.get::<_, String>(3)?))
+                let text = |column| row.get::<_, Option<String>>(column);
+                Ok((row::key(row, 0)?, text(1)?, row.get(2)?, row.get::<_, String>(3)?, text(4)?))
             })
             .optional()?;
-        let Some((key, holder, version, status)) = row else { return Err(StoreError::not_found(run).into()) };
+        let Some((key, holder, version, status, session)) = row else { return Err(StoreError::not_found(run).into()) };
         check_version(run, version, &self.errors).or_else(|error| match error.kind() {
             StoreErrorKind::Damaged => Ok(()),
             _ => Err(error),
@@ -207,6 +218,18 @@ impl Tables {
         {
             return Err(StoreError::unfinished(run, status).into());
         }
+        match session {
+            Some(session) => Err(StoreError::in_session(run, &session).into()),
+            None => self.remove(run, key),
+        }
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Removes a run with all that belongs to it.
+    pub(super) fn remove(&mut self, run: &RunId, key: i64) -> Result<(), Failed> {
         self.known.remove(run);
         let events = [row::event_id(key, 0), row::event_id(key + 1, 0)];
         self.connection.prepare_cached("DELETE FROM events WHERE id >= ?1 AND id < ?2")?.execute(events)?;

@@ -13,3 +13,14 @@ CREATE TABLE state (
     value TEXT NOT NULL,
     PRIMARY KEY (owner, key)
 ) STRICT, WITHOUT ROWID;
+
+-- The session that a run is one of, its number in it, and the run whose history it continues.
+ALTER TABLE runs ADD COLUMN session TEXT;
+ALTER TABLE runs ADD COLUMN session_number INTEGER;
+ALTER TABLE runs ADD COLUMN session_after TEXT;
+
+CREATE UNIQUE INDEX runs_by_session ON runs (session, session_number) WHERE session IS NOT NULL;
+CREATE INDEX sessions_by_age ON runs (created, session) WHERE session_number = 1;
+-- Of each session at most one run has not ended.
+CREATE UNIQUE INDEX unfinished_runs_by_session ON runs (session)
+    WHERE session IS NOT NULL AND status NOT IN ('success', 'failed', 'cancelled');

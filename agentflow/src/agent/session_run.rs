@@ -1,0 +1,198 @@
+//! A run in a session: how it begins there, and which history it continues. The window itself is `session/past.rs`.
+//!
+//! A run of a session begins in the store before anybody sees it, alone and in one commit, so that the store can refuse
+//! it. Its end needs nothing of this: what it adds to the session is its own journal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::driver::Run;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionWindow};
+use crate::message::{Conversation, Message};
+use crate::path::StepPath;
+use crate::run::{Host, read_events};
+use crate::session::{PastRun, Session, Window};
+use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
+
+/// How often a session is looked at in which a run of another process is in the way.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The session of a run.
+pub(super) enum InSession {
+    /// It has not begun in it.
+    Asked(Session),
+    /// The store is asked to let it begin with this event.
+    Beginning(Box<Event>),
+    /// It has, and has not read what was said before.
+    Begun(SessionPlace, SessionWindow),
+}
+
+impl InSession {
+    /// The session of a run that has begun.
+    pub(super) fn of(started: &RunStarted) -> Option<Box<Self>> {
+        let (place, agent) = (started.session.as_ref()?, started.agent()?);
+        Some(Box::new(Self::Begun(SessionPlace::clone(place), agent.window.unwrap_or_default())))
+    }
+
+    /// The session that a run is to be one of, and its id.
+    ///
+    /// # Errors
+    /// When the host keeps no sessions, or the id cannot be one.
+    pub(super) fn asked(session: &mut Session, host: &Host) -> Result<Arc<str>, StoreError> {
+        match &host.store {
+            None => return Err(StoreError::no_store_for_sessions()),
+            Some(store) if !store.keeps_sessions() => return Err(StoreError::keeps_no_sessions()),
+            Some(_) => session.check()?,
+        }
+        Ok(Arc::clone(session.id.get_or_insert_with(|| host.new_run_id().as_str().into())))
+    }
+}
+
+impl Run {
+    /// Whether it is to be a run of a session and has not begun in it.
+    pub(super) fn waits_for_session(&self) -> bool {
+        matches!(self.session.as_deref(), Some(InSession::Asked(_) | InSession::Beginning(_)))
+    }
+
+    /// The run is stopped before it has begun. The store may have it all the same, when it was stopped in the middle of
+    /// that: then it is cancelled there, since it would be in the way of others.
+    pub(super) async fn never_began(&self, reason: &str) {
+        let Some(InSession::Beginning(first)) = self.session.as_deref() else { return };
+        let Some(store) = &self.segment.shared.host.store else { return };
+        let run = &first.run_id;
+        let ended = async {
+            // A write that was asked for is done before this is answered.
+            store.holder(run).await?;
+            if store.read(run, 0, 2).await? != [Event::clone(first)] {
+                return Ok(());
+            }
+            let kind = EventKind::RunCancelled { reason: reason.into() };
+            let time = self.segment.shared.now();
+            let end = Event { run_id: run.clone(), seq: 2, part: 0, time, path: StepPath::root(), kind };
+            store.amend(run, 1, vec![end]).await
+        };
+        match ended.await {
+            Err(error) if error.kind() != StoreErrorKind::NotFound => {
+                tracing::warn!(%run, %error, "a run that was stopped as it began may be in the way of others of its session");
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins in the session, and gives the model the history before it.
+    pub(super) async fn enter_session(&mut self) -> Result<()> {
+        if self.waits_for_session() {
+            self.begin_in_session().await?;
+        }
+        let Some(InSession::Begun(place, window)) = self.session.as_deref() else { return Ok(()) };
+        if let Some(after) = &place.after {
+            let store = self.segment.shared.host.require_store()?;
+            let has_tools = !self.offered.tools.is_empty() || !self.plan.toolsets.is_empty();
+            let history = read_history(&store, after, Window::new(*window, has_tools)).await?;
+            self.machine.remember(history);
+        }
+        self.session = None;
+        Ok(())
+    }
+
+    /// Records the beginning of the run in its session.
+    pub(super) async fn begin_in_session(&mut self) -> Result<()> {
+        let Some(InSession::Asked(session)) = self.session.as_deref() else { return Ok(()) };
+        let (session, shared) = (session.clone(), self.shared());
+        let (Some(id), Some(live)) = (&session.id, &shared.host.live) else { return Ok(()) };
+        let store = shared.host.require_store()?;
+        let _queue = match session.waits {
+            true => Some(live.queue_for(id).lock_owned().await),
+            false => None,
+        };
+        let mut changes = live.changes();
+        let (kind, place) = loop {
+            let place = session.place(id, store.session(id).await?.as_ref())?;
+            if let (Some(after), true) = (&place.after, session.after.is_some()) {
+                check_branch(&store, id, after).await?;
+            }
+            let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(()) };
+            started.window = Some(session.window);
+            let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone());
+            let first = shared.log.first(shared.now(), kind.clone());
+            self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
+            let begun = shared.log.begin(first).await;
+            self.session = Some(Box::new(InSession::Asked(session.clone())));
+            match begun {
+                Ok(()) => break (kind, place),
+                // Another run has begun and ended since the session was looked at.
+                Err(error) if error.kind() == StoreErrorKind::Fenced => {}
+                Err(error) if error.kind() == StoreErrorKind::SessionBusy && session.waits => {
+                    if shared.is_draining() {
+                        return Err(Error::Draining);
+                    }
+                    tokio::select! {
+                        _ = changes.changed() => {}
+                        () = tokio::time::sleep(EVERY) => {}
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.session = Some(Box::new(InSession::Begun(place, session.window)));
+        self.pending = None;
+        self.machine.apply(&self.segment.base, &kind);
+        Ok(())
+    }
+}
+
+/// Whether a run can be continued in a session.
+///
+/// # Errors
+/// When it is not a completed run of it.
+async fn check_branch(store: &Arc<dyn Store>, session: &str, after: &RunId) -> Result<(), StoreError> {
+    let record = store.record(after).await?.ok_or_else(|| StoreError::not_found(after))?;
+    let problem = match record.session.as_ref().is_some_and(|place| *place.session == *session) {
+        false => format!("the run `{after}` is not one of the session `{session}`; name one of its runs"),
+        true if record.status != RunStatus::Success => {
+            let status = record.status;
+            format!("the run `{after}` has added nothing to the session `{session}` ({status}); name a completed one")
+        }
+        true => return Ok(()),
+    };
+    Err(StoreError::new(StoreErrorKind::NotFound, problem))
+}
+
+/// What was said up to a run, as much as the window has room for.
+async fn read_history(
+    store: &Arc<dyn Store>,
+    last: &RunId,
+    mut window: Window,
+) -> Result<Vec<Arc<Message>>, StoreError> {
+    let mut next = Some(last.clone());
+    while let Some(run) = next.take().filter(|_| window.has_room()) {
+        let (past, before) = read_past(store, &run).await?;
+        let taken = window.take(past);
+        next = before.filter(|_| taken);
+    }
+    Ok(window.into_messages())
+}
+
+/// What a completed run has added to its session, and the run before it.
+pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<(PastRun, Option<RunId>), StoreError> {
+    let events = read_events(store, run, 0).await?;
+    let place = events.iter().find_map(place_of).ok_or_else(|| {
+        let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
+        StoreError::new(StoreErrorKind::Damaged, message)
+    })?;
+    let answer = events.iter().rev().find_map(|event| match &event.kind {
+        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
+        _ => None,
+    });
+    let messages = Conversation::from_events(&events).messages().to_vec();
+    let past = PastRun { number: place.number, messages, answer: answer.unwrap_or_default() };
+    Ok((past, place.after.clone()))
+}
+
+fn place_of(event: &Event) -> Option<&SessionPlace> {
+    match &event.kind {
+        EventKind::RunStarted(started) => started.session.as_deref(),
+        _ => None,
+    }
+}

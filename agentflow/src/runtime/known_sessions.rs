@@ -1,0 +1,178 @@
+//! Sessions by their ids: lists, histories, branches, exports, deletion. How a run begins in a session is the agent's
+//! (`agent/session_run.rs`).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Runtime;
+use crate::agent::read_past;
+use crate::error::Result;
+use crate::event::RunId;
+use crate::message::Conversation;
+use crate::run::read_events;
+use crate::session::{SessionExport, SessionRun};
+use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
+use crate::time::Timestamp;
+
+/// How many sessions are listed at once.
+const PAGE: usize = 500;
+
+impl Runtime {
+    /// The sessions that a filter selects, the newest first.
+    ///
+    /// ```
+    /// use agentflow::agent::RunRequest;
+    /// use agentflow::prelude::*;
+    /// use agentflow::session::{Session, SessionFilter};
+    /// use agentflow::store::MemoryStore;
+    /// use agentflow_testing::{ScriptedModel, Turn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+    /// let agent = Agent::new(ScriptedModel::new([Turn::text("Hello.")])).runtime(&runtime);
+    /// let result = agent.run(RunRequest::new("Hi.").session(Session::begin()).caller("ada")).await?;
+    /// let of_ada = runtime.sessions(SessionFilter::new().caller("ada")).await?;
+    /// assert_eq!(Some(&*of_ada[0].id), result.session());
+    /// assert_eq!(runtime.session_history(&of_ada[0].id, 10).await?[0].messages[1].text(), "Hello.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the runtime has no store, or it cannot list its sessions.
+    pub async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>> {
+        Ok(self.require_store()?.sessions(filter).await?)
+    }
+
+    /// The record of a session.
+    ///
+    /// # Errors
+    /// When the runtime has no store, or there is no such session.
+    pub async fn session(&self, id: &str) -> Result<SessionRecord> {
+        Ok(self.session_record(id).await?.ok_or_else(|| StoreError::no_session(id))?)
+    }
+
+    /// The same; `None` when there is no such session.
+    pub(crate) async fn session_record(&self, id: &str) -> Result<Option<SessionRecord>> {
+        Ok(self.require_store()?.session(id).await?)
+    }
+
+    /// The history that the next run of a session continues: its completed runs, the oldest first, at most the `newest` ones.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), and when a run of it cannot be read.
+    pub async fn session_history(&self, id: &str, newest: usize) -> Result<Vec<SessionRun>> {
+        match self.session(id).await?.head {
+            Some(head) => self.history_up_to(&head, newest).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The history that ends with a completed run of a session, also one beside the current branch: at most the `newest`
+    /// runs of it, the oldest first.
+    ///
+    /// # Errors
+    /// When the runtime has no store, there is no such run, or one of the history cannot be read.
+    pub async fn history_up_to(&self, run: &RunId, newest: usize) -> Result<Vec<SessionRun>> {
+        let store = self.require_store()?;
+        let (mut history, mut next) = (Vec::new(), Some(run.clone()));
+        while let Some(run) = next.take().filter(|_| history.len() < newest) {
+            let record = store.record(&run).await?.ok_or_else(|| StoreError::not_found(&run))?;
+            let (past, before) = read_past(&store, &run).await?;
+            history.push(SessionRun {
+                run_id: run,
+                number: past.number,
+                after: before.clone(),
+                status: record.status,
+                caller: record.caller,
+                created: record.created,
+                messages: past.messages,
+            });
+            next = before;
+        }
+        history.reverse();
+        Ok(history)
+    }
+
+    /// The ends of a session's branches: the completed runs that no other completed run continues, by their numbers. The
+    /// last one is where the next run continues; [`Session::after`](crate::session::Session::after) continues another one.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session).
+    pub async fn session_branches(&self, id: &str) -> Result<Vec<RunId>> {
+        let runs: Vec<RunRecord> = self.runs_of_session(id).await?;
+        let completed = || runs.iter().filter(|run| run.status == RunStatus::Success);
+        let continued: HashSet<&RunId> =
+            completed().filter_map(|run| run.session.as_ref().and_then(|place| place.after.as_ref())).collect();
+        Ok(completed().map(|run| &run.run_id).filter(|run| !continued.contains(run)).cloned().collect())
+    }
+
+    /// The runs of a session by their numbers.
+    async fn runs_of_session(&self, id: &str) -> Result<Vec<RunRecord>> {
+        let mut runs = self.require_store()?.list(RunFilter::new().session(id)).await?;
+        runs.sort_by_key(|run| run.session.as_ref().map(|place| place.number));
+        match runs.is_empty() {
+            true => Err(StoreError::no_session(id).into()),
+            false => Ok(runs),
+        }
+    }
+
+    /// A whole session as data, for a copy, a person or another program: `serde_json::to_string` makes JSON of it.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), and when a run of it cannot be read.
+    pub async fn export_session(&self, id: &str) -> Result<SessionExport> {
+        let store = self.require_store()?;
+        let session = self.session(id).await?;
+        let mut runs = Vec::new();
+        for record in self.runs_of_session(id).await? {
+            let Some(place) = record.session else { continue };
+            let events = read_events(&store, &record.run_id, 0).await?;
+            runs.push(SessionRun {
+                messages: Conversation::from_events(&events).messages().to_vec(),
+                run_id: record.run_id,
+                number: place.number,
+                after: place.after,
+                status: record.status,
+                caller: record.caller,
+                created: record.created,
+            });
+        }
+        Ok(SessionExport { version: SessionExport::VERSION, session, runs })
+    }
+
+    /// Removes a session with all of its runs and their journals, at once, and returns how many runs there were.
+    ///
+    /// # Errors
+    /// When the runtime has no store, there is no such session, or one of its runs has not ended.
+    pub async fn delete_session(&self, id: &str) -> Result<u64> {
+        Ok(self.require_store()?.delete_session(id).await?)
+    }
+
+    /// Removes the sessions in which nothing was recorded for so long, one after another, and returns those that it
+    /// removed. One with a run that has not ended stays. Dropping the future stops between two sessions.
+    ///
+    /// # Errors
+    /// As [`sessions`](Self::sessions); what was removed before stays removed.
+    pub async fn purge_sessions(&self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
+        let store = self.require_store()?;
+        let now = self.host().clock.now().as_millis();
+        let since = now.saturating_sub(u64::try_from(idle_for.as_millis()).unwrap_or(u64::MAX));
+        let mut filter = SessionFilter::new().idle_since(Timestamp::from_millis(since)).limit(PAGE);
+        let mut removed = Vec::new();
+        loop {
+            let page = store.sessions(filter.clone()).await?;
+            let Some(last) = page.last() else { return Ok(removed) };
+            filter = filter.after(last);
+            for session in page {
+                match store.delete_session(&session.id).await {
+                    Ok(_) => removed.push(session),
+                    // Somebody continues it, or has removed it.
+                    Err(error) if matches!(error.kind(), StoreErrorKind::SessionBusy | StoreErrorKind::NotFound) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+}

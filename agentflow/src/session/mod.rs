@@ -1,0 +1,139 @@
+#![doc = include_str!("../docs/sessions.md")]
+// What a request says of its session, and how much of the history a model is given. It reads no store and starts nothing:
+// `agent/session_run.rs` begins a run in a session, `runtime/known_sessions.rs` looks at sessions by their ids.
+
+mod export;
+mod past;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use self::export::{SessionExport, SessionRun};
+pub(crate) use self::past::{PastRun, Window};
+use crate::error::Result;
+use crate::event::RunId;
+pub use crate::event::{SessionPlace, SessionWindow};
+pub use crate::store::{SessionFilter, SessionRecord};
+use crate::store::{StoreError, StoreErrorKind};
+
+/// The session that a run is to be one of: given to
+/// [`RunRequest::session`](crate::agent::RunRequest::session). A text is the session's id.
+///
+/// | to | say |
+/// | --- | --- |
+/// | continue a session, and begin it when there is none of this id | `"customer-17"` |
+/// | continue one, and fail when there is none | [`Session::existing`] |
+/// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
+/// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
+///
+/// An id is a name and no proof of anything: check whose session it is ([`SessionRecord::caller`]) before a user names one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Session {
+    pub(crate) id: Option<Arc<str>>,
+    pub(crate) must_exist: bool,
+    pub(crate) after: Option<RunId>,
+    pub(crate) waits: bool,
+    pub(crate) window: SessionWindow,
+}
+
+impl Session {
+    /// The longest id, in bytes.
+    pub const MAX_ID: usize = 512;
+
+    fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
+        Self { id, must_exist, after: None, waits: false, window: SessionWindow::default() }
+    }
+
+    /// A new session under an id that the runtime makes.
+    pub fn begin() -> Self {
+        Self::of(None, false)
+    }
+
+    /// A session that must be there: a run is refused when there is none of this id.
+    pub fn existing(id: impl Into<Arc<str>>) -> Self {
+        Self::of(Some(id.into()), true)
+    }
+
+    /// Continues behind this run of the session, as if the later ones had not been: a branch. They stay as they are, and
+    /// `after` with the last of them continues there again. Default: behind the completed run with the highest number.
+    #[must_use]
+    pub fn after(mut self, run: RunId) -> Self {
+        self.after = Some(run);
+        self
+    }
+
+    /// Waits while another run of the session has not ended, instead of being refused. Those of one process that wait
+    /// begin in the order in which they asked. The time limit of the run counts from here. A run that was cancelled while
+    /// it waited has not begun, and the store does not have it.
+    #[must_use]
+    pub fn waiting(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+
+    /// How much of the history the model is given. Default: [`SessionWindow::default`].
+    #[must_use]
+    pub fn window(mut self, window: SessionWindow) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Where a run stands that begins now.
+    ///
+    /// # Errors
+    /// `not_found` when there is no such session and there must be one, or `after` is set.
+    pub(crate) fn place(&self, id: &Arc<str>, known: Option<&SessionRecord>) -> Result<SessionPlace, StoreError> {
+        match known {
+            None if self.must_exist || self.after.is_some() => Err(StoreError::no_session(id)),
+            None => Ok(SessionPlace::new(Arc::clone(id), 1, None)),
+            Some(known) => {
+                let after = self.after.clone().or_else(|| known.head.clone());
+                Ok(SessionPlace::new(Arc::clone(id), known.runs + 1, after))
+            }
+        }
+    }
+
+    /// Whether the id can be one.
+    ///
+    /// # Errors
+    /// `io` for one that is empty or too long.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let problem = match self.id.as_ref().map(|id| id.len()) {
+            Some(0) => "a session's id is empty; give it one, or begin one with `Session::begin`".to_owned(),
+            Some(bytes) if bytes > Self::MAX_ID => {
+                format!("a session's id has {bytes} bytes; it may have {} at most", Self::MAX_ID)
+            }
+            _ => return Ok(()),
+        };
+        Err(StoreError::new(StoreErrorKind::Io, problem))
+    }
+}
+
+impl From<&str> for Session {
+    fn from(id: &str) -> Self {
+        Self::of(Some(id.into()), false)
+    }
+}
+
+impl From<String> for Session {
+    fn from(id: String) -> Self {
+        Self::of(Some(id.into()), false)
+    }
+}
+
+impl From<Arc<str>> for Session {
+    fn from(id: Arc<str>) -> Self {
+        Self::of(Some(id), false)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .field("after", &self.after)
+            .field("waits", &self.waits)
+            .field("window", &self.window)
+            .finish_non_exhaustive()
+    }
+}
