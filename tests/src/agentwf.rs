@@ -74,6 +74,15 @@ impl Agentwf {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command line can be started")
     }
 
+    /// The same with a standard input of its own.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_with(mut self, stdin: Stdio) -> Child {
+        self.command.stdin(stdin);
+        self.start()
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics

@@ -37,11 +37,32 @@ pub(super) enum Command {
     Call(CallArgs),
     /// Run an agent over tools of this program
     Run(RunArgs),
+    /// Talk with an agent of this program in a session that is remembered
+    Chat(ChatArgs),
     /// See and run the workflows of this program
     #[command(subcommand, visible_alias = "workflows", arg_required_else_help = true)]
     Workflow(WorkflowCommand),
     /// See and control the runs of a store file
     Runs(RunsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ChatArgs {
+    /// The agent
+    #[arg(long, value_name = "NAME")]
+    pub(super) agent: String,
+    /// The session; it begins when there is none of this id
+    #[arg(long, value_name = "ID")]
+    pub(super) session: String,
+    /// The file that sessions are kept in; it is made when there is none
+    #[arg(long, value_name = "FILE", default_value = "agentflow.db")]
+    pub(super) store: PathBuf,
+    /// On whose behalf the agent runs, and who answers its questions; recorded
+    #[arg(long, value_name = "NAME")]
+    pub(super) caller: Option<String>,
+    /// How many of the questions before are shown
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(super) history: usize,
 }
 
 #[derive(Debug, Subcommand)]

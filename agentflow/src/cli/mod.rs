@@ -36,6 +36,10 @@
 //!   "message", "retryable"}}`.
 //! - `run --model REF --task "…" [--tools a,b]`: an agent over the named tools. The answer goes to standard output, the
 //!   progress to standard error; with `--events jsonl` all events, deltas included, go to standard output instead.
+//! - `chat --agent NAME --session ID [--store FILE]`: a person and an agent of the program talk, a line each; the session
+//!   remembers ([`session`](crate::session)). On return it shows what was said and continues a run that was stopped. The
+//!   answer goes to standard output as it comes, calls of tools and questions to standard error. A question is answered
+//!   with `yes`, `no`, a reason why not, or JSON. The end of the input ends it.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the workflows of the program, each with
 //!   where it comes from. `workflows` is the same command.
 //! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs one to its end; the output goes to standard
@@ -74,6 +78,7 @@
 mod args;
 mod artifacts;
 mod call_model;
+mod chat;
 mod ctrl_c;
 mod model;
 mod models;
@@ -129,6 +134,7 @@ pub fn run_with(host: &Runtime) -> ExitCode {
             Command::Models(ModelsArgs { command: _, json }) => models::list(host, json).await,
             Command::Call(args) => call_model::call(host, args).await,
             Command::Run(args) => run::run(host, args).await,
+            Command::Chat(args) => chat::chat(host, args).await,
             Command::Workflow(command) => workflows::workflow(host, command).await,
             Command::Runs(args) => runs::runs(host, args).await,
         }

@@ -155,6 +155,12 @@ pub(super) fn note(text: impl fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{}", Styled(&text.to_string()));
 }
 
+/// The beginning of a line on standard error, which a person continues.
+pub(super) fn prompt(text: impl fmt::Display) {
+    let mut out = anstream::stderr().lock();
+    let _ = write!(out, "{}", Styled(&text.to_string())).and_then(|()| out.flush());
+}
+
 /// A text with our own styles in it. Whatever others wrote is escaped where it is put in, since it could end a line or
 /// look like a style of ours; should that be forgotten, it moves no cursor all the same.
 struct Styled<'a>(&'a str);

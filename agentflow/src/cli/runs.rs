@@ -64,7 +64,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
 }
 
 /// Who asks, for the journal.
-fn operator() -> String {
+pub(super) fn operator() -> String {
     std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "cli".to_owned())
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 use agentflow::prelude::*;
 
@@ -79,6 +80,16 @@ async fn find(file: &str) -> Result<String, String> {
     }
 }
 
+/// Throw something away for good.
+#[tool(approve)]
+fn shred(what: String) -> String {
+    format!("{what} is gone")
+}
+
+/// Say it again.
+#[agent(model = "parrot/grey", tools = [shred, await_file])]
+async fn echo(cx: &Context) -> Result<String>;
+
 /// Rate {text} from 1 to 5.
 #[agent(model = "parrot/grey")]
 async fn rate(text: String) -> Result<u8>;
@@ -141,7 +152,8 @@ async fn slow_delivery(file: String) -> Result<String> {
     Ok(format!("{there} {delivered}"))
 }
 
-/// A model of the host's own: it says the task again.
+/// A model of the host's own: it says the task again. Asked to shred
+/// something, or to await a file, it calls that tool first.
 struct Parrot(ModelInfo);
 
 impl Model for Parrot {
@@ -150,8 +162,19 @@ impl Model for Parrot {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let said = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
-        let answer = ModelResponse::new(Message::assistant(said));
+        let last = request.messages.last();
+        let said = last.map(|message| message.text().into_owned()).unwrap_or_default();
+        let call = |tool: &str, argument: &str, value: &str| {
+            let arguments = agentflow::serde_json::json!({argument: value}).to_string();
+            Message::new(Role::Assistant, vec![Part::ToolCall(Arc::new(ToolCall::new("call_1", tool, arguments)))])
+        };
+        let message = match (said.split_once(' '), last.and_then(|message| message.results().next())) {
+            (_, Some(result)) => Message::assistant(result.text()),
+            (Some(("shred", what)), None) => call("shred", "what", what),
+            (Some(("await", file)), None) => call("await_file", "file", file),
+            (_, None) => Message::assistant(said),
+        };
+        let answer = ModelResponse::new(message);
         Box::pin(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(answer)))]))
     }
 }

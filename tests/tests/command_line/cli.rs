@@ -140,7 +140,7 @@ fn tools_are_listed_by_name() {
     assert_eq!(list.code, Some(0));
     let names: Vec<&str> =
         list.stdout.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split('(').next()).collect();
-    assert_eq!(names, ["add", "await_file", "block", "deliver", "forget", "get_weather", "wait"]);
+    assert_eq!(names, ["add", "await_file", "block", "deliver", "forget", "get_weather", "shred", "wait"]);
     assert!(list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"), "{}", list.stdout);
     assert!(list.stdout.contains("needs approval, needs scope admin"), "{}", list.stdout);
     // Nothing is coloured that goes into a pipe.

@@ -1,0 +1,214 @@
+//! `agentwf chat`: a person and an agent talk in a session on a terminal. It shows what was said before, the answer as it
+//! comes, the calls of tools, and asks the person what the run asks. The session remembers; nothing is kept here.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::thread;
+
+use futures_util::StreamExt;
+use tokio::sync::mpsc;
+
+use super::args::ChatArgs;
+use super::ctrl_c;
+use super::print::{Answer, BOLD, DIM, Stop, note, prompt, short};
+use super::runs::{operator, with_store};
+use crate::agent::RunRequest;
+use crate::event::{ApprovalRequest, Event, EventKind, ModelDelta, RunId};
+use crate::message::{Message, Role, ToolCall};
+use crate::path::StepPath;
+use crate::run::{Approval, RunHandle};
+use crate::runtime::Runtime;
+use crate::session::Session;
+use crate::text::OneLine;
+use crate::value::Encoded;
+
+pub(super) async fn chat(host: &Runtime, args: ChatArgs) -> Result<(), Stop> {
+    let mut told = ctrl_c::watch();
+    host.agent_outline(&args.agent)?;
+    let runtime = with_store(host, &args.store).await?;
+    let chat = Chat { runtime, by: args.caller.clone().unwrap_or_else(operator), args };
+    tokio::select! {
+        ended = chat.talk() => ended,
+        () = ctrl_c::pressed(&mut told) => {
+            note("\nstopped; the session continues where it is when you come back");
+            Err(Stop::Interrupted)
+        }
+    }
+}
+
+struct Chat {
+    runtime: Runtime,
+    /// Who answers the questions of runs.
+    by: String,
+    args: ChatArgs,
+}
+
+impl Chat {
+    async fn talk(&self) -> Result<(), Stop> {
+        let mut lines = Lines::begin();
+        self.come_back(&mut lines).await?;
+        loop {
+            let Some(line) = lines.next(format_args!("{BOLD}>{BOLD:#} ")).await else { return Ok(()) };
+            if line.trim().is_empty() {
+                continue;
+            }
+            let session = Session::from(self.args.session.as_str());
+            let request = RunRequest::new(line).session(session);
+            let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
+            let handle = self.runtime.start_agent(&self.args.agent, request).await?;
+            self.follow(&handle, 0, &mut lines).await?;
+        }
+    }
+
+    /// Shows what was said before, and continues a run that was stopped in the middle.
+    async fn come_back(&self, lines: &mut Lines) -> Result<(), Stop> {
+        let id = &*self.args.session;
+        let Some(session) = self.runtime.session_record(id).await? else {
+            note(format_args!("{DIM}a new session{DIM:#}"));
+            return Ok(());
+        };
+        for run in self.runtime.session_history(id, self.args.history).await? {
+            run.messages.iter().try_for_each(|message| said(message))?;
+        }
+        let Some(run) = session.unfinished else { return Ok(()) };
+        note(format_args!("{DIM}continuing {}{DIM:#}", OneLine(&run)));
+        let seen = self.runtime.run_record(&run).await?.events;
+        for message in self.runtime.journal(&run).await?.iter().filter_map(asked) {
+            said(&message)?;
+        }
+        let open = self.runtime.inspect(&run).await?;
+        let handle = self.runtime.resume(&run).await?;
+        for node in open.nodes.iter().filter(|node| node.question.is_some()) {
+            let about = node.about.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.ask(&run, &node.name, node.question.as_deref().unwrap_or_default(), &about, lines).await?;
+        }
+        self.follow(&handle, seen, lines).await
+    }
+
+    /// Shows a run to its end. That it failed is said, and ends nothing.
+    async fn follow(&self, handle: &RunHandle<Encoded>, seen: u64, lines: &mut Lines) -> Result<(), Stop> {
+        let (mut events, mut answer) = (handle.events(), Answer::new());
+        // Whether the answer that is coming was shown piece by piece.
+        let mut shown = false;
+        while let Some(event) = events.next().await {
+            if event.seq <= seen && event.is_recorded() {
+                continue;
+            }
+            match &event.kind {
+                EventKind::ModelDelta(ModelDelta::Text(text)) if is_own(&event.path) => {
+                    answer.push(text)?;
+                    shown = true;
+                }
+                EventKind::ModelCompleted(response) if is_own(&event.path) => {
+                    if !std::mem::take(&mut shown) {
+                        answer.push(&response.message.text())?;
+                    }
+                    answer.end_line()?;
+                    response.message.tool_calls().for_each(|call| called(call));
+                }
+                EventKind::ToolFailed { result, .. } => {
+                    note(format_args!("{DIM}  {} failed: {}{DIM:#}", OneLine(&result.name), short(&result.text())));
+                }
+                EventKind::ApprovalRequested(request) => {
+                    let ApprovalRequest { message, payload, .. } = &**request;
+                    self.ask(&event.run_id, &event.path.to_string(), message, &payload.to_string(), lines).await?;
+                }
+                _ => {}
+            }
+        }
+        match handle.result().await {
+            Ok(_) => {}
+            Err(error) => note(format_args!("{DIM}this was not answered: {}{DIM:#}", OneLine(error))),
+        }
+        Ok(())
+    }
+
+    /// Asks the person what a run asks. JSON is given as it is; everything else but a yes is a no, with the text as the
+    /// reason.
+    async fn ask(&self, run: &RunId, at: &str, question: &str, about: &str, lines: &mut Lines) -> Result<(), Stop> {
+        note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(question), short(about)));
+        loop {
+            let Some(line) = lines.next("yes or no? ").await else {
+                note(format_args!("{DIM}the run waits for the answer{DIM:#}"));
+                return Err(Stop::Said);
+            };
+            let answered = match line.trim() {
+                "" => continue,
+                "y" | "yes" => self.runtime.approve(run, at, Approval::granted(), &self.by).await,
+                "n" | "no" => self.runtime.approve(run, at, Approval::denied("the person said no"), &self.by).await,
+                json if json.starts_with(['{', '[', '"']) => match Encoded::from_json(json.to_owned()) {
+                    Ok(answer) => self.runtime.answer_encoded(run, at, answer, &self.by).await,
+                    Err(error) => {
+                        note(format_args!("this is not JSON: {}", OneLine(error)));
+                        continue;
+                    }
+                },
+                reason => self.runtime.approve(run, at, Approval::denied(reason), &self.by).await,
+            };
+            match answered {
+                Ok(()) => return Ok(()),
+                Err(error) => note(OneLine(error)),
+            }
+        }
+    }
+}
+
+/// Whether a path is one of the agent itself, not of something in a tool.
+fn is_own(path: &StepPath) -> bool {
+    path.depth() == 1
+}
+
+fn called(call: &ToolCall) {
+    note(format_args!("{DIM}  {}({}){DIM:#}", OneLine(&call.name), short(&call.arguments)));
+}
+
+/// What a run was asked.
+fn asked(event: &Event) -> Option<Message> {
+    match &event.kind {
+        EventKind::RunStarted(started) => started.agent()?.input.last().cloned(),
+        _ => None,
+    }
+}
+
+/// Shows what was said before.
+fn said(message: &Message) -> Result<(), Stop> {
+    match message.role() {
+        Role::User => note(format_args!("{BOLD}>{BOLD:#} {}", OneLine(message.text()))),
+        Role::Assistant => {
+            let mut answer = Answer::new();
+            answer.push(&message.text())?;
+            answer.end_line()?;
+            message.tool_calls().for_each(|call| called(call));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The lines that the person types, read on a thread of their own.
+struct Lines {
+    lines: mpsc::UnboundedReceiver<String>,
+    prompts: bool,
+}
+
+impl Lines {
+    fn begin() -> Self {
+        let (send, lines) = mpsc::unbounded_channel();
+        // Without the thread there are no lines.
+        let _ = thread::Builder::new().name("chat".to_owned()).spawn(move || {
+            for line in io::stdin().lock().lines() {
+                if line.is_err() || line.is_ok_and(|line| send.send(line).is_err()) {
+                    return;
+                }
+            }
+        });
+        Self { lines, prompts: io::stdin().is_terminal() }
+    }
+
+    /// The next line; `None` at the end.
+    async fn next(&mut self, text: impl std::fmt::Display) -> Option<String> {
+        if self.prompts {
+            prompt(text);
+        }
+        self.lines.recv().await
+    }
+}

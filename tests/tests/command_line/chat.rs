@@ -1,0 +1,92 @@
+//! `agentwf chat`: lines go in, answers come out, questions are answered in between, and a session remembers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use agentflow_tests::{Agentwf, Ended};
+
+fn begun(folder: &Path, agent: &str) -> Child {
+    let chat = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
+        .args(["chat", "--agent", agent, "--session", "ada-1", "--caller", "ada", "--store"])
+        .args([folder.join("chat.db")]);
+    chat.start_with(Stdio::piped())
+}
+
+/// A chat of these lines.
+fn chat(folder: &Path, agent: &str, lines: &str) -> Ended {
+    let mut child = begun(folder, agent);
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    Ended::of(child, Duration::from_secs(60), lines)
+}
+
+#[test]
+fn a_chat_is_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = chat(folder.path(), "echo", "hello\n\nagain\n");
+    assert_eq!((first.code, &*first.stdout), (Some(0), "hello\nagain\n"), "{first:?}");
+    assert_eq!(first.stderr, "a new session\n");
+    let second = chat(folder.path(), "echo", "third\n");
+    assert_eq!((second.code, &*second.stdout), (Some(0), "hello\nagain\nthird\n"), "{second:?}");
+    assert_eq!(second.stderr, "> hello\n> again\n");
+}
+
+#[test]
+fn a_question_is_answered_between_the_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let yes = chat(folder.path(), "echo", "shred letters\nyes\n");
+    assert_eq!((yes.code, &*yes.stdout), (Some(0), "letters is gone\n"), "{yes:?}");
+    assert!(yes.stderr.contains("  shred({\"what\":\"letters\"})\n"), "{yes:?}");
+    assert!(yes.stderr.contains("call `shred(what: \"letters\")`? {\"what\":\"letters\"}\n"), "{yes:?}");
+    let no = chat(folder.path(), "echo", "shred photos\nthey are dear to me\n");
+    assert!(no.stdout.contains("they are dear to me"), "{no:?}");
+    assert!(!no.stdout.contains("photos is gone"), "{no:?}");
+    let other = chat(
+        folder.path(),
+        "echo",
+        "shred photos\n{\"decision\": \"granted\", \"arguments\": {\"what\": \"bills\"}}\n",
+    );
+    assert!(other.stdout.ends_with("bills is gone\n"), "{other:?}");
+}
+
+#[test]
+fn a_chat_that_was_left_in_a_question_continues_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = chat(folder.path(), "echo", "shred letters\n");
+    assert!(left.code == Some(1) && left.stderr.ends_with("the run waits for the answer\n"), "{left:?}");
+    let back = chat(folder.path(), "echo", "yes\nhello\n");
+    assert_eq!((back.code, &*back.stdout), (Some(0), "letters is gone\nhello\n"), "{back:?}");
+    assert!(back.stderr.contains("> shred letters\n"), "{back:?}");
+}
+
+#[test]
+fn what_cannot_be_a_chat_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let unknown = chat(folder.path(), "ecko", "hello\n");
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.stderr.contains("error: this program knows no agent `ecko`; did you mean `echo`?"), "{unknown:?}");
+    assert!(!unknown.stderr.contains("a new session"), "{unknown:?}");
+    let takes = chat(folder.path(), "rate", "hello\n");
+    assert!(takes.stderr.contains("it cannot be started by its name alone"), "{takes:?}");
+}
+
+#[test]
+fn a_chat_whose_process_is_killed_continues_in_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("there");
+    assert_eq!(chat(folder.path(), "echo", "first\n").stdout, "first\n");
+    let mut killed = begun(folder.path(), "echo");
+    let mut stdin = killed.stdin.take().unwrap();
+    stdin.write_all(format!("await {}\nnever asked\n", file.display()).as_bytes()).unwrap();
+    let said = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.into_iter().any(|line| line.starts_with("waiting for ")), "it does not wait");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    std::fs::write(&file, "").unwrap();
+    let back = chat(folder.path(), "echo", "last\n");
+    assert_eq!((back.code, &*back.stdout), (Some(0), "first\nthere\nlast\n"), "{back:?}");
+    let again = chat(folder.path(), "echo", "");
+    assert_eq!(again.stdout, "first\nthere\nlast\n");
+    assert_eq!(again.stderr.matches("await ").count(), 1, "{again:?}");
+}
