@@ -88,8 +88,7 @@ impl Run {
         let Some(InSession::Begun(place, window)) = self.session.as_deref() else { return Ok(()) };
         if let Some(after) = &place.after {
             let store = self.segment.shared.host.require_store()?;
-            let has_tools = !self.offered.tools.is_empty() || !self.plan.toolsets.is_empty();
-            let history = read_history(&store, after, Window::new(*window, has_tools)).await?;
+            let history = read_history(&store, after, Window::new(*window)).await?;
             self.machine.remember(history);
         }
         self.session = None;

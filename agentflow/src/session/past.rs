@@ -24,8 +24,6 @@ pub(crate) struct PastRun {
 /// A window that is being filled.
 pub(crate) struct Window {
     limits: SessionWindow,
-    /// Whether the model may be shown calls of tools: some providers take them only beside tools.
-    shows_calls: bool,
     tokens_left: usize,
     runs_left: u32,
     /// The newest run first.
@@ -33,8 +31,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn new(limits: SessionWindow, shows_calls: bool) -> Self {
-        Self { limits, shows_calls, tokens_left: limits.tokens as usize, runs_left: limits.runs, taken: Vec::new() }
+    pub(crate) fn new(limits: SessionWindow) -> Self {
+        Self { limits, tokens_left: limits.tokens as usize, runs_left: limits.runs, taken: Vec::new() }
     }
 
     /// Whether there may be room for another run.
@@ -51,8 +49,7 @@ impl Window {
             run.messages.iter().take_while(|message| message.role() == Role::User).cloned().collect();
         let answer = Arc::new(Message::assistant(run.answer));
         let whole = self.whole(run.number, run.messages, &answer);
-        let may_be_whole = self.shows_calls || !whole.iter().any(|message| has_calls(message));
-        let taken = match may_be_whole && self.fits(&whole) {
+        let taken = match self.fits(&whole) {
             true => whole,
             false => {
                 let short = question.into_iter().chain([answer]).collect::<Vec<_>>();
@@ -203,7 +200,7 @@ mod tests {
     }
 
     fn filled(limits: SessionWindow, runs: impl IntoIterator<Item = PastRun>) -> Conversation {
-        let mut window = Window::new(limits, true);
+        let mut window = Window::new(limits);
         for run in runs {
             if !window.take(run) {
                 break;

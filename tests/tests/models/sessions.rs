@@ -116,10 +116,10 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
         ] {
             for window in [SessionWindow::default(), SessionWindow::default().runs(2).tokens(300)] {
                 let key = format!("{}~{format}-{events}-{resumed}-{}", turns(format)[0], window.runs);
-                let agent = Agent::new(model(&replay, format, name, &key))
-                    .tools(tools![sess_lookup])
-                    .instruct("Be kind.")
-                    .runtime(&runtime);
+                // The agent that continues may have no tools.
+                let tools = if resumed { tools![] } else { tools![sess_lookup] };
+                let agent =
+                    Agent::new(model(&replay, format, name, &key)).tools(tools).instruct("Be kind.").runtime(&runtime);
                 let next = RunRequest::new("next").session(Session::from("s").window(window)).max_steps(1);
                 // It has no second turn, so it adds nothing to the session.
                 let ended = agent.run(next).await;

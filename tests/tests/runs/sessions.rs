@@ -273,10 +273,6 @@ async fn the_window_bounds_what_a_model_is_given() {
     let short = answer(&clerk, "y", with(SessionWindow::default().runs(4).tokens(1_500))).await;
     assert_eq!(short, (1 + 2 + 4 + 2 + 2 + 1).to_string(), "{:?}", last(&model));
     assert_eq!(answer(&clerk, "z", with(SessionWindow::default().runs(0))).await, "2");
-    // No provider is shown calls of tools where the agent has none.
-    let plain = Agent::new(model.clone()).runtime(&runtime);
-    plain.run(ask("p", with(SessionWindow::default().runs(6)))).await.unwrap();
-    assert!(last(&model).messages().iter().all(|message| message.tool_calls().next().is_none()));
 }
 
 /// Adds a word to what is asked.
