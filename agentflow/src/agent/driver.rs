@@ -19,23 +19,21 @@ use super::hooks::{Hooks, hooks_of};
 use super::kept_agent::{Kept, KeptEnd, called, kept};
 use super::limits::Limits;
 use super::machine::{AgentMachine, Command, OpenStep, Outcome, closed};
+use super::of_agent::OfAgent;
 use super::plan::{Offered, Plan};
 use super::run_request::RunRequest;
 use super::session_run::InSession;
 use super::taking_over::InTeam;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{
-    AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, EventKind, RunBody, RunCompleted, RunTerms,
-};
+use crate::event::{AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, EventKind, RunTerms};
 use crate::future::BoxFuture;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
-    Events, InSegment, RunEnd, RunShared, Segment, SegmentKind, unless_cancelled, was_dropped, was_dropped_with_step,
-    within,
+    Events, InSegment, RunEnd, RunShared, Segment, unless_cancelled, was_dropped, was_dropped_with_step, within,
 };
 use crate::telemetry;
 use crate::text::panic_text;
@@ -71,34 +69,6 @@ pub(super) struct Run {
 
 /// An agent that a step calls: it runs, or waits for the step to drop it, as the step had done.
 type InStep = std::result::Result<Run, Box<HeldBack>>;
-
-/// The records in which an agent begins and ends.
-pub(super) enum OfAgent {}
-
-impl SegmentKind for OfAgent {
-    type Started = AgentStarted;
-    type Completed = Arc<AgentCompleted>;
-
-    fn body(started: AgentStarted) -> RunBody {
-        RunBody::Agent(started)
-    }
-
-    fn run_completed(completed: Arc<AgentCompleted>) -> RunCompleted {
-        RunCompleted::Agent(completed)
-    }
-
-    fn started(started: AgentStarted) -> EventKind {
-        EventKind::AgentStarted(Arc::new(started))
-    }
-
-    fn completed(completed: Arc<AgentCompleted>) -> EventKind {
-        EventKind::AgentCompleted(completed)
-    }
-
-    fn failed(error: Arc<Failure>) -> EventKind {
-        EventKind::AgentFailed { error }
-    }
-}
 
 impl InSegment for Run {
     type Kind = OfAgent;
@@ -167,11 +137,7 @@ impl Run {
     /// A step of the run that a context belongs to. What is recorded of it already is taken as done.
     fn in_step(plan: &Arc<Plan>, request: RunRequest, cx: &Context) -> Result<InStep> {
         let shared = Arc::clone(cx.run());
-        if request.session.is_some() {
-            let problem = "it is to run in a session as a step of another run; a run of a session is a run of its own, \
-                           begun with `run`, `start` or `stream`";
-            return Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem: problem.to_owned() });
-        }
+        InSession::refuse_in_step(plan, &request)?;
         plan.check(&shared, &request.options.resources)?;
         let held_back = |base: &StepPath, lived| {
             let agent = format!("the agent `{}`", plan.name);
@@ -287,9 +253,7 @@ impl Run {
             for (_, path, kind) in &recorded {
                 if path.is_root() {
                     run.compensation.replay(kind);
-                    if let EventKind::RunStarted(started) = kind {
-                        run.session = InSession::of(started);
-                    }
+                    run.note_session(kind);
                 }
                 match kind {
                     EventKind::RunStep { .. } if *path == run.segment.base => run.hand_up_turn(),
@@ -389,16 +353,7 @@ impl Run {
             (!cancelled).then_some(Some(Err(Error::Lost { reason })))
         });
         if self.waits_for_session() {
-            // It has not begun, and nobody finds anything of it.
-            self.segment.settle();
-            let error = match ended {
-                Some(Some(result)) => return result,
-                Some(None) => Error::Timeout { limit: self.machine.limits().timeout },
-                None if self.segment.shared.is_stopping() => Error::Draining,
-                None => Error::Cancelled { reason: self.segment.shared.cancel_reason() },
-            };
-            Box::pin(self.never_began(&error.to_string())).await;
-            return Err(error);
+            return Box::pin(self.ended_before_its_beginning(ended)).await;
         }
         let result = match ended {
             Some(Some(result)) => result,
@@ -659,9 +614,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.waits_for_session() {
-            self.segment.settle();
-        }
+        self.settle_before_its_beginning();
         self.dropped();
     }
 }

@@ -24,6 +24,7 @@ mod linked_agent_tool;
 mod machine;
 mod model_call;
 mod model_retry;
+mod of_agent;
 mod outline;
 mod plan;
 mod prompt;

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::Run;
+use super::plan::Plan;
+use super::run_request::RunRequest;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionWindow};
 use crate::message::{Conversation, Message};
 use crate::path::StepPath;
-use crate::run::{Host, read_events};
+use crate::run::{Host, RunEnd, read_events};
 use crate::session::{PastRun, Session, Window};
 use crate::store::{RunStatus, Store, StoreError, StoreErrorKind};
 
@@ -29,8 +31,21 @@ pub(super) enum InSession {
 }
 
 impl InSession {
+    /// A step of another run cannot be a run of a session.
+    ///
+    /// # Errors
+    /// [`Error::Build`] when it is to be one.
+    pub(super) fn refuse_in_step(plan: &Plan, request: &RunRequest) -> Result<()> {
+        if request.session.is_none() {
+            return Ok(());
+        }
+        let problem = "it is to run in a session as a step of another run; a run of a session is a run of its own, begun \
+                       with `run`, `start` or `stream`";
+        Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem: problem.to_owned() })
+    }
+
     /// The session of a run that has begun.
-    pub(super) fn of(started: &RunStarted) -> Option<Box<Self>> {
+    fn of(started: &RunStarted) -> Option<Box<Self>> {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
         Some(Box::new(Self::Begun(SessionPlace::clone(place), agent.window.unwrap_or_default())))
     }
@@ -55,9 +70,36 @@ impl Run {
         matches!(self.session.as_deref(), Some(InSession::Asked(_) | InSession::Beginning(_)))
     }
 
+    /// Takes in what an earlier process recorded of the run.
+    pub(super) fn note_session(&mut self, kind: &EventKind) {
+        if let EventKind::RunStarted(started) = kind {
+            self.session = InSession::of(started);
+        }
+    }
+
+    /// A run that has not begun in its session has no end to record.
+    pub(super) fn settle_before_its_beginning(&mut self) {
+        if self.waits_for_session() {
+            self.segment.settle();
+        }
+    }
+
+    /// It has not begun in its session, and nobody finds anything of it.
+    pub(super) async fn ended_before_its_beginning(&mut self, ended: Option<Option<Result<RunEnd>>>) -> Result<RunEnd> {
+        self.segment.settle();
+        let error = match ended {
+            Some(Some(result)) => return result,
+            Some(None) => Error::Timeout { limit: self.machine.limits().timeout },
+            None if self.segment.shared.is_stopping() => Error::Draining,
+            None => Error::Cancelled { reason: self.segment.shared.cancel_reason() },
+        };
+        self.never_began(&error.to_string()).await;
+        Err(error)
+    }
+
     /// The run is stopped before it has begun. The store may have it all the same, when it was stopped in the middle of
     /// that: then it is cancelled there, since it would be in the way of others.
-    pub(super) async fn never_began(&self, reason: &str) {
+    async fn never_began(&self, reason: &str) {
         let Some(InSession::Beginning(first)) = self.session.as_deref() else { return };
         let Some(store) = &self.segment.shared.host.store else { return };
         let run = &first.run_id;

@@ -140,9 +140,8 @@ impl AgentStarted {
             terms: RunTerms::default(),
             answer: AnswerForm::Text,
             definition: None,
+            window: None,
         }
-        let (terms, answer) = (RunTerms::default(), AnswerForm::Text);
-        Self { name, instructions, input, given: None, terms, answer, window: None }
     }
 
     /// Whether another one was given the same by its caller; the instructions are the agent's own.

@@ -265,16 +265,13 @@ impl EventLog {
 
     /// The event in which the run begins.
     pub(crate) fn first(&self, time: Timestamp, kind: EventKind) -> Event {
-        let (run_id, kind) = (self.run_id.clone(), self.redacted(kind));
-        Event { run_id, seq: 1, part: 0, time, path: StepPath::root(), kind }
+        Event { run_id: self.run_id.clone(), seq: 1, part: 0, time, path: StepPath::root(), kind: self.redacted(kind) }
     }
 
     /// Records the beginning of the run once the store has it: when the store refuses it, nothing is recorded.
     pub(crate) async fn begin(&self, first: Event) -> Result<(), StoreError> {
-        let Some(journal) = &self.journal else { return Err(StoreError::no_store()) };
-        if let Some(refused) = self.state().rare.as_ref().and_then(|rare| rare.refused.clone()) {
-            return Err(refused);
-        }
+        self.state().rare.as_ref().and_then(|rare| rare.refused.clone()).map_or(Ok(()), Err)?;
+        let journal = self.journal.as_ref().ok_or_else(StoreError::no_store)?;
         journal.write(&self.run_id, Append::new(0, vec![first.clone()])).await?;
         let mut state = self.state();
         state.begin(first.time, first.path, first.kind);
