@@ -15,6 +15,8 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
         #vis struct #name {}
         const _: () = {
             impl #krate::__private::PathTool for #name {
+                type Parameters = #krate::__private::AnyParameters;
+
                 const PARAMETERS: &'static [&'static str] = &[];
 
                 fn tool() -> &'static #krate::__private::LinkedTool {

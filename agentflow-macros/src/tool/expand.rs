@@ -30,6 +30,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let options = options(&tool.options, signature.asyncness.is_none(), &private);
     let names = tool.params.iter().map(|param| &param.name);
     let compensation = compensation(tool, function, &private);
+    let letters = ('A'..).take(tool.params.len()).map(|letter| format_ident!("{letter}"));
+    let parameters = letters.map(|letter| quote!(<Self as #private::#trait_of_arity>::#letter));
     quote! {
         // A tool owns its arguments, whatever its body does with them.
         #[allow(unused_braces, clippy::needless_pass_by_value, clippy::only_used_in_recursion)]
@@ -57,6 +59,8 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
             )
             #answering;
             impl #private::PathTool for #ident {
+                type Parameters = (#(#parameters,)*);
+
                 const PARAMETERS: &'static [&'static str] = &[#(#names),*];
 
                 fn tool() -> &'static #private::LinkedTool {
@@ -95,29 +99,30 @@ fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> 
     })
 }
 
-/// The check that what undoes the tool takes what the tool takes, and what it returns: a call of it that is never made.
+/// The check that what undoes the tool takes what the tool takes, and what it returns: of types and of names. Nothing of it
+/// is called.
 fn compensation(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let path = tool.options.compensate.as_ref()?;
     let ident = &function.signature.ident;
-    let (cx, value) = (local("cx"), local("value"));
+    let value = local("value");
     let params: Vec<&Ident> = tool.params.iter().map(|param| &param.ident).collect();
     let types = tool.params.iter().map(|param| &param.ty);
-    let context = tool.context.as_ref().map(|ty| quote!(#cx: &#ty,));
-    let given = tool.context.as_ref().map(|_| quote!(#cx,));
     let output = match &function.signature.output {
         ReturnType::Default => quote!(()),
         ReturnType::Type(_, ty) => quote!(#ty),
     };
     let span = ends(path).0;
-    let called = quote_spanned!(span=> #path(#given #(#params,)* #value.agentflow_output()));
+    let here = located(private, span);
+    let takes = paths::item(path, private, &quote!(TAKES));
+    let compared = quote_spanned!(span=> #here::is_undone_by((#(#params,)* #value.agentflow_output(),), #takes));
     let parameters = paths::item(path, private, &quote!(PARAMETERS));
-    let checked = quote_spanned!(span=> #private::undoes(#parameters, <#ident as #private::PathTool>::PARAMETERS));
+    let checked = quote_spanned!(span=> #here::undoes(#parameters, <#ident as #private::PathTool>::PARAMETERS));
     Some(quote! {
-        #[allow(dead_code, clippy::let_underscore_future, clippy::let_underscore_must_use)]
-        fn undone(#context #(#params: #types,)* #value: #output) {
+        #[allow(dead_code)]
+        fn undone(#(#params: #types,)* #value: #output) {
             #[allow(unused_imports)]
             use #private::{OutputOfResult as _, OutputOfValue as _};
-            let _ = #called;
+            #compared
         }
         const _: () = #checked;
     })
@@ -303,6 +308,15 @@ fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &To
     }
 }
 
+/// The path to the library's private items, so that errors about what it names are reported at the span.
+fn located(private: &TokenStream, span: Span) -> TokenStream {
+    let one = |mut token: TokenTree| {
+        token.set_span(span.resolved_at(token.span()));
+        token
+    };
+    private.clone().into_iter().map(one).collect()
+}
+
 fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     let Param { ty, name, description, default, .. } = param;
     let default = default.as_ref().map(|default| {
@@ -314,11 +328,7 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     });
     // So that an error about the type is reported at the type.
     let (first, last) = ends(ty);
-    let here = private.clone().into_iter().map(|mut token| {
-        token.set_span(first.resolved_at(token.span()));
-        token
-    });
-    let here: TokenStream = here.collect();
+    let here = located(private, first);
     let filled = Ident::new("FILLED", last.resolved_at(Span::call_site()));
     let filled = quote!(#here::Probe::<#ty>::#filled);
     quote!(#private::Param::new(#name, #description, #filled) #default)

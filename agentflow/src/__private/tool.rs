@@ -2,6 +2,7 @@
 //! and of its return type. It calls nothing by itself.
 
 use std::any::TypeId;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -155,6 +156,11 @@ pub fn linked<T: PathTool>() -> ToolRef {
     note = "an `#[agent]` function is given to an agent by `.tools(my_agent::definition())`"
 )]
 pub trait PathTool: Send + Sync + Sized + 'static {
+    /// The types of its parameters.
+    type Parameters;
+
+    const TAKES: PhantomData<fn(Self::Parameters)> = PhantomData;
+
     /// The names of its parameters, as models see them.
     const PARAMETERS: &'static [&'static str];
 
@@ -304,12 +310,39 @@ impl<T> OutputOfValue<T> for &T {
     }
 }
 
-/// Stops the compiler at a compensation whose parameters are not those of the tool and `output`.
+/// Parameters with which a tool undoes another one, which has `Needed`: its parameters, and then what it returned.
+#[diagnostic::on_unimplemented(
+    message = "the tool that undoes this one takes `{Self}`, and has to take `{Needed}`",
+    label = "has to take `{Needed}`: what the undone tool takes, by the same names, and then `output`, which it returned"
+)]
+pub trait Undoes<Needed> {}
+
+/// Those of a tool that has another mistake.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyParameters;
+
+impl<Needed> Undoes<Needed> for AnyParameters {}
+
+macro_rules! undoes {
+    (_ $length:literal $($T:ident $at:tt)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<$($T),*> Undoes<($($T,)*)> for ($($T,)*) {}
+    };
+}
+
+all_the_tuples!(undoes, 16);
+
+/// Compares types and does nothing. What is needed comes first, so that the compiler does not infer it from the other.
+pub fn is_undone_by<P: Undoes<Needed>, Needed>(_: Needed, _: PhantomData<fn(P)>) {}
+
+/// Stops the compiler at a compensation whose parameters have other names than those of the tool and `output`. Of another
+/// number of them, their types are reported.
 #[track_caller]
 pub const fn undoes(undo: &[&str], tool: &[&str]) {
-    let mut same = undo.len() == tool.len() + 1;
+    let is_of_number = undo.len() == tool.len() + 1;
+    let mut same = true;
     let mut at = 0;
-    while same && at < undo.len() {
+    while is_of_number && same && at < undo.len() {
         let of_tool = if at < tool.len() { tool[at] } else { "output" };
         same = is_same(undo[at].as_bytes(), of_tool.as_bytes());
         at += 1;

@@ -18,7 +18,7 @@ use crate::workflow::spec::Spec;
 pub(super) enum Described {
     Workflow(Result<(Arc<Spec>, Vec<Encoded>)>),
     /// A workflow by its name, and an object of its inputs.
-    Named(Arc<str>, Encoded),
+    Named(Arc<str>, Result<Encoded>),
 }
 
 /// Makes a run's outcome a value of the caller's type.
@@ -190,7 +190,7 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
         Box::pin(async move {
             let (spec, inputs) = match described {
                 Described::Workflow(workflow) => workflow?,
-                Described::Named(name, input) => runtime.named(&name, &input).await?,
+                Described::Named(name, input) => runtime.named(&name, &input?).await?,
             };
             runtime.start_spec(options, &spec, inputs, decode).await
         })

@@ -24,7 +24,7 @@ use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::{UndoingRun, WorkflowRun};
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
-use crate::workflow::{Graph, Inputs, IntoInputs, Workflow, begun, check_needs};
+use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs};
 
 /// What [`Runtime::recover`] found, the oldest run first.
 #[derive(Debug, Default)]
@@ -54,24 +54,23 @@ impl Runtime {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start<In, Out>(&self, workflow: Workflow<In, Out>, input: impl IntoInputs<In>) -> StartRun<'_, Out>
-    where
-        In: Inputs,
-        Out: NodeValue,
-    {
+    pub fn start<W: IntoWorkflow>(&self, workflow: W, input: impl IntoInputs<W::In>) -> StartRun<'_, W::Out> {
+        let workflow = workflow.into_workflow();
         let inputs = input.into_inputs().encode().map_err(|error| Error::value(&workflow.spec().name, &error));
         let described = inputs.map(|inputs| (Arc::clone(workflow.spec()), inputs));
-        StartRun::new(self, Described::Workflow(described), Box::new(decoder::<In, Out>(&workflow)))
+        StartRun::new(self, Described::Workflow(described), Box::new(decoder::<W::In, W::Out>(&workflow)))
     }
 
-    /// Like [`start`](Self::start), of a workflow that this runtime, or the program, knows by name; the input is an
-    /// object of its inputs' names.
+    /// Like [`start`](Self::start), of a workflow that this runtime, or the program, knows by name; the input is a JSON
+    /// object of its inputs' names, such as `json!({"url": "https://example.com"})`.
     ///
     /// # Errors
     /// Also when no workflow has this name, the input does not fit its names and types, or the tools of a toolset that a
     /// graph names cannot be fetched ([`Error::Toolset`]).
-    pub fn start_named(&self, name: &str, input: &Encoded) -> StartRun<'_, Encoded> {
-        StartRun::new(self, Described::Named(name.into(), input.clone()), Box::new(undecoded))
+    pub fn start_named(&self, name: &str, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
+        let name = Arc::from(name);
+        let input = input.into_named_inputs().map_err(|error| Error::value(&name, &error));
+        StartRun::new(self, Described::Named(name, input), Box::new(undecoded))
     }
 
     /// The workflow of a name with its inputs, checked. The tools of toolsets that it names are fetched.

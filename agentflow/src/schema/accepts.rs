@@ -1,6 +1,7 @@
 //! Whether one value fits a schema, in three words: yes, no, or unknown where a keyword's effect is not computed. What it
 //! says is what a validator says; it reports nothing.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
@@ -10,8 +11,54 @@ use super::schema_at::{At, Type, compare, equal, is_integer};
 /// How deep schemas are followed; a value that is deeper is unknown.
 const DEPTH: u32 = 64;
 
-pub(super) fn accepts(at: At<'_>, value: &Value) -> Option<bool> {
-    fits(at, value, DEPTH)
+/// The most schemas that are looked at for one value: each level of a schema that refers to itself in several places
+/// doubles them.
+const LOOKS: u32 = 10_000;
+/// The most of them for all values.
+const ALL_LOOKS: u32 = 1_000_000;
+
+/// Looks at values, until it has looked at as many schemas as it may; then it knows nothing of further values.
+pub(super) struct Validator {
+    /// How many schemas are still looked at for this value.
+    left: Cell<u32>,
+    /// How many are, for all values after it.
+    all_left: Cell<u32>,
+}
+
+impl Default for Validator {
+    fn default() -> Self {
+        Self { left: Cell::new(0), all_left: Cell::new(ALL_LOOKS) }
+    }
+}
+
+impl Validator {
+    pub(super) fn accepts(&self, at: At<'_>, value: &Value) -> Option<bool> {
+        let given = LOOKS.min(self.all_left.get());
+        self.left.set(given);
+        let fits = self.fits(at, value, DEPTH);
+        self.all_left.set(self.all_left.get() - (given - self.left.get()));
+        fits
+    }
+
+    /// Whether nothing is known of further values.
+    pub(super) fn is_spent(&self) -> bool {
+        self.all_left.get() == 0
+    }
+
+    fn fits(&self, at: At<'_>, value: &Value, depth: u32) -> Option<bool> {
+        if let Value::Bool(all) = at.schema {
+            return Some(*all);
+        }
+        self.left.set(self.left.get().checked_sub(1)?);
+        if depth == 0 {
+            return None;
+        }
+        let keywords = at.keywords()?;
+        let understood = at.is_understood().then_some(true);
+        let inner = |schema: At<'_>, value: &Value| self.fits(schema, value, depth - 1);
+        let each = keywords.iter().map(|(keyword, of)| keyword_fits(at, keyword, of, value, &inner));
+        all(std::iter::once(understood).chain(each))
+    }
 }
 
 /// All must hold: one that does not decides.
@@ -29,21 +76,13 @@ fn any(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all(each.map(|one| one.map(|one| !one))).map(|none| !none)
 }
 
-fn fits(at: At<'_>, value: &Value, depth: u32) -> Option<bool> {
-    if let Value::Bool(all) = at.schema {
-        return Some(*all);
-    }
-    if depth == 0 {
-        return None;
-    }
-    let keywords = at.keywords()?;
-    let understood = at.is_understood().then_some(true);
-    let each = keywords.iter().map(|(keyword, of)| keyword_fits(at, keyword, of, value, depth - 1));
-    all(std::iter::once(understood).chain(each))
-}
-
-fn keyword_fits(at: At<'_>, keyword: &str, of: &Value, value: &Value, depth: u32) -> Option<bool> {
-    let inner = |schema: At<'_>, value: &Value| fits(schema, value, depth);
+fn keyword_fits(
+    at: At<'_>,
+    keyword: &str,
+    of: &Value,
+    value: &Value,
+    inner: &dyn Fn(At<'_>, &Value) -> Option<bool>,
+) -> Option<bool> {
     match keyword {
         "$ref" => inner(at.referred()?, value),
         "type" => Some(Type::named_by(at)?.into_iter().any(|of| of.has(value))),
@@ -67,8 +106,8 @@ fn keyword_fits(at: At<'_>, keyword: &str, of: &Value, value: &Value, depth: u32
         _ => match value {
             Value::Number(number) => number_fits(keyword, of, number),
             Value::String(text) => text_fits(at, keyword, text),
-            Value::Array(items) => list_fits(at, keyword, of, items, &inner),
-            Value::Object(fields) => object_fits(at, keyword, of, fields, &inner),
+            Value::Array(items) => list_fits(at, keyword, of, items, inner),
+            Value::Object(fields) => object_fits(at, keyword, of, fields, inner),
             Value::Null | Value::Bool(_) => Some(true),
         },
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::accepts::accepts;
+use super::accepts::Validator;
 use super::schema_at::{At, Type};
 use super::{MOST, SchemaMismatch};
 
@@ -10,6 +10,7 @@ use super::{MOST, SchemaMismatch};
 pub(super) struct Misfits<'s> {
     from: At<'s>,
     as_stated: bool,
+    validator: Validator,
     pub(super) places: Vec<SchemaMismatch>,
 }
 
@@ -33,8 +34,8 @@ enum Why {
 }
 
 impl<'s> Misfits<'s> {
-    pub(super) const fn new(from: At<'s>, as_stated: bool) -> Self {
-        Self { from, as_stated, places: Vec::new() }
+    pub(super) fn new(from: At<'s>, as_stated: bool) -> Self {
+        Self { from, as_stated, validator: Validator::default(), places: Vec::new() }
     }
 
     fn add(&mut self, whole: &Value, path: &[Step], why: Why, expected: String) {
@@ -70,11 +71,11 @@ pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut Misfits<'_>) {
 }
 
 fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &mut Misfits<'_>) {
-    if accepts(to, value) != Some(false) {
+    if into.validator.accepts(to, value) != Some(false) {
         return;
     }
     if let Some(referred) = to.referred()
-        && accepts(referred, value) == Some(false)
+        && into.validator.accepts(referred, value) == Some(false)
     {
         return note(referred, whole, value, path, into);
     }
@@ -93,12 +94,13 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
         };
         let mut near = to.list(keyword).into_iter().flatten().filter(of_type);
         if let (Some(only), None) = (near.next(), near.next())
-            && accepts(only, value) == Some(false)
+            && into.validator.accepts(only, value) == Some(false)
         {
             return note(only, whole, value, path, into);
         }
     }
-    let mut found = to.list("allOf").into_iter().flatten().any(|part| accepts(part, value) == Some(false));
+    let mut found =
+        to.list("allOf").into_iter().flatten().any(|part| into.validator.accepts(part, value) == Some(false));
     match value {
         Value::Object(fields) => {
             for name in to.required().filter(|name| !fields.contains_key(*name)) {
@@ -111,7 +113,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
                 let of = to.property(name).map(|of| (of, Why::Value));
                 let other = || Some((to.of(to.get("additionalProperties")?), Why::Unknown));
                 let Some((of, why)) = of.or_else(other) else { continue };
-                if accepts(of, value) == Some(false) {
+                if into.validator.accepts(of, value) == Some(false) {
                     path.push(Step::Field(name.clone()));
                     match why {
                         Why::Unknown if *of.schema == Value::Bool(false) => {
@@ -126,7 +128,7 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                if accepts(to.item(at), item) == Some(false) {
+                if into.validator.accepts(to.item(at), item) == Some(false) {
                     path.push(Step::Item(at));
                     note(to.item(at), whole, item, path, into);
                     path.pop();
@@ -163,7 +165,7 @@ fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
     let mut at = vec![from];
     for step in path {
         let mut next = Vec::new();
-        for of in at.into_iter().flat_map(|at| parts(at, 8)) {
+        for of in at.into_iter().flat_map(parts) {
             match step {
                 Step::Field(name) => {
                     next.extend(of.property(name).or_else(|| Some(of.of(of.get("additionalProperties")?))));
@@ -182,13 +184,17 @@ fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
 }
 
 /// A schema with all that it refers to and consists of.
-fn parts(at: At<'_>, depth: u32) -> Vec<At<'_>> {
+fn parts(at: At<'_>) -> Vec<At<'_>> {
     let mut all = vec![at];
-    if depth > 0 {
-        all.extend(at.referred().into_iter().flat_map(|at| parts(at, depth - 1)));
-        for keyword in ["allOf", "anyOf", "oneOf"] {
-            all.extend(at.list(keyword).into_iter().flatten().flat_map(|at| parts(at, depth - 1)));
+    let mut next = 0;
+    while let Some(at) = all.get(next).copied() {
+        let branches = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| at.list(keyword)).flatten();
+        for part in at.referred().into_iter().chain(branches) {
+            if !all.iter().any(|known| std::ptr::eq(known.schema, part.schema)) {
+                all.push(part);
+            }
         }
+        next += 1;
     }
     all
 }
@@ -197,7 +203,7 @@ fn parts(at: At<'_>, depth: u32) -> Vec<At<'_>> {
 fn is_stated(places: &[At<'_>], holder: &[At<'_>], why: Why) -> bool {
     let all = |places: &[At<'_>], keywords: &[&str]| {
         let says = |at: &At<'_>| keywords.iter().any(|keyword| at.get(keyword).is_some());
-        !places.is_empty() && places.iter().all(|at| parts(*at, 8).iter().any(says))
+        !places.is_empty() && places.iter().all(|at| parts(*at).iter().any(says))
     };
     match why {
         Why::Missing => all(holder, &["properties", "additionalProperties"]),

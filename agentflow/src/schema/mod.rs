@@ -21,7 +21,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use self::accepts::accepts;
+use self::accepts::Validator;
 pub(crate) use self::embedded::{Definitions, part_of};
 use self::misfit::{Misfits, misfits};
 #[cfg(feature = "dynamic")]
@@ -115,9 +115,10 @@ fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
     if Proof::default().holds(from, to) {
         return Assignable::Yes;
     }
+    let validator = Validator::default();
     let mut found = Misfits::new(from, as_stated);
     for sample in Samples::new(to).of(from) {
-        if accepts(from, &sample) == Some(true) && accepts(to, &sample) == Some(false) {
+        if validator.accepts(from, &sample) == Some(true) && validator.accepts(to, &sample) == Some(false) {
             misfits(to, &sample, &mut found);
             if found.places.len() >= MOST {
                 break;

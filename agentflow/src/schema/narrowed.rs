@@ -1,9 +1,11 @@
 //! A schema of those values of another schema of which something more is known, such as that a part is not `null`. It
 //! may allow more than these; it never leaves one out.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
-use super::accepts::accepts;
+use super::accepts::Validator;
 use super::embedded::part_of;
 use super::part_at::{is_note, pointer_names, target};
 use super::schema_at::At;
@@ -19,79 +21,93 @@ pub(crate) enum Fact {
 
 /// How deep references and choices are followed.
 const DEPTH: u32 = 16;
+/// The most schemas that are looked at: references to the same schema in several choices double them at each level.
+const LOOKS: u32 = 1_000;
 
 /// The values of a schema whose part at a JSON Pointer is so.
 pub(crate) fn narrowed(whole: &Value, at: &str, fact: &Fact) -> Value {
     let names: Vec<String> = pointer_names(at).collect();
-    part_of(&narrow(whole, whole, &names, fact, DEPTH), whole)
+    let narrowing = Narrowing { whole, fact, validator: Validator::default(), left: Cell::new(LOOKS) };
+    part_of(&narrowing.narrow(whole, &names, DEPTH), whole)
 }
 
-fn narrow(whole: &Value, of: &Value, names: &[String], fact: &Fact, depth: u32) -> Value {
-    if let (true, Fact::Is(value)) = (names.is_empty(), fact) {
-        return match accepts(At { root: whole, schema: of }, value) {
-            Some(false) => Value::Bool(false),
-            _ => json!({"const": value}),
-        };
-    }
-    let (Some(keywords), true) = (of.as_object(), depth > 0) else { return of.clone() };
-    let others = |own: &str| keywords.keys().any(|keyword| keyword != own && !is_note(keyword));
-    if keywords.contains_key("$ref") {
-        return match target(whole, of).filter(|_| !others("$ref")) {
-            Some(to) => narrow(whole, to, names, fact, depth - 1),
-            None => of.clone(),
-        };
-    }
-    for keyword in ["anyOf", "oneOf"] {
-        if let Some(branches) = keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword)) {
-            let mut branches: Vec<Value> =
-                branches.iter().map(|of| narrow(whole, of, names, fact, depth - 1)).collect();
-            branches.retain(|branch| *branch != Value::Bool(false));
-            return match branches.len() {
-                0 => Value::Bool(false),
-                1 => branches.remove(0),
-                _ => json!({keyword: branches}),
+struct Narrowing<'s> {
+    whole: &'s Value,
+    fact: &'s Fact,
+    validator: Validator,
+    /// How many schemas are still looked at.
+    left: Cell<u32>,
+}
+
+impl Narrowing<'_> {
+    fn narrow(&self, of: &Value, names: &[String], depth: u32) -> Value {
+        if let (true, Fact::Is(value)) = (names.is_empty(), self.fact) {
+            return match self.validator.accepts(At { root: self.whole, schema: of }, value) {
+                Some(false) => Value::Bool(false),
+                _ => json!({"const": value}),
             };
         }
-    }
-    if let Some(value) = keywords.get("const") {
-        return if holds(value, names) { of.clone() } else { Value::Bool(false) };
-    }
-    let mut keywords = keywords.clone();
-    if let Some(values) = keywords.get_mut("enum").and_then(Value::as_array_mut) {
-        values.retain(|value| holds(value, names));
-        if values.is_empty() {
-            return Value::Bool(false);
+        let left = self.left.get();
+        let (Some(keywords), true) = (of.as_object(), depth > 0 && left > 0) else { return of.clone() };
+        self.left.set(left - 1);
+        let others = |own: &str| keywords.keys().any(|keyword| keyword != own && !is_note(keyword));
+        if keywords.contains_key("$ref") {
+            return match target(self.whole, of).filter(|_| !others("$ref")) {
+                Some(to) => self.narrow(to, names, depth - 1),
+                None => of.clone(),
+            };
         }
-    }
-    let types: Vec<String> = match keywords.get("type") {
-        Some(Value::String(one)) => vec![one.clone()],
-        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
-        _ => return of.clone(),
-    };
-    let can_be = |of: &String| match names.is_empty() {
-        true => of != "null",
-        false => of == "object" || of == "array",
-    };
-    let mut types: Vec<String> = types.into_iter().filter(can_be).collect();
-    match types.len() {
-        0 => return Value::Bool(false),
-        1 => {
-            let only = types.remove(0);
-            keywords.insert("type".to_owned(), only.as_str().into());
-            if let Some((name, rest)) = names.split_first() {
-                let inner = |of: &Value| narrow(whole, of, rest, fact, depth - 1);
-                let is_possible = match only.as_str() {
-                    "object" => has_field(&mut keywords, name, inner),
-                    _ => has_item(&mut keywords, name, inner),
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(branches) = keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword)) {
+                let mut branches: Vec<Value> = branches.iter().map(|of| self.narrow(of, names, depth - 1)).collect();
+                branches.retain(|branch| *branch != Value::Bool(false));
+                return match branches.len() {
+                    0 => Value::Bool(false),
+                    1 => branches.remove(0),
+                    _ => json!({keyword: branches}),
                 };
-                if !is_possible {
-                    return Value::Bool(false);
-                }
             }
         }
-        _ => drop(keywords.insert("type".to_owned(), types.into())),
+        if let Some(value) = keywords.get("const") {
+            return if holds(value, names) { of.clone() } else { Value::Bool(false) };
+        }
+        let mut keywords = keywords.clone();
+        if let Some(values) = keywords.get_mut("enum").and_then(Value::as_array_mut) {
+            values.retain(|value| holds(value, names));
+            if values.is_empty() {
+                return Value::Bool(false);
+            }
+        }
+        let types: Vec<String> = match keywords.get("type") {
+            Some(Value::String(one)) => vec![one.clone()],
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+            _ => return of.clone(),
+        };
+        let can_be = |of: &String| match names.is_empty() {
+            true => of != "null",
+            false => of == "object" || of == "array",
+        };
+        let mut types: Vec<String> = types.into_iter().filter(can_be).collect();
+        match types.len() {
+            0 => return Value::Bool(false),
+            1 => {
+                let only = types.remove(0);
+                keywords.insert("type".to_owned(), only.as_str().into());
+                if let Some((name, rest)) = names.split_first() {
+                    let inner = |of: &Value| self.narrow(of, rest, depth - 1);
+                    let is_possible = match only.as_str() {
+                        "object" => has_field(&mut keywords, name, inner),
+                        _ => has_item(&mut keywords, name, inner),
+                    };
+                    if !is_possible {
+                        return Value::Bool(false);
+                    }
+                }
+            }
+            _ => drop(keywords.insert("type".to_owned(), types.into())),
+        }
+        Value::Object(keywords)
     }
-    Value::Object(keywords)
 }
 
 /// Whether a value has a part that is not `null`.

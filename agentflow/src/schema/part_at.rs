@@ -8,6 +8,8 @@ use crate::text::nearest;
 
 /// How deep references and choices are followed.
 const DEPTH: u32 = 16;
+/// How many forms are looked at: references to the same schema in several choices double them at each level.
+const FORMS: usize = 1_000;
 
 /// The names of a JSON Pointer.
 pub(super) fn pointer_names(at: &str) -> impl Iterator<Item = String> + '_ {
@@ -161,7 +163,7 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> Reached<'s> {
 }
 
 fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<Form<'s>>) {
-    let Some(keywords) = of.as_object().filter(|_| depth > 0) else {
+    let Some(keywords) = of.as_object().filter(|_| depth > 0 && forms.len() < FORMS) else {
         // No value is of the schema `false`.
         if *of != Value::Bool(false) {
             forms.push(Form::Unknown);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::accepts::accepts;
+use super::accepts::Validator;
 use super::schema_at::{ANY, At, Type, compare, equal};
 
 /// The most comparisons of one proof.
@@ -36,11 +36,12 @@ pub(super) struct Proof {
     /// The pairs that are being shown, each with the depth where that began: one that is met again deeper holds of all
     /// smaller values.
     open: Vec<(usize, usize, u32)>,
+    validator: Validator,
 }
 
 impl Default for Proof {
     fn default() -> Self {
-        Self { left: STEPS, nested: 0, depth: 0, open: Vec::new() }
+        Self { left: STEPS, nested: 0, depth: 0, open: Vec::new(), validator: Validator::default() }
     }
 }
 
@@ -171,8 +172,8 @@ impl Proof {
 
     fn each_value(&mut self, facts: &Facts<'_>, values: &[Value], to: At<'_>) -> bool {
         values.iter().all(|value| {
-            let is_one = || !facts.iter().any(|known| accepts(known.at, value) == Some(false));
-            accepts(to, value) == Some(true) || !is_one()
+            let is_one = || !facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false));
+            self.validator.accepts(to, value) == Some(true) || !is_one()
         })
     }
 
@@ -293,16 +294,22 @@ impl Proof {
         if *to.schema == Value::Bool(false) {
             return true;
         }
-        let refused =
-            |value: &Value| facts.iter().any(|known| accepts(known.at, value) == Some(false)) || !of.has(value);
         to.referred().is_some_and(|to| self.is_apart(facts, of, to))
             || Type::named_by(to).is_some_and(|types| !types.into_iter().any(|to| of.meets(to)))
-            || to.get("const").is_some_and(refused)
-            || to.get("enum").and_then(Value::as_array).is_some_and(|values| values.iter().all(refused))
+            || to.get("const").is_some_and(|value| self.is_refused(facts, of, value))
+            || to
+                .get("enum")
+                .and_then(Value::as_array)
+                .is_some_and(|values| values.iter().all(|value| self.is_refused(facts, of, value)))
             || to.list("allOf").is_some_and(|mut all| all.any(|to| self.is_apart(facts, of, to)))
             || to.list("anyOf").is_some_and(|mut all| all.all(|to| self.is_apart(facts, of, to)))
             || to.list("oneOf").is_some_and(|mut all| all.all(|to| self.is_apart(facts, of, to)))
             || (of == Type::Object && self.is_apart_by_a_field(facts, to))
+    }
+
+    /// Whether a value is for sure not among those of which this is known.
+    fn is_refused(&self, facts: &Facts<'_>, of: Type, value: &Value) -> bool {
+        facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false)) || !of.has(value)
     }
 
     /// A field that the one always has and the other cannot have so.
@@ -313,7 +320,7 @@ impl Proof {
                 is_required(facts, name) && {
                     let facts = field(facts, name);
                     match finite(&facts) {
-                        Some(values) => values.iter().all(|value| accepts(to, value) == Some(false)),
+                        Some(values) => values.iter().all(|value| self.validator.accepts(to, value) == Some(false)),
                         None => {
                             let types = types(&facts);
                             types.into_iter().all(|of| self.is_apart(&facts, of, to))

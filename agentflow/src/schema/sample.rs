@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::accepts::accepts;
+use super::accepts::Validator;
 use super::schema_at::{At, Type};
 
 /// The most samples of one schema.
@@ -17,11 +17,18 @@ pub(super) struct Samples {
     numbers: Vec<Value>,
     lengths: Vec<usize>,
     names: Vec<String>,
+    validator: Validator,
 }
 
 impl Samples {
     pub(super) fn new(other: At<'_>) -> Self {
-        let mut all = Self { values: Vec::new(), numbers: Vec::new(), lengths: Vec::new(), names: Vec::new() };
+        let mut all = Self {
+            values: Vec::new(),
+            numbers: Vec::new(),
+            lengths: Vec::new(),
+            names: Vec::new(),
+            validator: Validator::default(),
+        };
         all.collect(other.schema);
         all.values.truncate(MOST);
         all.numbers.truncate(MOST);
@@ -75,10 +82,10 @@ impl Samples {
     fn make(&self, at: At<'_>, depth: u32) -> Vec<Value> {
         let mut all = self.unchecked(at, depth);
         // Those that fit for sure come first, since others are made of the first.
-        all.sort_by_key(|value| accepts(at, value) != Some(true));
+        all.sort_by_cached_key(|value| self.validator.accepts(at, value) != Some(true));
         let mut seen: Vec<Value> = Vec::new();
         for value in all {
-            if seen.len() < MOST && !seen.contains(&value) && accepts(at, &value) != Some(false) {
+            if seen.len() < MOST && !seen.contains(&value) && self.validator.accepts(at, &value) != Some(false) {
                 seen.push(value);
             }
         }
@@ -86,7 +93,7 @@ impl Samples {
     }
 
     fn unchecked(&self, at: At<'_>, depth: u32) -> Vec<Value> {
-        if *at.schema == Value::Bool(false) || depth == 0 {
+        if *at.schema == Value::Bool(false) || depth == 0 || self.validator.is_spent() {
             return Vec::new();
         }
         if let Some(value) = at.get("const") {
@@ -177,7 +184,7 @@ impl Samples {
                     let mut list = of_length(*length)?;
                     list[place] = value.clone();
                     let list = Value::from(list);
-                    (accepts(at, &list) != Some(false)).then_some(list)
+                    (self.validator.accepts(at, &list) != Some(false)).then_some(list)
                 });
                 all.extend(shortest);
             }

@@ -8,8 +8,9 @@ use super::{FnTool, ToolRef, ToolsetRef};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given as tools",
     label = "neither a tool nor a list of tools",
-    note = "name functions under `#[tool]` as in `tools![my_function]`; put one `Tool` of your own into a list, as in \
-            `[my_tool]`, and a `Toolset` into `ToolsetRef::new(..)`"
+    note = "write `tools![name]` for a `#[tool]` function `name`, `name::definition()` for an `#[agent]` function and \
+            `name::workflow()` for a `#[workflow]` function",
+    note = "put one `Tool` of your own into a list, as in `[my_tool]`, and a `Toolset` into `ToolsetRef::new(..)`"
 )]
 pub trait IntoTools {
     /// The tools, and the toolsets whose tools are fetched later.

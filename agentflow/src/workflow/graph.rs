@@ -32,7 +32,6 @@ use crate::definition::without_notes;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentflow::Result<()> {
 /// use agentflow::prelude::*;
-/// use agentflow::value::Encoded;
 /// use agentflow::workflow::{Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
 /// use serde_json::json;
 ///
@@ -57,8 +56,7 @@ use crate::definition::without_notes;
 ///     ]))));
 ///
 /// let runtime = Runtime::builder().graph(graph).build();
-/// let input = Encoded::new(&json!({"text": "two words"})).unwrap();
-/// let output = runtime.start_named("measure", &input).await?.result().await?;
+/// let output = runtime.start_named("measure", json!({"text": "two words"})).await?.result().await?;
 /// assert_eq!(output.as_str(), "[2,null]");
 /// # Ok(())
 /// # }

@@ -1,5 +1,7 @@
 //! A workflow's inputs: a tuple of values, kept as a JSON object by their names.
 
+use serde_json::Value;
+
 use super::builder::Builder;
 use super::node_handle::Handle;
 use crate::tuples::all_the_tuples;
@@ -32,9 +34,46 @@ pub trait IntoInputs<In> {
     fn into_inputs(self) -> In;
 }
 
+#[diagnostic::do_not_recommend]
 impl<A: NodeValue> IntoInputs<(A,)> for A {
     fn into_inputs(self) -> (A,) {
         (self,)
+    }
+}
+
+/// What [`Runtime::start_named`](crate::Runtime::start_named) takes: a JSON object of a workflow's inputs by their names,
+/// as a [`Value`] or as [`Encoded`] text.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a JSON object of inputs",
+    label = "write `json!({{\"name\": value}})`, with the name of each input",
+    note = "a type of your own that serializes as such an object is given as `Encoded::new(&value)?`"
+)]
+pub trait IntoNamedInputs {
+    #[doc(hidden)]
+    fn into_named_inputs(self) -> Result<Encoded, serde_json::Error>;
+}
+
+impl IntoNamedInputs for Encoded {
+    fn into_named_inputs(self) -> Result<Encoded, serde_json::Error> {
+        Ok(self)
+    }
+}
+
+impl IntoNamedInputs for &Encoded {
+    fn into_named_inputs(self) -> Result<Encoded, serde_json::Error> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoNamedInputs for Value {
+    fn into_named_inputs(self) -> Result<Encoded, serde_json::Error> {
+        Encoded::new(&self)
+    }
+}
+
+impl IntoNamedInputs for &Value {
+    fn into_named_inputs(self) -> Result<Encoded, serde_json::Error> {
+        Encoded::new(self)
     }
 }
 
@@ -54,6 +93,7 @@ macro_rules! inputs {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<$($T: NodeValue),*> IntoInputs<($($T,)*)> for ($($T,)*) {
             fn into_inputs(self) -> Self {
                 self

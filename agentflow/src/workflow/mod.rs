@@ -82,7 +82,7 @@ pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
 pub use self::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes};
 use self::input_object::from_object;
-pub use self::inputs::{Inputs, IntoInputs};
+pub use self::inputs::{Inputs, IntoInputs, IntoNamedInputs};
 use self::machine::Phase;
 pub(crate) use self::machine::was_stopped;
 pub use self::mapping::Mapping;
@@ -185,6 +185,33 @@ impl<In, Out> Workflow<In, Out> {
 
     pub(crate) fn spec(&self) -> &Arc<Spec> {
         &self.spec
+    }
+}
+
+/// What [`Runtime::start`](crate::Runtime::start) takes: a [`Workflow`]. It is a trait so that the compiler says what to write
+/// when something else is given.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be started as a workflow",
+    label = "write `name::workflow()` for a `#[workflow]` function `name`; a `Graph` is started by its name",
+    note = "a `Graph` is registered with `Runtime::builder().graph(graph)` and started by its name, with \
+            `runtime.start_named(name, input)`"
+)]
+pub trait IntoWorkflow {
+    /// The inputs.
+    type In: Inputs;
+    /// The output.
+    type Out: NodeValue;
+
+    #[doc(hidden)]
+    fn into_workflow(self) -> Workflow<Self::In, Self::Out>;
+}
+
+impl<In: Inputs, Out: NodeValue> IntoWorkflow for Workflow<In, Out> {
+    type In = In;
+    type Out = Out;
+
+    fn into_workflow(self) -> Self {
+        self
     }
 }
 

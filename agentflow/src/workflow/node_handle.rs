@@ -109,6 +109,10 @@ impl<T> fmt::Debug for Handle<T> {
 }
 
 /// What a node reads: a tuple of up to sixteen handles.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of handles",
+    label = "a node reads a tuple: `(handle,)` for one handle, `()` for none"
+)]
 pub trait Reads: Copy + Send + Sync + 'static {
     /// The values, in the order of the handles.
     type Values;

@@ -105,10 +105,10 @@ pub trait PlainOutput: NodeValue {}
 #[diagnostic::do_not_recommend]
 impl<T: NodeValue> PlainOutput for T {}
 
-/// The error of a workflow, beside that of a step in it.
+/// The error of a workflow, beside that of a step or a value in it.
 #[diagnostic::on_unimplemented(
-    message = "the error of this step, `{Of}`, cannot become `{Self}`",
-    label = "`?` converts the step's error into the workflow's",
+    message = "`?` cannot convert the error `{Of}` into `{Self}`, the error of this workflow",
+    label = "this fails with `{Of}`",
     note = "a boxed error is `Box<dyn std::error::Error + Send + Sync>`, since a step's error is sent between threads; a \
             workflow that returns `Result<_, Box<dyn std::error::Error + Send + Sync>>` takes almost any error",
     note = "else convert it with `.map_err(..)`, or implement `From<{Of}>` for an error of your own"
@@ -163,9 +163,9 @@ impl<S> PlainStep for FormStep<S> {
 pub struct TriedValue<S>(pub S);
 
 impl<T, Of> TriedValue<Result<T, Of>> {
-    /// The result as it is: the `?` after it converts the error.
-    pub fn failing<E>(self) -> Result<T, Of> {
-        self.0
+    /// The result with the workflow's error.
+    pub fn failing<E: ErrorFrom<Of>>(self) -> Result<T, E> {
+        self.0.map_err(E::error_from)
     }
 }
 

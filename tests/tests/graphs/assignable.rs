@@ -406,3 +406,24 @@ fn the_answer_is_never_against_a_validator() {
     eprintln!("{pairs} pairs: {proven} proven with {tried} values, {refuted} refuted");
     assert!(proven + refuted > pairs * 3 / 4 && proven > pairs / 8 && refuted > pairs / 8, "{proven} and {refuted}");
 }
+
+/// References to the same schema in several choices double the work at each level: followed to the end, each of these would
+/// take years.
+#[test]
+fn schemas_that_refer_to_themselves_several_times_are_given_up() {
+    let itself = json!({"$ref": "#"});
+    let seven = json!({"const": 7});
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let endless = json!({keyword: [itself, itself, itself]});
+        unknown(endless.clone(), seven.clone());
+        unknown(seven.clone(), endless.clone());
+        unknown(json!({"type": "integer"}), endless);
+    }
+    let mut doubling = json!({"$defs": {"of40": {"type": "integer"}}, "$ref": "#/$defs/of0"});
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/of{}", level + 1)});
+        doubling["$defs"][format!("of{level}")] = json!({"oneOf": [next, next]});
+    }
+    unknown(seven.clone(), doubling.clone());
+    unknown(doubling, seven);
+}
