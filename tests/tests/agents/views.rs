@@ -101,7 +101,7 @@ async fn a_failed_run_says_why() {
     assert!(result.error_message.unwrap().contains("7 is too much"));
     let last = TaskChunks::of(&events).pop().unwrap();
     assert_eq!(serde_json::to_value(last.chunk_type).unwrap(), "error");
-    let sent = events.iter().filter_map(ScreenEvent::of).last().unwrap();
+    let sent = events.iter().filter_map(ScreenEvent::of).next_back().unwrap();
     assert_eq!((sent.name, sent.is_added()), ("workflow_failed", true));
     assert!(sent.to_string().starts_with(&format!("id: {}\nevent: workflow_failed\ndata: {{", sent.id)), "{sent}");
     assert!(sent.to_string().ends_with("}\n\n"));

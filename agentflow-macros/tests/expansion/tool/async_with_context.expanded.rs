@@ -57,6 +57,7 @@ const _: () = {
                 .agentflow_schema()
         });
     impl __private::PathTool for find_order {
+        type Parameters = (<Self as __private::ToolFn1>::A,);
         const PARAMETERS: &'static [&'static str] = &["number"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

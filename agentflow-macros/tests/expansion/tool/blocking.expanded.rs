@@ -65,6 +65,7 @@ const _: () = {
                 .agentflow_schema()
         });
     impl my_agentflow::__private::PathTool for words {
+        type Parameters = (<Self as my_agentflow::__private::ToolFn1>::A,);
         const PARAMETERS: &'static [&'static str] = &["path"];
         fn tool() -> &'static my_agentflow::__private::LinkedTool {
             &__AGENTFLOW_TOOL

@@ -54,6 +54,7 @@ const _: () = {
         <describe as __private::ToolFn1>::BODY,
     );
     impl __private::PathTool for describe {
+        type Parameters = (<Self as __private::ToolFn1>::A,);
         const PARAMETERS: &'static [&'static str] = &["text"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

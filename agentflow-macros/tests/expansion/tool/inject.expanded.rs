@@ -61,6 +61,10 @@ const _: () = {
             (&&&__private::AnswerType::<Option<Order>>::NEW).agentflow_schema()
         });
     impl __private::PathTool for find_order {
+        type Parameters = (
+            <Self as __private::ToolFn2>::A,
+            <Self as __private::ToolFn2>::B,
+        );
         const PARAMETERS: &'static [&'static str] = &["store", "number"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

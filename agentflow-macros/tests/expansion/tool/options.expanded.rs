@@ -88,6 +88,11 @@ const _: () = {
             (&&&__private::AnswerType::<Result<(), String>>::NEW).agentflow_schema()
         });
     impl __private::PathTool for refund_order {
+        type Parameters = (
+            <Self as __private::ToolFn3>::A,
+            <Self as __private::ToolFn3>::B,
+            <Self as __private::ToolFn3>::C,
+        );
         const PARAMETERS: &'static [&'static str] = &["number", "amount", "reason"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

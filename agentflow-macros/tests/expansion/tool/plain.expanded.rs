@@ -57,6 +57,10 @@ const _: () = {
             (&&&__private::AnswerType::<i64>::NEW).agentflow_schema()
         });
     impl __private::PathTool for add {
+        type Parameters = (
+            <Self as __private::ToolFn2>::A,
+            <Self as __private::ToolFn2>::B,
+        );
         const PARAMETERS: &'static [&'static str] = &["a", "b"];
         fn tool() -> &'static __private::LinkedTool {
             &__AGENTFLOW_TOOL

@@ -10,6 +10,7 @@ fn largest<T: Ord>(all: Vec<T>) -> Option<T> {
 struct largest {}
 const _: () = {
     impl __private::PathTool for largest {
+        type Parameters = __private::AnyParameters;
         const PARAMETERS: &'static [&'static str] = &[];
         fn tool() -> &'static __private::LinkedTool {
             loop {}

@@ -191,7 +191,7 @@ impl Play<'_> {
         let id = self.run_id();
         world::begin(pace);
         let allowance = Allowance { wrapped: true, ..Allowance::default() };
-        match runtime.start_named(self.program.name, &self.input()).run_id(id).await {
+        match runtime.start_named(self.program.name, self.input()).run_id(id).await {
             Ok(handle) => match Driven::new(&handle).follow().await {
                 Ok(()) => self.end(handle, allowance, &how).await,
                 Err(problem) => self.broken(problem, &how),
@@ -278,7 +278,7 @@ impl Play<'_> {
         }
         let begun = async {
             match record {
-                None => runtime.start_named(self.program.name, &self.input()).run_id(id.clone()).await,
+                None => runtime.start_named(self.program.name, self.input()).run_id(id.clone()).await,
                 Some(_) => runtime.resume(id).await,
             }
         };
