@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, Snapshot, StateWrite,
-    Store, StoreError, StoreMessage,
+    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, Snapshot,
+    StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
@@ -202,10 +202,10 @@ impl Store for MemoryStore {
         if entry.record.status.has_ended() {
             entry.messages.clear();
         }
-        runs.change_state(state);
         if entry.record.session.is_some() {
             runs.note_session(run);
         }
+        runs.change_state(state);
         runs.outcomes.extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
         Ok(())
     }
