@@ -5,11 +5,44 @@
 
 use std::sync::Arc;
 
+use super::driver::Run;
 use super::machine::AgentMachine;
+use super::plan::Plan;
+use crate::error::Result;
 use crate::event::{AgentHandoff, Event, EventKind};
 use crate::path::StepPath;
 use crate::run::{Ledger, time_spent};
 use crate::state::SavedByStep;
+
+impl Run {
+    /// Whether enough has happened in a run of its own.
+    pub(super) fn is_snapshot_due(&self) -> bool {
+        self.segment.is_run() && self.segment.shared.log.is_snapshot_due()
+    }
+
+    /// Keeps a shorter journal beside the journal, which has everything that it has: a run does without.
+    pub(super) async fn keep_snapshot(&self) -> Result<()> {
+        self.commit().await?;
+        let first = self.first_plan();
+        let rule = |plan: &Plan| plan.output.as_ref().map(|output| output.rule.clone());
+        let take_over = |machine: &mut AgentMachine, transfer: &AgentHandoff| {
+            if let Ok(plan) = first.of_team(&transfer.to) {
+                machine.answers_by(rule(&plan));
+            }
+        };
+        let written = self.segment.shared.log.snapshot(|events| {
+            let mut machine = AgentMachine::new(StepPath::root(), Arc::clone(&first.limits), rule(first));
+            if self.team.is_some() {
+                machine.in_team();
+            }
+            compact(machine, take_over, events)
+        });
+        if let Some(written) = written {
+            written.await;
+        }
+        Ok(())
+    }
+}
 
 /// The events that lead to the same state as all of them; `machine` is one that nothing has happened to, and `take_over`
 /// changes it as an agent of the team does that takes over. `None` in the middle of a turn.

@@ -14,7 +14,6 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
 use super::changed_agent::BegunOtherwise;
-use super::compact_turns::compact;
 use super::hooks::{Hooks, hooks_of};
 use super::kept_agent::{Kept, KeptEnd, called, kept};
 use super::limits::Limits;
@@ -26,7 +25,7 @@ use super::session_run::InSession;
 use super::taking_over::InTeam;
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, EventKind, RunTerms};
+use crate::event::{AgentCompleted, AgentStarted, AnswerForm, EventKind, RunTerms};
 use crate::future::BoxFuture;
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelErrorKind};
@@ -255,11 +254,7 @@ impl Run {
                     run.compensation.replay(kind);
                     run.note_session(kind);
                 }
-                match kind {
-                    EventKind::RunStep { .. } if *path == run.segment.base => run.hand_up_turn(),
-                    EventKind::RunAdvanced(_) if *path == run.segment.base => run.hand_up_turns(),
-                    _ => {}
-                }
+                run.hand_up_recorded(path, kind);
                 run.machine.replay_one(path, kind);
                 if let EventKind::AgentHandoff(transfer) = kind
                     && *path == run.segment.base
@@ -492,10 +487,7 @@ impl Run {
                     _ => {}
                 }
             }
-            if matches!(command, Command::CallModel { .. })
-                && self.segment.is_run()
-                && self.segment.shared.log.is_snapshot_due()
-            {
+            if matches!(command, Command::CallModel { .. }) && self.is_snapshot_due() {
                 Box::pin(self.keep_snapshot()).await?;
             }
             match command {
@@ -533,29 +525,6 @@ impl Run {
                 }
             }
         }
-    }
-
-    /// Keeps a shorter journal beside the journal, which has everything that it has: a run does without.
-    async fn keep_snapshot(&self) -> Result<()> {
-        self.commit().await?;
-        let first = self.first_plan();
-        let rule = |plan: &Plan| plan.output.as_ref().map(|output| output.rule.clone());
-        let take_over = |machine: &mut AgentMachine, transfer: &AgentHandoff| {
-            if let Ok(plan) = first.of_team(&transfer.to) {
-                machine.answers_by(rule(&plan));
-            }
-        };
-        let written = self.segment.shared.log.snapshot(|events| {
-            let mut machine = AgentMachine::new(StepPath::root(), Arc::clone(&first.limits), rule(first));
-            if self.team.is_some() {
-                machine.in_team();
-            }
-            compact(machine, take_over, events)
-        });
-        if let Some(written) = written {
-            written.await;
-        }
-        Ok(())
     }
 
     /// The run is drained: stops it here, when this is the run; an agent in a step waits for that.

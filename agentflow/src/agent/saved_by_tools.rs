@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use super::driver::Run;
+use crate::event::EventKind;
 use crate::path::StepPath;
+use crate::run::Segment;
 use crate::state::SavedByStep;
 
 impl Run {
@@ -22,10 +24,17 @@ impl Run {
         states.end(call, self.segment.is_run().then(place))
     }
 
-    /// The same of all turns that a snapshot stands for.
-    pub(super) fn hand_up_turns(&self) {
-        if let Some(mut states) = self.segment.shared.states() {
-            states.hand_up(&self.segment.base, &self.segment.step);
+    /// Takes in the record of a turn that is over, or of all those that a snapshot stands for.
+    pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
+        let Segment { base, step, shared, .. } = &self.segment;
+        match kind {
+            EventKind::RunStep { .. } if path == base => self.hand_up_turn(),
+            EventKind::RunAdvanced(_) if path == base => {
+                if let Some(mut states) = shared.states() {
+                    states.hand_up(base, step);
+                }
+            }
+            _ => {}
         }
     }
 
