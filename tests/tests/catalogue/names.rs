@@ -81,7 +81,7 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
     let taken = |error: Error| assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
     taken(runtime.tool("add").await.unwrap_err());
     taken(runtime.workflow_graph("double").unwrap_err());
-    taken(runtime.start_named("double", &agentflow::value::Encoded::null()).await.unwrap_err());
+    taken(runtime.start_named("double", agentflow::value::Encoded::null()).await.unwrap_err());
     taken(catalogue.check().unwrap_err());
 }
 
