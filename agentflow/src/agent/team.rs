@@ -196,6 +196,22 @@ impl Description {
         }
     }
 
+    /// Whether the first agent of a team was renamed since the team was built: its others know it by its old name.
+    ///
+    /// # Errors
+    /// [`Error::Build`].
+    fn check_renamed(&self) -> Result<()> {
+        let others = || self.members.iter().map(|other| &*other.description);
+        let is_known = |name: &Arc<str>| *name == self.name || others().any(|other| other.name == *name);
+        let unknown = others().flat_map(|other| &other.targets).find(|target| !is_known(&target.name));
+        if unknown.is_some() || others().any(|other| other.name == self.name) {
+            return Err(self.build_error(
+                "the team was built when its first agent had another name; name that agent before `Team::new`",
+            ));
+        }
+        Ok(())
+    }
+
     fn check_member(&self, team: &Self) -> Result<()> {
         if !self.members.is_empty() {
             return Err(
@@ -230,6 +246,7 @@ impl TeamPlan {
         if first.members.is_empty() {
             return Ok(None);
         }
+        first.check_renamed()?;
         let plans = first.members.iter().map(|member| {
             let bound = match Arc::ptr_eq(&member.description.host, Host::of_process()) {
                 true => {

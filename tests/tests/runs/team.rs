@@ -342,6 +342,18 @@ fn a_wrong_team_is_refused_with_what_to_do() {
     }
 }
 
+#[tokio::test]
+async fn a_built_team_is_not_renamed_to_what_its_agents_do_not_know() {
+    let team = || Team::new(triage([]), &["billing"]).agent(billing([]), &["triage"]).build().unwrap();
+    for name in ["desk", "billing"] {
+        let error = team().name(name).run("Hello?").await.unwrap_err().to_string();
+        assert!(error.contains("name that agent before `Team::new`"), "{error}");
+    }
+    // Nobody transfers back.
+    let one_way = Team::new(triage([to("billing")]), &["billing"]).agent(billing([Turn::text("Yes.")]), &[]).build();
+    assert_eq!(one_way.unwrap().name("desk").run("Hello?").await.unwrap().output(), "Yes.");
+}
+
 #[test]
 fn a_team_is_drawn_with_dashed_arrows() {
     let agent = |name: &str| Agent::new(ScriptedModel::new([])).name(name);

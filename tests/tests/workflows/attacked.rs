@@ -462,7 +462,7 @@ async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, Strin
 
 #[tokio::test(start_paused = true)]
 async fn a_step_whose_own_error_is_a_cancellation_has_failed() {
-    let flow = Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
+    let flow: Workflow<(u32,), u32> = Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
     let error = own_error(flow, "s").await.unwrap_err();
     assert_eq!(error, "the step `s` failed: the run was cancelled: not needed");
 }
@@ -1071,7 +1071,7 @@ async fn a_step_whose_own_error_is_a_cancellation_is_shown_as_failed() {
     let world = World::new();
     let flow = Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
     let runtime = world.process();
-    let handle = runtime.start::<(u32,), u32>(flow, 1).await.unwrap();
+    let handle = runtime.start(flow, 1).await.unwrap();
     let run = handle.run_id().clone();
     handle.result().await.unwrap_err();
     assert_eq!(line(&runtime, &run, "s").await, "failed is not run again unless it is retried");
