@@ -43,7 +43,7 @@ fn tool(name: &str, with: Value) -> Value {
 }
 
 async fn run(runtime: &Runtime, input: Value) -> Result<Value> {
-    let handle = runtime.start_named("whole", &Encoded::new(&input).unwrap()).await?;
+    let handle = runtime.start_named("whole", Encoded::new(&input).unwrap()).await?;
     Ok(handle.result().await?.decode().unwrap())
 }
 
@@ -114,7 +114,7 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
         ]),
     );
     let runtime = test_runtime().resource(log.clone()).graph(graph).store(store.clone()).build();
-    let handle = runtime.start_named("whole", &Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
+    let handle = runtime.start_named("whole", Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
     while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
         tokio::task::yield_now().await;
@@ -155,7 +155,7 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     );
     let store = MemoryStore::new();
     let runtime = test_runtime().tools(slow).graph(graph).store(store).build();
-    let handle = runtime.start_named("whole", &Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let handle = runtime.start_named("whole", Encoded::new(&json!({})).unwrap()).await.unwrap();
     let output: Value = handle.result().await.unwrap().decode().unwrap();
     let why = json!({"kind": "error", "message": "it was to fail"});
     assert_eq!(output, json!({"a": null, "b": 2, "why": why}));
@@ -246,7 +246,7 @@ async fn what_a_graph_calls_by_name_is_replaced_by_name() {
         .workflow("graph-inner", Call::with(json!({"n": 4})).returns(9))
         .person([ExpectedQuestion::at("paid").asking("pay_out").about(json!({"n": 3}))]);
     let runtime = mocks.runtime().agent(&judge).tools(shout).resource(EffectLog::new()).graph(graph).build();
-    let handle = runtime.start_named("whole", &Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
+    let handle = runtime.start_named("whole", Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"shouted": "FINE"}));
     mocks.finish();
     assert_eq!(calls_of(handle.recorded(), "pay_out").len(), 2, "its retry policy holds");

@@ -46,7 +46,7 @@ async fn resumed(
     let process = || test_runtime().store(store.as_another_process()).graph(graph.clone());
     let id = RunId::new("run-1");
     let first = old(process()).build();
-    let handle = first.start_named("caller", &Encoded::new(&json!({})).unwrap()).run_id(id.clone()).await.unwrap();
+    let handle = first.start_named("caller", Encoded::new(&json!({})).unwrap()).run_id(id.clone()).await.unwrap();
     while first.run_record(&id).await.unwrap().pause_reason.is_none() {
         tokio::task::yield_now().await;
     }

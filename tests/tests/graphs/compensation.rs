@@ -45,7 +45,7 @@ async fn what_the_nodes_of_a_graph_had_done_is_undone() {
         .tools(tool("kit_over", ToolPolicy::default(), true))
         .graph(serde_json::from_value(graph).unwrap())
         .build();
-    let run = runtime.start_named("undone", &Encoded::new(&json!({"n": 3})).unwrap()).compensate().await.unwrap();
+    let run = runtime.start_named("undone", Encoded::new(&json!({"n": 3})).unwrap()).compensate().await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `over` failed: over");
     let events = run.recorded();

@@ -312,7 +312,7 @@ async fn only_so_many_calls_of_a_tool_run_at_once_in_a_runtime_whoever_calls() {
     let agent = agent.runtime(&runtime);
     let many = runtime.start(calls_many_alone::workflow(), (vec!["x".to_owned(); 4],)).await.unwrap();
     let within = runtime.start(calls_alone_within::workflow(), ("y".to_owned(),)).await.unwrap();
-    let named = runtime.start_named("alone", &Encoded::new(&json!({"who": "z"})).unwrap()).await.unwrap();
+    let named = runtime.start_named("alone", Encoded::new(&json!({"who": "z"})).unwrap()).await.unwrap();
     let call = ToolCall::new("1", "calls_alone", r#"{"who": "i"}"#);
     let (ran, many, within, named, invoked) =
         tokio::join!(agent.run("Go."), many.result(), within.result(), named.result(), runtime.invoke(&call, &[]));

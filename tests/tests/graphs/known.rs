@@ -81,7 +81,7 @@ async fn run(nodes: &Value, input: Value) -> Result<String, String> {
     let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph).build();
-    let run = runtime.start_named("known", &Encoded::new(&input).unwrap()).await.map_err(|error| error.to_string())?;
+    let run = runtime.start_named("known", Encoded::new(&input).unwrap()).await.map_err(|error| error.to_string())?;
     run.result().await.map(|output| output.as_str().to_owned()).map_err(|error| error.to_string())
 }
 

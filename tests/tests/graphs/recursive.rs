@@ -89,7 +89,7 @@ async fn output(nodes: Value) -> String {
     let graph = json!({"version": 1, "name": "self", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph).build();
-    let run = runtime.start_named("self", &Encoded::new(&json!({})).unwrap()).await;
+    let run = runtime.start_named("self", Encoded::new(&json!({})).unwrap()).await;
     run.unwrap().result().await.unwrap().as_str().to_owned()
 }
 
@@ -179,6 +179,6 @@ async fn the_answer_of_an_agent_goes_along_an_edge() {
     ]});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().model(model).graph(graph).build();
-    let run = runtime.start_named("drawn", &Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let run = runtime.start_named("drawn", Encoded::new(&json!({})).unwrap()).await.unwrap();
     assert_eq!(run.result().await.unwrap().as_str(), r#"["a"]"#);
 }

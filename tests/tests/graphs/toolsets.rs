@@ -86,7 +86,7 @@ fn empty() -> Encoded {
 }
 
 async fn run(runtime: &Runtime) -> Result<String> {
-    Ok(runtime.start_named("tidy", &empty()).await?.result().await?.decode().unwrap())
+    Ok(runtime.start_named("tidy", empty()).await?.result().await?.decode().unwrap())
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_change_does_not_disturb_a_call() {
         {"name": "out", "does": {"value": {"list": [{"from": "slow"}, {"from": "read"}]}}},
     ]);
     let runtime = runtime(&files, nodes);
-    let handle = runtime.start_named("tidy", &empty()).await.unwrap();
+    let handle = runtime.start_named("tidy", empty()).await.unwrap();
     files.began.notified().await;
     files.version.store(1, Ordering::SeqCst);
     runtime.catalogue().await.check().unwrap();
@@ -168,7 +168,7 @@ async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
     ]);
     let store = MemoryStore::new();
     let runtime = test_runtime().toolset(files.clone()).graph(graph(nodes)).store(store).build();
-    let handle = runtime.start_named("tidy", &empty()).await.unwrap();
+    let handle = runtime.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
     while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
         tokio::task::yield_now().await;
@@ -195,7 +195,7 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
         test_runtime().toolset(ToolsetRef::new(files.clone())).graph(graph(nodes)).store(store.clone()).build()
     };
     let first = build(&Files::default());
-    let handle = first.start_named("tidy", &empty()).await.unwrap();
+    let handle = first.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
     while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
         tokio::task::yield_now().await;
