@@ -186,7 +186,7 @@ impl StepExecutor for Leaving {
         let leaves = async {
             drained.notified().await;
             worker.drain(Duration::from_secs(3600)).await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             biased;
@@ -240,7 +240,7 @@ async fn drained_at<Out: NodeValue + std::fmt::Debug>(
     let runtime = described(&deeds).store(MemoryStore::new()).executor(leaving).build();
     let handle = runtime.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).compensate().await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(600), handle.result()).await;
-    assert!(ended.is_ok(), "the run hangs, drained at {at}: {:#?}", trace(&handle.recorded()));
+    assert!(ended.is_ok(), "the run hangs, drained at {at}: {:#?}", trace(handle.recorded()));
     let events = handle.recorded();
     let again = |event: &&Event| matches!(event.kind, agentflow::event::EventKind::NodeRetrying { .. });
     let attempts = events.iter().filter(again).count();
