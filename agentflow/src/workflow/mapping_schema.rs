@@ -23,8 +23,32 @@ impl<'s> Schemas<'s> {
     }
 }
 
+/// As many values a schema may have that a mapping makes of others. Each node may double what the nodes before it gave, so
+/// a small graph could otherwise have a schema that no memory holds; of a larger one nothing is said.
+const LARGEST: usize = 1 << 13;
+
 /// The schema of what a mapping makes; `item` is that of `{"item": ""}`.
 pub(super) fn schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Value {
+    let schema = whole_schema_of(mapping, outputs, item);
+    let mut left = LARGEST;
+    match fits(&schema, &mut left) {
+        true => schema,
+        false => Value::Bool(true),
+    }
+}
+
+/// Whether there are no more values than may be left; looks at no more than that.
+fn fits(schema: &Value, left: &mut usize) -> bool {
+    *left = left.saturating_sub(1);
+    *left > 0
+        && match schema {
+            Value::Object(fields) => fields.values().all(|value| fits(value, left)),
+            Value::Array(items) => items.iter().all(|value| fits(value, left)),
+            _ => true,
+        }
+}
+
+fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Value {
     let inner = |mapping: &Mapping| schema_of(mapping, outputs, item);
     match mapping {
         Mapping::From { node, at, or } => {

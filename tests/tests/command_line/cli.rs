@@ -151,7 +151,7 @@ fn tools_are_listed_by_name() {
 fn tools_are_listed_as_json() {
     let tools = ended(&["tools", "list", "--json"]).line();
     let tools = tools.as_array().unwrap();
-    assert_eq!(tools.len(), 7);
+    assert_eq!(tools.len(), 8);
     assert_eq!(tools[0]["name"], "add");
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
     assert_eq!(tools[4]["policy"]["scopes"], json!(["admin"]));

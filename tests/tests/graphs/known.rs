@@ -321,3 +321,19 @@ fn an_arm_whose_condition_cannot_hold_is_named() {
     let graph: Graph = serde_json::from_value(graph).unwrap();
     assert!(test_runtime().graph(graph).build().workflow_graph("known").is_ok());
 }
+
+#[tokio::test]
+async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds() {
+    let mut nodes = vec![input("n", json!({"type": "integer"}))];
+    let mut before = "n".to_owned();
+    for at in 0..40 {
+        let name = if at == 39 { "o".to_owned() } else { format!("x{at}") };
+        let twice = json!({"object": {"a": {"from": before}, "b": {"from": before}}});
+        nodes.push(json!({"name": name, "does": {"value": twice}}));
+        before = name;
+    }
+    let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
+    let graph: Graph = serde_json::from_value(graph).unwrap();
+    let built = test_runtime().graph(graph).build().workflow_graph("known").unwrap();
+    assert!(serde_json::to_string(&built).unwrap().len() < 100_000);
+}
