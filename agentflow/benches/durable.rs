@@ -1,7 +1,7 @@
 //! Bench: workflows over `SqliteStore`. A chain of 1,000 steps beside the same commits by hand over rusqlite; 128
-//! concurrent runs beside one; resuming a run of 10,000 events beside reading them.
+//! concurrent runs beside one; resuming a run of 10,000 events, of a workflow and of an agent, beside reading them.
 //!
-//! `cargo bench -p agentflow-sdk --features sqlite --bench durable`; Linux only, since it reads `/proc`. The two sides
+//! `cargo bench -p agentflow-sdk --features sqlite --bench durable [-- chain many resume]`; Linux only, since it reads `/proc`. The two sides
 //! take turns, so that other load on the disk hits both; the median of the rounds counts.
 
 #[expect(dead_code, reason = "each program needs its own part of a case")]
@@ -14,6 +14,7 @@ use std::path::Path;
 
 use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Event, RunId, Runtime, serde_json};
+use cases::step;
 use cases::workflow::chain;
 use measure::{measured, median};
 use rusqlite::{Connection, params};
@@ -21,6 +22,8 @@ use rusqlite::{Connection, params};
 const STEPS: usize = 1_000;
 const RUNS: usize = 128;
 const LONG: usize = 5_000;
+/// Turns of five events each.
+const LONG_TALK: usize = 2_000;
 const ROUNDS: usize = 5;
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -28,9 +31,17 @@ fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "", "floor", "ours", "ratio", "target");
-    tokio.block_on(durable_chain(folder.path()));
-    tokio.block_on(concurrent(folder.path()));
-    tokio.block_on(resuming(folder.path()));
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == part);
+    if is_wanted("chain") {
+        tokio.block_on(durable_chain(folder.path()));
+    }
+    if is_wanted("many") {
+        tokio.block_on(concurrent(folder.path()));
+    }
+    if is_wanted("resume") {
+        tokio.block_on(resuming(folder.path()));
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
@@ -138,52 +149,68 @@ fn insert_by_hand<B: AsRef<str>>(table: &Connection, rows: impl Iterator<Item = 
     table.execute_batch("COMMIT").expect("it ends");
 }
 
-/// Resuming a run with one step left to do, beside reading its events; without a snapshot and with one.
+/// Resuming a workflow's run and an agent's, each with one step left to do.
 async fn resuming(folder: &Path) {
-    let workflow = chain(LONG);
     let memory = MemoryStore::new();
-    let id = RunId::new("long");
     let first = Runtime::builder().store(memory.clone()).build();
-    let run = first.start(workflow.clone(), 1).run_id(id.clone()).await.expect("it starts");
+    let workflow = chain(LONG);
+    let run = first.start(workflow.clone(), 1).await.expect("it starts");
     run.result().await.expect("it ends");
     // All but the end of the last step and of the run.
-    let mut events = run.recorded();
-    events.truncate(events.len() - 2);
-    let snapshot = memory.snapshot(&id).await.expect("it is read").expect("there is one");
+    let id = run.run_id().clone();
+    resumed(folder, "run", &memory, &id, 2, async |runtime: &Runtime| {
+        runtime.resume_as(&id, &workflow).await.expect("it is resumed").abandon();
+    })
+    .await;
+
+    let agent = step::agent(step::Script::new(LONG_TALK), 1, &first);
+    let run = agent.start("Add the numbers.").expect("it starts");
+    run.result().await.expect("it ends");
+    let id = run.run_id().clone();
+    // All but the last answer and the end.
+    resumed(folder, "agent's run", &memory, &id, 3, async |runtime: &Runtime| {
+        agent.clone().runtime(runtime).resume(&id).await.expect("it is resumed").abandon();
+    })
+    .await;
+}
+
+/// Resuming a run without its last events, beside reading them; without a snapshot and with one.
+async fn resumed(
+    folder: &Path,
+    what: &str,
+    memory: &MemoryStore,
+    id: &RunId,
+    without: usize,
+    resume: impl AsyncFn(&Runtime),
+) {
+    let mut events = memory.read(id, 0, usize::MAX).await.expect("it is read");
+    events.truncate(events.len() - without);
+    let snapshot = memory.snapshot(id).await.expect("it is read").expect("there is one");
     let mut samples = [const { Vec::new() }; 4];
     // A writer thread that ends takes its CPU time with it, so the stores stay open.
     let mut stores = Vec::new();
     for round in 0..ROUNDS * 2 {
-        let store = SqliteStore::open(folder.join(format!("long {round}.db"))).await.expect("it opens");
+        let store = SqliteStore::open(folder.join(format!("{what} {round}.db"))).await.expect("it opens");
         let runtime = Runtime::builder().store(store.clone()).build();
-        let epoch = store.create(&id, events.clone()).await.expect("it is new");
+        let epoch = store.create(id, events.clone()).await.expect("it is new");
         store.put_definition(&events[0].kind_definition(), "{}".to_owned()).await.expect("it is kept");
         let with_snapshot = round >= ROUNDS;
         if with_snapshot {
-            store.put_snapshot(&id, epoch, snapshot.clone()).await.expect("it is kept");
+            store.put_snapshot(id, epoch, snapshot.clone()).await.expect("it is kept");
         }
-        store.close(&id, epoch).await.expect("it is closed");
+        store.close(id, epoch).await.expect("it is closed");
         let reading =
-            measured(async { black_box(store.read(&id, 0, usize::MAX).await.expect("it is read").len()) }).await;
-        let resuming = measured(async {
-            let run = runtime.resume_as(&id, &workflow).await.expect("it is resumed");
-            black_box(run.run_id().as_str().len());
-            run.abandon();
-        })
-        .await;
+            measured(async { black_box(store.read(id, 0, usize::MAX).await.expect("it is read").len()) }).await;
+        let resuming = measured(resume(&runtime)).await;
         stores.push(store);
         let at = usize::from(with_snapshot) * 2;
         samples[at].push(reading.1 / 1e3);
         samples[at + 1].push(resuming.1 / 1e3);
     }
     let [reading, resumed, reading_again, from_snapshot] = samples.map(median);
-    row(&format!("resume a run of {} events, CPU, ms", events.len()), reading, resumed, "<= 2");
-    row(
-        &format!("the same from a snapshot of {}, CPU, ms", snapshot.events.len()),
-        reading_again,
-        from_snapshot,
-        "3 ms",
-    );
+    row(&format!("resume a {what} of {} events, CPU, ms", events.len()), reading, resumed, "<= 2");
+    let (kept, after) = (snapshot.events.len(), events.len() as u64 - snapshot.seq);
+    row(&format!("the same from a snapshot of {kept}, {after} after it"), reading_again, from_snapshot, "3 ms");
 }
 
 /// The definition that a run began with.

@@ -3,6 +3,7 @@
 //! A message is immutable once it is in a [`Conversation`], so an adapter encodes it once and keeps the bytes beside it
 //! ([`Message::encoded`]). This module knows no provider and does no I/O.
 
+mod part_json;
 mod tool_answer;
 
 use std::borrow::Cow;
@@ -32,7 +33,7 @@ pub enum Role {
 
 /// One piece of a [`Message`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 #[doc(alias = "ContentPart")]
 pub enum Part {

@@ -45,19 +45,7 @@ impl Encoded {
     }
 
     fn watched<T: Serialize + ?Sized>(value: &T, seen: &Seen) -> Result<Self, serde_json::Error> {
-        // One that is encoded while another one is finds no room here, and makes its own.
-        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
-        room.clear();
-        let written = serde_json::to_writer(&mut room, &Watched(value, seen));
-        let encoded = written.and_then(|()| match std::str::from_utf8(&room) {
-            Ok(text) => Ok(Self(text.into())),
-            Err(error) => Err(serde_json::Error::custom(error)),
-        });
-        if room.capacity() <= KEPT_ROOM {
-            // A thread that ends keeps none.
-            let _ = ROOM.try_with(|kept| kept.set(room));
-        }
-        encoded.map_err(with_remedy)
+        json_of(&Watched(value, seen)).map_err(with_remedy).map(Self)
     }
 
     /// Takes text that is JSON already.
@@ -112,6 +100,27 @@ impl Encoded {
         // Values of JSON between brackets are JSON.
         Self::from_json(text).unwrap_or_else(|_| Self::null())
     }
+}
+
+/// The JSON text of a value, in memory of its own size.
+pub(crate) fn json_of<T, S>(value: &T) -> Result<S, serde_json::Error>
+where
+    T: Serialize + ?Sized,
+    S: for<'t> From<&'t str>,
+{
+    // One that is encoded while another one is finds no room here, and makes its own.
+    let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
+    room.clear();
+    let written = serde_json::to_writer(&mut room, value);
+    let text = written.and_then(|()| match std::str::from_utf8(&room) {
+        Ok(text) => Ok(S::from(text)),
+        Err(error) => Err(serde_json::Error::custom(error)),
+    });
+    if room.capacity() <= KEPT_ROOM {
+        // A thread that ends keeps none.
+        let _ = ROOM.try_with(|kept| kept.set(room));
+    }
+    text
 }
 
 /// The same error with what to do about it, where the sentence of the library that writes JSON does not say it.

@@ -272,9 +272,7 @@ impl Run {
                 if path.is_root() {
                     run.compensation.replay(kind);
                 }
-                if matches!(kind, EventKind::RunStep { .. }) && *path == run.segment.base {
-                    run.hand_up_turn();
-                }
+                run.hand_up_recorded(path, kind);
                 run.machine.replay_one(path, kind);
                 if let EventKind::AgentHandoff(transfer) = kind
                     && *path == run.segment.base
@@ -500,6 +498,9 @@ impl Run {
                     }
                     _ => {}
                 }
+            }
+            if matches!(command, Command::CallModel { .. }) && self.is_snapshot_due() {
+                Box::pin(self.keep_snapshot()).await?;
             }
             match command {
                 Command::CallModel { path } => model_error = self.call_model(&path).await?.err(),

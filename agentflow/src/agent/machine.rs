@@ -14,7 +14,9 @@ pub(super) use self::handoffs::Transfer;
 use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
-use crate::event::{ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunCompleted, answer_text};
+use crate::event::{
+    ANSWER_TOOL, AgentCompleted, AgentStarted, Event, EventKind, RunAdvanced, RunCompleted, answer_text,
+};
 use crate::failure::Failure;
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
 use crate::middleware::Attempt;
@@ -256,7 +258,10 @@ impl AgentMachine {
                     self.end_tools();
                 }
             }
-            (EventKind::AgentHandoff(transfer), Phase::StepDone { .. }) if *path == self.base => {
+            // In a snapshot the turn that it ended is left out.
+            (EventKind::AgentHandoff(transfer), Phase::StepDone { .. } | Phase::Model { called: None })
+                if *path == self.base =>
+            {
                 self.transfer(transfer);
             }
             (EventKind::RunStep { .. }, Phase::StepDone { answer }) => match answer.take() {
@@ -268,8 +273,9 @@ impl AgentMachine {
                 if *path == self.base.model(self.turn) =>
             {
                 self.attempts.clear();
-                self.phase = Phase::Model { called: None };
+                (self.phase, self.stopped_in) = (Phase::Model { called: None }, None);
             }
+            (EventKind::RunAdvanced(advanced), _) if *path == self.base => self.advance(advanced),
             (EventKind::RunCompleted(completed), _) => {
                 let answer = match &**completed {
                     RunCompleted::Agent(answer) => Some(Ok(Arc::clone(answer))),
@@ -289,6 +295,34 @@ impl AgentMachine {
         self.request = started.request();
         self.instructed = started.instructions.is_some();
         self.begin_turn();
+    }
+
+    /// The turns up to this one are over.
+    fn advance(&mut self, advanced: &RunAdvanced) {
+        let RunAdvanced { step, messages, usage, model_calls, failures_in_row, misfits, .. } = advanced;
+        messages.messages().iter().for_each(|message| self.request.push(Arc::clone(message)));
+        (self.turn, self.usage, self.model_calls) = (*step, usage.clone(), *model_calls);
+        (self.failures_in_row, self.misfits, self.stopped_in) = (*failures_in_row, *misfits, None);
+        self.begin_turn();
+    }
+
+    /// Where it is, after a turn and before the model is asked again; `None` at any other time. `known` is the number of
+    /// messages, without instructions, that it began with. What only a journal says is left open.
+    pub(super) fn advanced(&self, known: usize) -> Option<RunAdvanced> {
+        let between = matches!(self.phase, Phase::Model { called: None }) && self.attempts.is_empty() && self.turn > 1;
+        between.then(|| RunAdvanced {
+            step: self.turn - 1,
+            messages: self.history().messages().iter().skip(known).map(Arc::clone).collect(),
+            usage: self.usage.clone(),
+            model_calls: self.model_calls,
+            failures_in_row: self.failures_in_row,
+            misfits: self.misfits,
+            spent_ms: 0,
+            tokens: 0,
+            last_tokens: 0,
+            longest_answer: 0,
+            saved: None,
+        })
     }
 
     /// Continues where it was stopped: the model is asked what it was being asked, or what follows its tools.

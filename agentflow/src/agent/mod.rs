@@ -12,6 +12,7 @@ mod asking;
 pub(crate) mod call;
 mod callbacks;
 mod changed_agent;
+mod compact_turns;
 pub(crate) mod definition;
 mod draw_agent;
 mod driver;

@@ -1,6 +1,6 @@
 //! `Plan`: an agent's description after its checks, shared by all its runs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -56,7 +56,7 @@ pub(super) struct Plan {
 /// The tools of a turn.
 #[derive(Default)]
 pub(super) struct Offered {
-    pub(super) tools: HashMap<Arc<str>, ToolRef>,
+    pub(super) tools: BTreeMap<Arc<str>, ToolRef>,
     pub(super) manifest: ToolManifest,
     /// Whether a person must agree to calls of one of them.
     pub(super) asks: bool,

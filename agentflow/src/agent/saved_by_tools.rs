@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use super::driver::Run;
+use crate::event::EventKind;
 use crate::path::StepPath;
+use crate::run::Segment;
 use crate::state::SavedByStep;
 
 impl Run {
@@ -20,6 +22,20 @@ impl Run {
         let turn = u64::from(call.turn().unwrap_or_default());
         let place = || turn << 32 | self.machine.calls_of_turn().position(|of| of == *call).unwrap_or_default() as u64;
         states.end(call, self.segment.is_run().then(place))
+    }
+
+    /// Takes in the record of a turn that is over, or of all those that a snapshot stands for.
+    pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
+        let Segment { base, step, shared, .. } = &self.segment;
+        match kind {
+            EventKind::RunStep { .. } if path == base => self.hand_up_turn(),
+            EventKind::RunAdvanced(_) if path == base => {
+                if let Some(mut states) = shared.states() {
+                    states.hand_up(base, step);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A turn is over: what its calls saved is seen from now on.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunCompleted, RunStarted, Spending,
-    WorkflowCompleted, WorkflowStarted,
+    AgentCompleted, AgentHandoff, AgentStarted, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
+    RunStarted, Spending, WorkflowCompleted, WorkflowStarted,
 };
 use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
@@ -49,6 +49,9 @@ pub enum EventKind {
     /// What the run has spent so far; only in snapshots, where it stands for the calls that are left out.
     #[serde(rename = "run.spent")]
     RunSpent(Arc<Vec<Spending>>),
+    /// Where the run of an agent was between two turns; only in snapshots, where it stands for the turns that were over.
+    #[serde(rename = "run.advanced")]
+    RunAdvanced(Arc<RunAdvanced>),
     /// A run was stopped from outside.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
@@ -336,6 +339,7 @@ impl EventKind {
     pub(crate) fn saved(&self) -> Option<&Arc<SavedByStep>> {
         match self {
             Self::NodeCompleted { saved, .. } | Self::ToolCompleted { saved, .. } => saved.as_ref(),
+            Self::RunAdvanced(advanced) => advanced.saved.as_ref(),
             _ => None,
         }
     }

@@ -74,6 +74,7 @@ impl fmt::Display for Written<'_> {
                 write!(f, " again in {delay_ms} ms: {}", Short(&error.message))
             }
             EventKind::RunSpent(_) => Ok(()),
+            EventKind::RunAdvanced(advanced) => write!(f, " {}", advanced.step),
             EventKind::ModelStarted { provider, model } => write!(f, " {provider}/{model}"),
             EventKind::StepProgress { value } => write!(f, " {}", Short(value.as_str())),
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {

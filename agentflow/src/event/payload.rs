@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Conversation, Message, Role};
 use crate::model::{StopReason, Usage};
 use crate::path::StepPath;
+use crate::state::SavedByStep;
 use crate::text::unfenced;
 use crate::value::Encoded;
 
@@ -411,6 +412,35 @@ pub struct Spending {
     pub calls: u32,
     /// The tokens of all answers.
     pub usage: Usage,
+}
+
+/// Where the run of an agent was between two turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunAdvanced {
+    /// The turn that was over, from 1.
+    pub step: u32,
+    /// What was said since the run began, calls of tools and their results included.
+    pub messages: Conversation,
+    /// The tokens of all answers.
+    pub usage: Usage,
+    /// How many model calls the agent had begun, answers of middleware excluded.
+    pub model_calls: u32,
+    /// How many calls of tools had failed since the last one that succeeded.
+    pub failures_in_row: u32,
+    /// How many answers did not fit the output type.
+    pub misfits: u32,
+    /// How long the run had been executed, in milliseconds.
+    pub spent_ms: u64,
+    /// The tokens of all answers that models gave.
+    pub tokens: u64,
+    /// Those of the last one.
+    pub last_tokens: u64,
+    /// The most tokens that an answer had, also one of a nested agent.
+    pub longest_answer: u64,
+    /// What the tools saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<Arc<SavedByStep>>,
 }
 
 /// The tool that a model calls to answer when its provider takes no schema with the request.

@@ -117,6 +117,7 @@ shapes! {
     RunCompleted "run.completed" Run Closes,
     RunFailed "run.failed" Run Closes,
     RunSpent "run.spent" Run Marks,
+    RunAdvanced "run.advanced" Run Marks,
     RunCancelled "run.cancelled" Run Closes,
     RunCompensating "run.compensating" Run Marks,
     RunCompensated "run.compensated" Run Marks,

@@ -35,8 +35,10 @@ pub(crate) struct HookedAnswer {
 impl ToolHooks {
     /// Those among all middleware that stand around tool calls; `None` when there are none.
     pub(crate) fn among(all: &[Arc<dyn Middleware>]) -> Option<Self> {
-        let hooks: Arc<[_]> = all.iter().filter(|hook| hook.sees_tools()).cloned().collect();
-        (!hooks.is_empty()).then_some(Self(hooks))
+        // Most runs have none, so nothing is collected for them.
+        let mut hooks = all.iter().filter(|hook| hook.sees_tools()).peekable();
+        hooks.peek()?;
+        Some(Self(hooks.cloned().collect()))
     }
 
     /// Those of a host; `None` when it has none, which costs a look.

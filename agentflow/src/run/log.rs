@@ -14,11 +14,11 @@ use std::time::Duration;
 use super::control_request::Reply;
 use super::forgotten::Void;
 use super::journal::{Journal, Pending};
-use super::records::{Record, State, Subscriber};
+use super::records::{Record, State, Subscriber, reading_size};
 use super::redaction::Redactor;
 use super::sinks::Emitter;
 use super::spending::Ledger;
-use super::waits::Waits;
+use super::time_spent::time_spent;
 use crate::error::ControlError;
 use crate::event::{AnswerForm, Event, EventKind, EventSink, PauseReason, RunId};
 use crate::path::StepPath;
@@ -27,8 +27,6 @@ use crate::time::Timestamp;
 
 /// The most deltas that wait for one subscriber.
 const DELTA_QUEUE: usize = 1024;
-/// The least number of events from one snapshot to the next.
-const SNAPSHOT_EVERY: usize = 1000;
 
 /// Every run has one, so what few runs need is in a box that is made when it is needed.
 pub(crate) struct EventLog {
@@ -181,7 +179,7 @@ impl EventLog {
         state.records = records(events);
         state.visible = state.records.len();
         let (restored, rare) = (state.records.len(), state.rare());
-        rare.snapshot_size = kept.len();
+        rare.snapshot_size = reading_size(kept.iter().map(|event| &event.kind));
         rare.kept = records(kept);
         rare.restored = restored;
         state.count_all();
@@ -335,31 +333,6 @@ impl EventLog {
         self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
     }
 
-    /// What a snapshot is made of, when enough has happened since the last one: all events the store has, what still
-    /// mattered of earlier ones first, and their number.
-    ///
-    /// Snapshots are taken at growing distances, so that all of them together cost no more than the journal.
-    pub(crate) fn due_for_snapshot(&self) -> Option<(u64, Vec<Event>)> {
-        let mut state = self.state();
-        let visible = state.visible;
-        if visible < SNAPSHOT_EVERY {
-            return None;
-        }
-        let rare = state.rare();
-        if visible.saturating_sub(rare.snapshot_at) < SNAPSHOT_EVERY.max(rare.snapshot_size) {
-            return None;
-        }
-        rare.snapshot_at = visible;
-        let kept = state.kept().iter().map(|record| state.event_of(&self.run_id, 0, record));
-        let events: Vec<Event> = kept.chain((0..state.visible).map(|at| state.event(&self.run_id, at))).collect();
-        Some((state.offset + state.visible as u64, events))
-    }
-
-    /// How many events the snapshot that was taken last has.
-    pub(crate) fn took_snapshot(&self, size: usize) {
-        self.state().rare().snapshot_size = size;
-    }
-
     /// Gives up the right to write the run: it has ended here, and everything is committed.
     pub(crate) async fn release(&self) -> Result<(), StoreError> {
         match self.store() {
@@ -439,40 +412,9 @@ impl EventLog {
         (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
     }
 
-    /// How long something has been executed, by what is recorded: the time in which no process executed the run, an
-    /// operator held it, or somebody was asked in it, is left out.
+    /// How long something has been executed, by what is recorded: see [`time_spent`].
     pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
-        let state = self.state();
-        let (mut spent, mut waits) = (Duration::ZERO, Waits::default());
-        // Since when it is executed; what was recorded last; whether it has begun, and the run has ended.
-        let mut since: Option<Timestamp> = None;
-        let (mut last, mut began, mut ended) = (None, false, false);
-        for Record { time, path, kind } in state.all() {
-            if path.is_root() && matches!(kind, EventKind::RunResumed { recovered: true, .. }) {
-                ended = false;
-                if let (Some(since), Some(last)) = (since.take(), last) {
-                    spent += Timestamp::since(last, since);
-                }
-            }
-            waits.apply(path, kind);
-            match kind {
-                // It was stopped: a further attempt at its step may let it continue.
-                EventKind::AgentFailed { .. } if path == base => began = false,
-                _ => began |= path == base,
-            }
-            ended |= kind.ends_run();
-            let runs = began && !ended && !waits.is_held() && !waits.are_within(base);
-            match since {
-                Some(of) if !runs => {
-                    spent += time.since(of);
-                    since = None;
-                }
-                None if runs => since = Some(*time),
-                _ => {}
-            }
-            last = Some(*time);
-        }
-        spent + since.map(|since| now.since(since)).unwrap_or_default()
+        time_spent(self.state().all().map(|Record { time, path, kind }| (*time, path, kind)), base, now)
     }
 
     /// Whether nothing more will be seen of the run here.

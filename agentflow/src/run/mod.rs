@@ -35,11 +35,13 @@ mod segment;
 mod shared;
 mod sinks;
 mod slots;
+mod snapshot;
 mod spending;
 mod state;
 mod step_records;
 mod step_states;
 mod stopped_calls;
+mod time_spent;
 mod undo_requests;
 mod waits;
 
@@ -75,3 +77,4 @@ pub(crate) use self::slots::Slot;
 pub(crate) use self::spending::Ledger;
 pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};
 pub(crate) use self::step_states::StepStates;
+pub(crate) use self::time_spent::time_spent;

@@ -35,7 +35,11 @@ pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64)
 /// What is needed to resume a run.
 pub(crate) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
     let snapshot = store.snapshot(run).await?;
-    let Snapshot { seq: offset, events: kept } = snapshot.unwrap_or_else(|| Snapshot::new(0, Vec::new()));
+    // One of a newer release says in its own way what the journal says, too.
+    let is_known =
+        |snapshot: &Snapshot| !snapshot.events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
+    let Snapshot { seq: offset, events: kept } =
+        snapshot.filter(is_known).unwrap_or_else(|| Snapshot::new(0, Vec::new()));
     let events = read_events(store, run, offset).await?;
     Ok(RunJournal { offset, events, kept })
 }

@@ -172,3 +172,12 @@ impl Rare {
         }
     }
 }
+
+/// How much there is to read in these events, in events.
+pub(super) fn reading_size<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> usize {
+    let of = |kind: &EventKind| match kind {
+        EventKind::RunAdvanced(advanced) => advanced.messages.len(),
+        _ => 1,
+    };
+    kinds.map(of).sum()
+}

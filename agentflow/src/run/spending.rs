@@ -24,11 +24,16 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// What these events say, in a row that stands for them in a snapshot.
-    pub(crate) fn spent_in(events: &[Event]) -> Option<EventKind> {
+    /// What these events say.
+    pub(crate) fn of(events: &[Event]) -> Self {
         let mut ledger = Self::default();
         events.iter().for_each(|event| ledger.apply(&event.path, &event.kind));
-        (!ledger.rows.is_empty()).then(|| EventKind::RunSpent(Arc::new(ledger.rows)))
+        ledger
+    }
+
+    /// What was spent, in an event that stands for the calls in a snapshot; `None` when nothing was.
+    pub(crate) fn spent(self) -> Option<EventKind> {
+        (!self.rows.is_empty()).then(|| EventKind::RunSpent(Arc::new(self.rows)))
     }
 
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
@@ -63,6 +68,11 @@ impl Ledger {
             EventKind::RunResumed { recovered: true, .. } => self.open.clear(),
             // A snapshot keeps the running calls, so they stay open.
             EventKind::RunSpent(rows) => self.rows = rows.to_vec(),
+            EventKind::RunAdvanced(advanced) => {
+                self.by_agent.insert(path.clone(), advanced.tokens);
+                self.last.insert(path.clone(), advanced.last_tokens);
+                self.longest_answer = self.longest_answer.max(advanced.longest_answer);
+            }
             kind => {
                 let Shape { subject, edge, .. } = kind.shape();
                 if subject == Subject::Model && edge.ends_attempt() {
@@ -91,6 +101,11 @@ impl Ledger {
         self.by_agent.get(base).copied().unwrap_or(0)
     }
 
+    /// The tokens of the last call of the agent at a path.
+    pub(crate) fn last_tokens_of(&self, base: &StepPath) -> u64 {
+        self.last.get(base).copied().unwrap_or(0)
+    }
+
     /// The most tokens that an answer of the run had, as far as its journal still says.
     pub(crate) fn longest_answer(&self) -> u64 {
         self.longest_answer
@@ -108,7 +123,7 @@ impl Ledger {
     /// What the next call of the agent at a path costs at least: a conversation only grows, so it reads what the last
     /// one read and wrote.
     pub(crate) fn least(&self, base: &StepPath) -> Usage {
-        let tokens = self.last.get(base).copied().unwrap_or(0);
+        let tokens = self.last_tokens_of(base);
         Usage { cached_tokens: Some(tokens), ..Usage::new(tokens, 0) }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
-use crate::value::{Encoded, NodeValue};
+use crate::value::{Encoded, NodeValue, json_of};
 
 /// A tool's answer: JSON text, encoded once, for programs; and for the model a text of its own, files and links, where the
 /// tool gives some.
@@ -44,7 +44,7 @@ impl ToolOutput {
     /// # Errors
     /// When the value has no JSON form: a map with keys that are not strings, or a `Serialize` that fails.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
-        match serde_json::to_string(value) {
+        match json_of(value) {
             Ok(json) => Ok(Self { json, content: None }),
             Err(error) => Err(ToolError::new(format!("the tool's answer could not be written as JSON: {error}"))),
         }

@@ -1,5 +1,6 @@
 //! Runs: crashes, interrupted calls, control requests, executors, compensation, changed definitions.
 
+mod agent_snapshots;
 mod agents_ask;
 mod attempts;
 mod by_id;

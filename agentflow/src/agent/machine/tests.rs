@@ -7,11 +7,13 @@ use proptest::prelude::*;
 
 use super::{AgentMachine, Command, Outcome, PendingTool, Refused};
 use crate::agent::Limits;
+use crate::agent::compact_turns::compact;
 use crate::error::{Error, Failure};
-use crate::event::{AgentStarted, Event, EventKind, RunBody, RunId, RunStarted};
+use crate::event::{AgentHandoff, AgentStarted, Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
 use crate::message::{Conversation, Message, Part, Role, ToolCall, ToolResult, ToolStatus};
-use crate::model::{ModelError, ModelResponse, StopReason};
+use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
+use crate::run::{Ledger, time_spent};
 use crate::time::Timestamp;
 use crate::tool::Effects;
 
@@ -85,6 +87,7 @@ impl World {
                 .collect(),
         };
         let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
+        response.usage = Usage::new(10 * u64::from(turn), 3);
         if matches!(turn_of_model, Turn::Paused) {
             response.stop_reason = StopReason::PauseTurn;
         }
@@ -293,6 +296,160 @@ proptest! {
             }
         }
     }
+}
+
+/// The state of the machine after these events, and what budgets and the time limit ask.
+fn state_after(events: &[Event], base: &StepPath) -> String {
+    let machine = format!("{:?}", AgentMachine::replay(limits(), None, events));
+    // The only map in it, whose order is not the same twice; it says where the paths of a list are.
+    let machine: String =
+        (machine.split("by_path: {")).map(|part| part.split_once("}, left: ").map_or(part, |(_, rest)| rest)).collect();
+    let ledger = Ledger::of(events);
+    let records = events.iter().map(|event| (event.time, &event.path, &event.kind));
+    let spent = time_spent(records, base, Timestamp::from_millis(1_000_000));
+    let (rows, tokens, last) = (ledger.rows().to_vec(), ledger.tokens_of(base), ledger.last_tokens_of(base));
+    format!("{machine} {rows:?} {tokens} {last} {} {spent:?}", ledger.longest_answer())
+}
+
+/// What a snapshot of these events has; `None` in the middle of a turn.
+fn snapshot_of(events: &[Event]) -> Option<Vec<Event>> {
+    let last = events.last()?.clone();
+    let spent = Ledger::of(events).spent();
+    let mut kept = compact(AgentMachine::new(StepPath::root(), limits(), None), |_, _| {}, events.to_vec())?;
+    kept.extend(spent.map(|kind| Event { path: StepPath::root(), kind, ..last }));
+    Some(kept)
+}
+
+/// An operator holds the run for a while, its process ends, and a failed run is retried: each where it says.
+fn operated(events: Vec<Event>, at: &[(usize, u8)]) -> Vec<Event> {
+    let root = StepPath::root();
+    let mut all: Vec<Event> = Vec::new();
+    let mut later = 0;
+    for (n, mut event) in events.into_iter().enumerate() {
+        for (_, what) in at.iter().filter(|(at, _)| *at == n && n > 0) {
+            let kinds = match what % 3 {
+                0 => vec![
+                    EventKind::RunPaused { reason: PauseReason::Operator },
+                    EventKind::recovered(None),
+                    EventKind::resumed(),
+                ],
+                1 => vec![EventKind::recovered(None)],
+                _ => vec![EventKind::RunPaused { reason: PauseReason::Operator }, EventKind::resumed()],
+            };
+            for kind in kinds {
+                later += 10 + u64::from(*what);
+                let time = Timestamp::from_millis(n as u64 + later);
+                all.push(Event { path: root.clone(), kind, time, ..event.clone() });
+            }
+        }
+        event.time = Timestamp::from_millis(n as u64 + 1 + later);
+        all.push(event);
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn a_snapshot_of_every_prefix_leads_to_the_same_state_as_all_of_it(
+        turns in turns(),
+        order: u64,
+        at in prop::collection::vec((0..30_usize, any::<u8>()), 0..4),
+    ) {
+        let events = operated(simulate(&turns, order).0, &at);
+        let root = StepPath::root();
+        let mut earlier: Option<(usize, Vec<Event>)> = None;
+        for cut in 1..=events.len() {
+            let Some(kept) = snapshot_of(&events[..cut]) else { continue };
+            // One that is made of an earlier one is the same.
+            if let Some((at, before)) = earlier.take() {
+                let again = [&before, &events[at..cut]].concat();
+                let of_both = snapshot_of(&again);
+                prop_assert_eq!(of_both.as_ref(), Some(&kept));
+            }
+            for end in cut..=events.len() {
+                let resumed = [&kept, &events[cut..end]].concat();
+                prop_assert_eq!(state_after(&resumed, &root), state_after(&events[..end], &root), "{} of {}", cut, end);
+            }
+            earlier = Some((cut, kept));
+        }
+        // After each turn that another one follows there is one.
+        let is_over = |(at, event): (usize, &Event)| {
+            matches!(event.kind, EventKind::RunStep { .. }) && snapshot_of(&events[..=at]).is_none()
+        };
+        prop_assert!(events.iter().enumerate().filter(|event| is_over(*event)).count() <= 1);
+    }
+}
+
+#[test]
+fn a_failed_call_that_is_retried_is_no_part_of_a_snapshot() {
+    let events = simulate(&[Turn::Paused, Turn::Paused, Turn::Fails], 0).0;
+    let root = StepPath::root();
+    let last = events.last().unwrap().clone();
+    let error = Arc::new(Failure::from(&ModelError::truncated()));
+    let at = |path: &StepPath, kind| Event { path: path.clone(), kind, ..last.clone() };
+    let mut all = events.clone();
+    let call = last.path.clone();
+    all.push(at(&root, EventKind::RunFailed { error }));
+    all.push(at(&root, EventKind::resumed()));
+    all.push(at(&call, EventKind::NodeReset { by: "ada".into() }));
+    all.push(at(&root, EventKind::recovered(None)));
+    all.push(at(&call, EventKind::ModelStarted { provider: "p".into(), model: "m".into() }));
+    all.push(at(
+        &call,
+        EventKind::ModelCompleted(Arc::new(ModelResponse::new(Message::new(
+            Role::Assistant,
+            [Part::ToolCall(Arc::new(ToolCall::new("9", "t0", "{}")))],
+        )))),
+    ));
+    let tool = root.tool(call_turn(&call), "t0", 0);
+    let started = EventKind::ToolStarted {
+        call: Arc::new(ToolCall::new("9", "t0", "{}")),
+        effects: Effects::None,
+        idempotent: true,
+        given: None,
+        compensate: None,
+    };
+    all.push(at(&tool, started));
+    let result = Arc::new(super::closed(&ToolCall::new("9", "t0", "{}"), ToolStatus::Success, "1"));
+    all.push(at(&tool, EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None }));
+    all.push(at(&root, EventKind::RunStep { step: call_turn(&call) }));
+    let kept = snapshot_of(&all).expect("a turn is over");
+    assert_eq!(state_after(&kept, &root), state_after(&all, &root));
+    assert!(kept.iter().all(|event| event.path.is_root()), "{kept:?}");
+}
+
+#[test]
+fn a_snapshot_of_a_team_has_who_took_over_last_and_how_often() {
+    let mut events = simulate(&[Turn::Paused, Turn::Paused, Turn::Paused], 0).0;
+    let root = StepPath::root();
+    let steps: Vec<usize> = (events.iter().enumerate())
+        .filter(|(_, event)| matches!(event.kind, EventKind::RunStep { .. }))
+        .map(|(at, _)| at)
+        .collect();
+    for (to, at) in [("b", steps[1]), ("a", steps[0])] {
+        let instructions = (to == "b").then(|| Arc::new(Message::system(to)));
+        let transfer = AgentHandoff::new("x".into(), to.into(), instructions);
+        let kind = EventKind::AgentHandoff(Arc::new(transfer));
+        events.insert(at, Event { path: root.clone(), kind, ..events[at].clone() });
+    }
+    let of = |events: &[Event]| {
+        let mut machine = AgentMachine::new(root.clone(), limits(), None);
+        machine.in_team();
+        events.iter().for_each(|event| machine.replay_one(&event.path, &event.kind));
+        format!("{machine:?}")
+    };
+    let cuts: Vec<_> = (1..=events.len()).filter_map(|cut| Some((cut, snapshot_of(&events[..cut])?))).collect();
+    assert_eq!(cuts.len(), 3);
+    for (cut, kept) in cuts {
+        for end in cut..=events.len() {
+            assert_eq!(of(&[&kept, &events[cut..end]].concat()), of(&events[..end]), "{cut} of {end}");
+        }
+    }
+}
+
+/// The turn of a model call.
+fn call_turn(path: &StepPath) -> u32 {
+    path.to_string().trim_start_matches("model#").parse().unwrap()
 }
 
 #[test]

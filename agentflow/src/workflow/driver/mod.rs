@@ -406,7 +406,7 @@ impl WorkflowRun {
             // What a step has recorded by itself, such as the outcome of a call, is kept while it continues.
             self.begin_commit();
             if let Some(commit) = &mut self.commit
-                && let Poll::Ready(committed) = commit.poll(&self.segment.shared.id, cx)
+                && let Poll::Ready(committed) = commit.poll(cx)
             {
                 return Poll::Ready(Happened::Committed(committed));
             }

@@ -1,0 +1,93 @@
+//! Makes the journal of an agent's run shorter without losing its state: the content of a snapshot.
+//!
+//! Between two turns it keeps what is recorded of the run itself, and one event in the place of all turns and what was
+//! done in them. In the middle of a turn it makes nothing shorter.
+
+use std::sync::Arc;
+
+use super::driver::Run;
+use super::machine::AgentMachine;
+use super::plan::Plan;
+use crate::error::Result;
+use crate::event::{AgentHandoff, Event, EventKind};
+use crate::path::StepPath;
+use crate::run::{Ledger, time_spent};
+use crate::state::SavedByStep;
+
+impl Run {
+    /// Whether enough has happened in a run of its own.
+    pub(super) fn is_snapshot_due(&self) -> bool {
+        self.segment.is_run() && self.segment.shared.log.is_snapshot_due()
+    }
+
+    /// Keeps a shorter journal beside the journal, which has everything that it has: a run does without.
+    pub(super) async fn keep_snapshot(&self) -> Result<()> {
+        self.commit().await?;
+        let first = self.first_plan();
+        let rule = |plan: &Plan| plan.output.as_ref().map(|output| output.rule.clone());
+        let take_over = |machine: &mut AgentMachine, transfer: &AgentHandoff| {
+            if let Ok(plan) = first.of_team(&transfer.to) {
+                machine.answers_by(rule(&plan));
+            }
+        };
+        let written = self.segment.shared.log.snapshot(|events| {
+            let mut machine = AgentMachine::new(StepPath::root(), Arc::clone(&first.limits), rule(first));
+            if self.team.is_some() {
+                machine.in_team();
+            }
+            compact(machine, take_over, events)
+        });
+        if let Some(written) = written {
+            written.await;
+        }
+        Ok(())
+    }
+}
+
+/// The events that lead to the same state as all of them; `machine` is one that nothing has happened to, and `take_over`
+/// changes it as an agent of the team does that takes over. `None` in the middle of a turn.
+pub(super) fn compact(
+    mut machine: AgentMachine,
+    take_over: impl Fn(&mut AgentMachine, &AgentHandoff),
+    events: Vec<Event>,
+) -> Option<Vec<Event>> {
+    let root = StepPath::root();
+    let (first, last) = (events.first()?, events.last()?.clone());
+    let started = first.kind.agent_started()?;
+    let known = started.request().len() - usize::from(started.instructions.is_some());
+    for event in &events {
+        machine.replay_one(&event.path, &event.kind);
+        if let EventKind::AgentHandoff(transfer) = &event.kind
+            && event.path.is_root()
+        {
+            take_over(&mut machine, transfer);
+        }
+    }
+    let mut advanced = machine.advanced(known)?;
+    let records = events.iter().map(|event| (event.time, &event.path, &event.kind));
+    advanced.spent_ms = u64::try_from(time_spent(records, &root, last.time).as_millis()).unwrap_or(u64::MAX);
+    let ledger = Ledger::of(&events);
+    advanced.tokens = ledger.tokens_of(&root);
+    advanced.last_tokens = ledger.last_tokens_of(&root);
+    advanced.longest_answer = ledger.longest_answer();
+    advanced.saved = saved_until(advanced.step, &events);
+    let of_turns = |kind: &EventKind| {
+        matches!(kind, EventKind::RunStep { .. } | EventKind::RunAdvanced(_) | EventKind::RunSpent(_))
+    };
+    let mut kept: Vec<Event> =
+        events.into_iter().filter(|event| event.path.is_root() && !of_turns(&event.kind)).collect();
+    kept.push(Event { path: root, kind: EventKind::RunAdvanced(Arc::new(advanced)), ..last });
+    Some(kept)
+}
+
+/// What the tools of all turns up to this one saved, in the order of their places.
+fn saved_until(turn: u32, events: &[Event]) -> Option<Arc<SavedByStep>> {
+    let mut saved: Vec<_> = events.iter().filter_map(|event| event.kind.saved()).collect();
+    // What is saved within a call is part of what the call saves, and has no place.
+    saved.retain(|saved| saved.place().is_some());
+    saved.sort_by_key(|saved| saved.place());
+    let mut all = SavedByStep::default();
+    saved.iter().for_each(|saved| all.apply(saved));
+    // After every call of the turn, and before those of the next one.
+    (!all.is_empty()).then(|| Arc::new(all.at(Some(u64::from(turn) << 32 | u64::from(u32::MAX)))))
+}
