@@ -51,7 +51,7 @@ pub(super) struct ChatArgs {
     /// The agent
     #[arg(long, value_name = "NAME")]
     pub(super) agent: String,
-    /// The session; it begins when there is none of this id
+    /// The session; it begins when no session has this id
     #[arg(long, value_name = "ID")]
     pub(super) session: String,
     /// The file that sessions are kept in; it is made when there is none

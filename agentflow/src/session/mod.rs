@@ -21,7 +21,7 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// | to | say |
 /// | --- | --- |
-/// | continue a session, and begin it when there is none of this id | `"customer-17"` |
+/// | continue a session, and begin it when there is no session of this id | `"customer-17"` |
 /// | continue one, and fail when there is none | [`Session::existing`] |
 /// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
 /// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
@@ -49,7 +49,7 @@ impl Session {
         Self::of(None, false)
     }
 
-    /// A session that must be there: a run is refused when there is none of this id.
+    /// A session that must be there: a run is refused when no session has this id.
     pub fn existing(id: impl Into<Arc<str>>) -> Self {
         Self::of(Some(id.into()), true)
     }

@@ -36,7 +36,7 @@ pub(crate) fn unknown_below(run: &RunShared, step: &StepPath) -> Vec<StepPath> {
     open_below(run, step, false).into_iter().map(|of| of.path).collect()
 }
 
-/// What a model is told of a call that was stopped in the middle, beside that: what the tool had done by then, which a
+/// What the result of a call that was stopped in the middle says beside that: what the tool had done by then, which a
 /// further call of it repeats, and what was stopped with it. Empty when it had begun nothing that writes.
 pub(crate) fn written_within(run: &RunShared, call: &StepPath) -> String {
     let (mut done, mut open) = (BTreeSet::new(), BTreeSet::new());

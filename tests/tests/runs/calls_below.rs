@@ -1,5 +1,5 @@
 //! A tool that itself runs a workflow or an agent, and is stopped in the middle: a retry does not repeat what is done below
-//! it, the question names all that it repeats, and a model is told what the tool had done.
+//! it, the question names all that it repeats, and the result says to a model what the tool had done.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
