@@ -54,7 +54,7 @@ pub(super) struct ChatArgs {
     /// The session; it begins when no session has this id
     #[arg(long, value_name = "ID")]
     pub(super) session: String,
-    /// The file that sessions are kept in; it is made when there is none
+    /// The file that sessions are kept in; it is made when it does not exist
     #[arg(long, value_name = "FILE", default_value = "agentflow.db")]
     pub(super) store: PathBuf,
     /// On whose behalf the agent runs, and who answers its questions; recorded

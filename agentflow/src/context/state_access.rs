@@ -109,7 +109,7 @@ impl Context {
                  that does, and read and write the value where the run is",
             )),
             None => Err(problem(
-                "a value that outlives the run is kept in a store, and there is none; give one with \
+                "a value that outlives the run is kept in a store, and this run has no store; give one with \
                  `Runtime::builder().store(..)`, in a test `MemoryStore::new()`",
             )),
         }

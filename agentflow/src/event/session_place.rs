@@ -28,7 +28,7 @@ impl SessionPlace {
 
 /// How much of a session's history a model is given, beside what a run itself adds.
 ///
-/// The newest runs are taken, as long as there is room. One that does not fit as a whole is there as its question and
+/// The newest runs are taken, while they fit. Of one that does not fit as a whole the model sees its question and
 /// its answer, without the turns between them. Tokens are estimated: four bytes of JSON each.
 ///
 /// ```

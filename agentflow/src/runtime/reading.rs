@@ -96,7 +96,7 @@ impl Runtime {
         Ok(artifacts_of(&self.journal(run).await?))
     }
 
-    /// An artifact of a run by its name, with its bytes: of a version, or the newest one; `None` when there is none.
+    /// An artifact of a run by its name, with its bytes: of a version, or the newest one; `None` when the run has not saved it.
     ///
     /// # Errors
     /// As [`artifacts`](Self::artifacts), and when the bytes cannot be read.

@@ -21,8 +21,8 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// | to | say |
 /// | --- | --- |
-/// | continue a session, and begin it when there is no session of this id | `"customer-17"` |
-/// | continue one, and fail when there is none | [`Session::existing`] |
+/// | continue a session, and begin it when no session has this id | `"customer-17"` |
+/// | continue one, and fail when no session has this id | [`Session::existing`] |
 /// | begin one under a new id, which [`RunResult::session`](crate::run::RunResult::session) returns | [`Session::begin`] |
 /// | continue behind an earlier run and leave the later ones beside | [`after`](Self::after) |
 ///

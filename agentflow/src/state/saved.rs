@@ -10,7 +10,7 @@ use crate::artifact::ArtifactRef;
 use crate::value::Encoded;
 
 /// What a step saved: the keys of the state that it set and those that it removed, and its artifacts. It is part of the record of the step's
-/// outcome, so that the outcome and the state never disagree; of a step that failed there is none.
+/// outcome, so that the outcome and the state never disagree; a step that failed has saved nothing.
 ///
 /// In JSON it is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. A key that is removed is not one that is set to `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ use crate::value::{Encoded, NodeValue};
 pub struct StateValues(BTreeMap<Arc<str>, Encoded>);
 
 impl StateValues {
-    /// The value of a key; `None` when there is none.
+    /// The value of a key; `None` when the key has no value.
     ///
     /// # Errors
     /// When the value is not of the key's type.

@@ -492,7 +492,7 @@ async fn where_nothing_outlives_a_run_it_is_said() {
         start.await.unwrap().result().await.unwrap_err().to_string()
     };
     let without_store = says(test_runtime().build(), Some("ann")).await;
-    assert!(without_store.contains("is kept in a store, and there is none; give one with"), "{without_store}");
+    assert!(without_store.contains("is kept in a store, and this run has no store; give one with"), "{without_store}");
     let nobody = says(test_runtime().store(MemoryStore::new()).build(), None).await;
     assert!(nobody.contains("the run has no caller whose value it is; begin the run with `caller(..)`"), "{nobody}");
     let far = test_runtime().store(MemoryStore::new());
