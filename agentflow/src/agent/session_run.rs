@@ -149,19 +149,9 @@ impl Run {
         };
         let mut changes = live.changes();
         let (kind, place) = loop {
-            let place = session.place(id, store.session(id).await?.as_ref())?;
-            if let (Some(after), true) = (&place.after, session.after.is_some()) {
-                check_branch(&store, id, after).await?;
-            }
-            let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(()) };
-            started.window = Some(session.window);
-            let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone());
-            let first = shared.log.first(shared.now(), kind.clone());
-            self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
-            let begun = shared.log.begin(first).await;
-            self.session = Some(Box::new(InSession::Asked(session.clone())));
-            match begun {
-                Ok(()) => break (kind, place),
+            match self.try_to_begin(&store, &session, id).await {
+                Ok(Some(begun)) => break begun,
+                Ok(None) => return Ok(()),
                 // Another run has begun and ended since the session was looked at.
                 Err(error) if error.kind() == StoreErrorKind::Fenced => {}
                 Err(error) if error.kind() == StoreErrorKind::SessionBusy && session.waits => {
@@ -180,6 +170,28 @@ impl Run {
         self.pending = None;
         self.machine.apply(&self.segment.base, &kind);
         Ok(())
+    }
+
+    /// Asks the store to let it begin in the session as it is now; `None` when nothing is to begin.
+    async fn try_to_begin(
+        &mut self,
+        store: &Arc<dyn Store>,
+        session: &Session,
+        id: &Arc<str>,
+    ) -> Result<Option<(EventKind, SessionPlace)>, StoreError> {
+        let shared = self.shared();
+        let place = session.place(id, &shared.id, store.session(id).await?.as_ref())?;
+        if let (Some(after), true) = (&place.after, session.after.is_some()) {
+            check_branch(store, id, after).await?;
+        }
+        let Some(mut started) = self.pending.as_deref().cloned() else { return Ok(None) };
+        started.window = Some(session.window);
+        let kind = self.segment.begins(started).with_parts(&self.plan.parts().id).with_session(place.clone());
+        let first = shared.log.first(shared.now(), kind.clone());
+        self.session = Some(Box::new(InSession::Beginning(Box::new(first.clone()))));
+        let begun = shared.log.begin(first).await;
+        self.session = Some(Box::new(InSession::Asked(session.clone())));
+        begun.map(|()| Some((kind, place)))
     }
 }
 

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::schema::Definitions;
-#[cfg(feature = "dynamic")]
-use crate::schema::part_of;
+use crate::schema::{Definitions, part_of};
 use crate::value::{Encoded, NodeValue};
 
 /// A person's answer to the usual question: whether something may be done.
@@ -92,7 +90,6 @@ pub(crate) fn call_answer_schema(parameters: &Value) -> Value {
 }
 
 /// The schema of the arguments in the schema of an answer; `None` when it takes none.
-#[cfg(feature = "dynamic")]
 pub(crate) fn arguments_schema(answer: &Value) -> Option<Value> {
     let arguments = granted_of(&mut answer.clone())?.remove("arguments")?;
     Some(part_of(&arguments, answer))
@@ -121,9 +118,7 @@ mod tests {
         let granted = granted_of(&mut schema.clone()).expect("it has this form").clone();
         assert_eq!(granted["arguments"], json!({"type": "object", "properties": {"to": {"$ref": "#/$defs/Name"}}}));
         assert_eq!(schema["$defs"], json!({"Name": {"type": "string"}}));
-        #[cfg(feature = "dynamic")]
         assert_eq!(arguments_schema(&schema), Some(parameters));
-        #[cfg(feature = "dynamic")]
         assert_eq!(arguments_schema(&serde_json::to_value(<Approval as NodeValue>::schema()).unwrap()), None);
     }
 }

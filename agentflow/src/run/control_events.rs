@@ -159,20 +159,15 @@ fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<()
     }
 }
 
-#[cfg(feature = "dynamic")]
 fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> {
     let schema: Value = question.answer.decode().unwrap_or_default();
     // A question of an earlier release takes none.
-    match super::approval::arguments_schema(&schema) {
-        Some(parameters) => crate::schema_check::SchemaCheck::new(&parameters)?.check(arguments),
-        None => Err(NO_ARGUMENTS.to_owned()),
-    }
-}
-
-/// Without a validator the tool reads them itself.
-#[cfg(not(feature = "dynamic"))]
-fn fitting(_: &ApprovalRequest, _: &Value) -> Result<(), String> {
-    Ok(())
+    let Some(parameters) = super::approval::arguments_schema(&schema) else { return Err(NO_ARGUMENTS.to_owned()) };
+    #[cfg(feature = "dynamic")]
+    return crate::schema_check::SchemaCheck::new(&parameters)?.check(arguments);
+    // Without a validator the tool reads them itself; what cannot fit is refused before that.
+    #[cfg(not(feature = "dynamic"))]
+    return crate::schema::refuse_misfits(arguments, &parameters);
 }
 
 /// The workflow around a node that waited for somebody continues, unless an operator holds the whole run.

@@ -82,7 +82,8 @@ impl Runtime {
 
     /// Starts the agent of a name on a task of its own: one that the runtime was given, or an `#[agent]` that is linked into
     /// the program and takes no arguments. The output is JSON: text as a JSON string. A request without a text asks what
-    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues.
+    /// the `#[agent]` asks. Dropping the handle cancels a run in memory; a run with a store continues. Unlike with
+    /// [`start`](Self::start), the store may not have the run yet when this returns: it has it from the run's first event on.
     ///
     /// ```
     /// use agentflow::prelude::*;

@@ -105,6 +105,18 @@ pub(crate) fn is_assignable_as_stated(from: &Value, to: &Value) -> Assignable {
     compare(from, to, true)
 }
 
+/// What of a value a schema refuses, where that can be shown from the schema alone.
+///
+/// # Errors
+/// A line for each place that does not fit.
+#[cfg(any(test, not(feature = "dynamic")))]
+pub(crate) fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
+    match is_assignable(&serde_json::json!({"const": value}), schema) {
+        Assignable::No(places) => Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+        _ => Ok(()),
+    }
+}
+
 /// A schema in a few words, such as `list of string`; `whole` is what its references point into.
 pub(crate) fn words(schema: &Value, whole: &Value) -> String {
     misfit::words(At { root: whole, schema })
@@ -128,5 +140,27 @@ fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
     match found.places.is_empty() {
         true => Assignable::Unknown,
         false => Assignable::No(found.places),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_cannot_fit_is_refused() {
+        let schema = json!({
+            "type": "object", "properties": {"cents": {"type": "integer", "minimum": 0}}, "required": ["cents"],
+            "additionalProperties": false,
+        });
+        assert_eq!(refuse_misfits(&json!({"cents": 5}), &schema), Ok(()));
+        for (value, place) in
+            [(json!({"cents": "all"}), "cents"), (json!({}), "cents"), (json!({"cents": 5, "to": 1}), "to")]
+        {
+            let problem = refuse_misfits(&value, &schema).expect_err("it does not fit");
+            assert!(problem.contains(&format!("`{place}`")), "{problem}");
+        }
     }
 }

@@ -81,12 +81,22 @@ impl Session {
     /// Where a run stands that begins now.
     ///
     /// # Errors
-    /// `not_found` when there is no such session and there must be one, or `after` is set.
-    pub(crate) fn place(&self, id: &Arc<str>, known: Option<&SessionRecord>) -> Result<SessionPlace, StoreError> {
+    /// `not_found` when there is no such session and there must be one, or `after` is set; `session_busy` while another run
+    /// is unfinished. By the time the store is asked to begin this one, that run may be over: a place that was chosen
+    /// before would leave out what it added.
+    pub(crate) fn place(
+        &self,
+        id: &Arc<str>,
+        run: &RunId,
+        known: Option<&SessionRecord>,
+    ) -> Result<SessionPlace, StoreError> {
         match known {
             None if self.must_exist || self.after.is_some() => Err(StoreError::no_session(id)),
             None => Ok(SessionPlace::new(Arc::clone(id), 1, None)),
             Some(known) => {
+                if let Some(unfinished) = known.unfinished.as_ref().filter(|unfinished| *unfinished != run) {
+                    return Err(StoreError::session_busy(id, unfinished));
+                }
                 let after = self.after.clone().or_else(|| known.head.clone());
                 Ok(SessionPlace::new(Arc::clone(id), known.runs + 1, after))
             }

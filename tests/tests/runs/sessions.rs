@@ -178,6 +178,45 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     assert!(runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never"));
 }
 
+/// A store that is slow to say what it knows of a session: the first time that it saw an unfinished run, that run is over
+/// when it answers.
+#[derive(Clone, Debug)]
+struct SlowLook(MemoryStore, Arc<AtomicUsize>);
+
+#[async_trait]
+impl agentflow::store::StoreLayer for SlowLook {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    async fn session(&self, session: &str) -> Result<Option<agentflow::session::SessionRecord>, StoreError> {
+        let seen = self.inner().session(session).await?;
+        let unfinished = seen.as_ref().and_then(|seen| seen.unfinished.clone());
+        if let Some(unfinished) = unfinished.filter(|_| self.1.fetch_add(1, Ordering::SeqCst) == 0) {
+            while !self.0.record(&unfinished).await?.expect("the store has it").status.has_ended() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+        Ok(seen)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_begins_as_another_ends_remembers_it() {
+    let store = SlowLook(MemoryStore::new(), Arc::default());
+    let slow = ScriptedModel::from_fn(|request| {
+        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
+            .after(Duration::from_secs(60))
+    });
+    let clerk = agent(&slow, &on(&store));
+    let first = clerk.start(ask("a", "s")).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(answer(&clerk, "b", Session::from("s").waiting()).await, "a|b");
+    assert_eq!(store.1.load(Ordering::SeqCst), 1, "the second run has seen the first one as unfinished");
+    assert_eq!(first.result().await.unwrap().output(), "a");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_that_waits_for_its_session_can_be_cancelled_and_has_a_time_limit() {
     let runtime = on(&MemoryStore::new());
