@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::driver::Run;
 use crate::event::EventKind;
+use crate::message::{ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::run::Segment;
-use crate::state::SavedByStep;
+use crate::state::{MOST_SAVED, SavedByStep, too_much_saved};
 
 impl Run {
     /// What the record of a call holds of what it saved. One that failed saved nothing.
@@ -24,14 +25,29 @@ impl Run {
         states.end(call, self.segment.is_run().then(place))
     }
 
+    /// The result of a call, unless it saved more than its record has room for: then the model learns that.
+    pub(super) fn within_saved(&self, call: &StepPath, result: Arc<ToolResult>) -> Arc<ToolResult> {
+        let size = self.segment.shared.states().map_or(0, |states| states.size(call));
+        match size > MOST_SAVED && result.status.is_success() {
+            true => Arc::new(ToolResult {
+                status: ToolStatus::OutputTooLarge,
+                output: too_much_saved(size),
+                content: None,
+                ..ToolResult::clone(&result)
+            }),
+            false => result,
+        }
+    }
+
     /// Takes in the record of a turn that is over, or of all those that a snapshot stands for.
     pub(super) fn hand_up_recorded(&self, path: &StepPath, kind: &EventKind) {
         let Segment { base, step, shared, .. } = &self.segment;
+        let place = || shared.log.place_of(|path| path == base);
         match kind {
             EventKind::RunStep { .. } if path == base => self.hand_up_turn(),
             EventKind::RunAdvanced(_) if path == base => {
                 if let Some(mut states) = shared.states() {
-                    states.hand_up(base, step);
+                    states.hand_up(base, step, place());
                 }
             }
             _ => {}
@@ -40,9 +56,15 @@ impl Run {
 
     /// A turn is over: what its calls saved is seen from now on.
     pub(super) fn hand_up_turn(&self) {
-        let Some(mut states) = self.segment.shared.states() else { return };
-        for call in self.machine.calls_of_turn() {
-            states.hand_up(&call, &self.segment.step);
+        let Segment { base, step, shared, .. } = &self.segment;
+        let Some(mut states) = shared.states() else { return };
+        let calls =
+            self.machine.calls_of_turn().filter(|call| states.saved_by(call).is_some()).collect::<Vec<StepPath>>();
+        if calls.is_empty() {
+            return;
         }
+        // All turns of an agent are one call of the step around it.
+        let place = shared.log.place_of(|path| path == base);
+        calls.iter().for_each(|call| states.hand_up(call, step, place));
     }
 }

@@ -164,6 +164,7 @@ impl Run {
         let ToolEnded { path, result, duration_ms, answered_by, too_deep } = call;
         self.segment.shared.close_below(&path, "the tool has ended");
         let too_deep = too_deep && !result.status.is_success();
+        let result = self.within_saved(&path, result);
         let saved = self.saved_by_call(&path, result.status.is_success());
         let outcome = RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) };
         self.record(path, ended(outcome, duration_ms));

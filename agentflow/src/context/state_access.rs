@@ -6,12 +6,9 @@ use super::Context;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::state::{StateKey, StateOwner};
+use crate::state::{MOST_SAVED, StateKey, StateOwner, too_much_saved};
 use crate::store::Store;
 use crate::value::{Encoded, NodeValue};
-
-/// The most bytes that one step may write: they are part of one record.
-const MOST: usize = 1 << 20;
 
 impl Context {
     /// The value of a key of the state; `None` when it has none. See [`state`](crate::state) for which values a step sees:
@@ -57,12 +54,8 @@ impl Context {
         let text = self.writable(key.owner(), text)?;
         let mut states = self.run.states_or_new();
         let size = states.size(&self.path).saturating_add(text.len()).saturating_add(encoded.as_str().len());
-        if size > MOST {
-            let problem = format!(
-                "with this value the step would have written {size} bytes of state, more than the {MOST} that one step may \
-                 write; keep the data where it belongs and set where it is"
-            );
-            return Err(Error::State { key: text, problem });
+        if size > MOST_SAVED {
+            return Err(Error::State { key: text, problem: format!("with this value {}", too_much_saved(size)) });
         }
         states.change(&self.path, &text, Some(encoded));
         Ok(())

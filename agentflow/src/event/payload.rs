@@ -354,11 +354,19 @@ pub struct Redefined {
     /// The id of the new definition by parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Arc<str>>,
+    /// The places that the nodes have in the new definition whose records hold state or artifacts; those of nodes that it
+    /// does not have no longer count. `None` when nothing had been saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<BTreeMap<StepPath, u64>>,
 }
 
 impl Redefined {
     pub(crate) fn new(definition: Option<Arc<str>>, forgotten: Vec<StepPath>, parts: Arc<str>) -> Self {
-        Self { definition, forgotten, parts: Some(parts) }
+        Self { definition, forgotten, parts: Some(parts), places: None }
+    }
+
+    pub(crate) fn with_places(self, places: Option<BTreeMap<StepPath, u64>>) -> Self {
+        Self { places, ..self }
     }
 }
 

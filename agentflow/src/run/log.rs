@@ -405,6 +405,12 @@ impl EventLog {
         state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
     }
 
+    /// Which of all records is the first one at such a path. Of two paths the same one comes first in each life of the run.
+    /// One without records stands behind all.
+    pub(crate) fn place_of(&self, is_it: impl Fn(&StepPath) -> bool) -> usize {
+        self.state().all().position(|record| is_it(&record.path)).unwrap_or(usize::MAX)
+    }
+
     /// Shows everything that is recorded, in order.
     pub(crate) fn visit(&self, mut see: impl FnMut(&StepPath, &EventKind)) {
         self.state().all().for_each(|record| see(&record.path, &record.kind));

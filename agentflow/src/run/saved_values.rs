@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::forgotten::Void;
 use crate::artifact::ArtifactRef;
-use crate::event::{Edge, Event};
+use crate::event::{Edge, Event, EventKind};
 use crate::path::StepPath;
 use crate::state::{SavedByStep, StateValues};
 
@@ -25,19 +25,27 @@ pub(crate) fn artifacts_of(events: &[Event]) -> Vec<ArtifactRef> {
 /// What the run's own steps saved, in the order of their places.
 fn saved_in(events: &[Event]) -> Vec<&Arc<SavedByStep>> {
     let void = Void::of(events.iter().map(|event| &event.kind));
-    let mut saved: BTreeMap<&StepPath, &Arc<SavedByStep>> = BTreeMap::new();
+    let mut saved: BTreeMap<&StepPath, (u64, &Arc<SavedByStep>)> = BTreeMap::new();
     for (at, event) in events.iter().enumerate() {
         if void.covers(at, &event.path) {
             continue;
         }
-        match event.kind.saved() {
-            Some(by_step) if by_step.place().is_some() => drop(saved.insert(&event.path, by_step)),
+        if let EventKind::RunResumed { redefined: Some(redefined), .. } = &event.kind
+            && let Some(places) = &redefined.places
+        {
+            saved.retain(|path, _| places.contains_key(*path));
+            for (path, (place, _)) in &mut saved {
+                places.get(*path).into_iter().for_each(|now| *place = *now);
+            }
+        }
+        match event.kind.saved().and_then(|saved| Some((saved.place()?, saved))) {
+            Some(by_step) => drop(saved.insert(&event.path, by_step)),
             // It runs again.
             None if event.kind.shape().edge == Edge::Opens => drop(saved.remove(&event.path)),
-            _ => {}
+            None => {}
         }
     }
     let mut in_order: Vec<_> = saved.into_values().collect();
-    in_order.sort_by_key(|saved| saved.place());
-    in_order
+    in_order.sort_by_key(|(place, _)| *place);
+    in_order.into_iter().map(|(_, saved)| saved).collect()
 }

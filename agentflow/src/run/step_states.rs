@@ -32,7 +32,54 @@ pub(crate) struct StepStates {
 struct OpenState {
     /// What the steps before it saved.
     sees: Option<Arc<SavedByStep>>,
-    wrote: SavedByStep,
+    wrote: Written,
+}
+
+/// What a running step wrote itself, and what the calls within it saved, in the order that counts: what comes later is on
+/// top.
+#[derive(Default)]
+struct Written(Vec<(Option<usize>, SavedByStep)>);
+
+impl Written {
+    /// What the step writes itself now: on top of what was saved until now.
+    fn own(&mut self) -> &mut SavedByStep {
+        if self.0.last().is_none_or(|(place, _)| place.is_some()) {
+            self.0.push((None, SavedByStep::default()));
+        }
+        let at = self.0.len() - 1;
+        &mut self.0[at].1
+    }
+
+    /// What a call saved that was begun at this place: below that of calls which were begun later.
+    fn of_call(&mut self, place: usize) -> &mut SavedByStep {
+        let later = self.0.iter().position(|(of, _)| of.is_some_and(|of| of >= place));
+        let at = later.unwrap_or(self.0.len());
+        if self.0.get(at).is_none_or(|(of, _)| *of != Some(place)) {
+            self.0.insert(at, (Some(place), SavedByStep::default()));
+        }
+        &mut self.0[at].1
+    }
+
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &SavedByStep> {
+        self.0.iter().map(|(_, part)| part)
+    }
+
+    fn get(&self, key: &str) -> Option<Option<&Encoded>> {
+        self.parts().rev().find_map(|part| part.get(key))
+    }
+
+    /// About how many bytes are written.
+    fn size(&self) -> usize {
+        self.parts().map(SavedByStep::size).sum()
+    }
+
+    /// All of it as one.
+    fn into_saved(self) -> Option<SavedByStep> {
+        self.0.into_iter().map(|(_, part)| part).reduce(|mut all, part| {
+            all.apply(&part);
+            all
+        })
+    }
 }
 
 impl StepStates {
@@ -40,7 +87,7 @@ impl StepStates {
     pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Arc<SavedByStep>>) {
         self.done.remove(step);
         match sees {
-            Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: SavedByStep::default() })),
+            Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() })),
             None => drop(self.open.remove(step)),
         }
     }
@@ -48,13 +95,13 @@ impl StepStates {
     /// A further attempt at a step begins.
     pub(crate) fn restart(&mut self, step: &StepPath) {
         if let Some(state) = self.open.get_mut(step) {
-            state.wrote = SavedByStep::default();
+            state.wrote = Written::default();
         }
     }
 
     /// A step changes a key.
     pub(crate) fn change(&mut self, step: &StepPath, key: &str, value: Option<Encoded>) {
-        self.open_state(step).wrote.change(key, value);
+        self.open_state(step).wrote.own().change(key, value);
     }
 
     /// A step saves an artifact, which gets the next version of its name.
@@ -62,7 +109,7 @@ impl StepStates {
         let version = self.versions.entry(Arc::clone(&artifact.name)).or_default();
         *version += 1;
         artifact.version = *version;
-        self.open_state(step).wrote.add_artifact(artifact.clone());
+        self.open_state(step).wrote.own().add_artifact(artifact.clone());
         artifact
     }
 
@@ -81,17 +128,18 @@ impl StepStates {
         self.seen_by(step).artifacts().iter().rfind(|artifact| *artifact.name == *name).cloned()
     }
 
-    /// What a step has within it saved.
-    pub(crate) fn apply(&mut self, step: &StepPath, saved: &SavedByStep) {
+    /// What a call within a step saved becomes part of what the step writes. Of calls that run side by side the one that
+    /// was begun later counts, whichever ends first: `place` is that of its beginning among the records of the run.
+    pub(crate) fn apply(&mut self, step: &StepPath, saved: &SavedByStep, place: usize) {
         if !saved.is_empty() {
-            self.open_state(step).wrote.apply(saved);
+            self.open_state(step).wrote.of_call(place).apply(saved);
         }
     }
 
-    /// What a step saved that has ended becomes part of what the step around it writes.
-    pub(crate) fn hand_up(&mut self, from: &StepPath, to: &StepPath) {
+    /// The same of what has ended within a step.
+    pub(crate) fn hand_up(&mut self, from: &StepPath, to: &StepPath, place: usize) {
         if let Some(saved) = self.done.get(from).cloned() {
-            self.apply(to, &saved);
+            self.apply(to, &saved, place);
         }
     }
 
@@ -127,7 +175,7 @@ impl StepStates {
         let mut seen = SavedByStep::default();
         for state in around.iter().rev().filter_map(|at| self.open.get(at)) {
             state.sees.iter().for_each(|sees| seen.apply(sees));
-            seen.apply(&state.wrote);
+            state.wrote.parts().for_each(|part| seen.apply(part));
         }
         seen
     }
@@ -144,7 +192,7 @@ impl StepStates {
 
     /// A step has ended well: gives what its record holds. `place` is that of a step of the run itself.
     pub(crate) fn end(&mut self, step: &StepPath, place: Option<u64>) -> Option<Arc<SavedByStep>> {
-        let wrote = self.open.remove(step).map(|state| state.wrote).filter(|wrote| !wrote.is_empty())?;
+        let wrote = self.open.remove(step)?.wrote.into_saved().filter(|wrote| !wrote.is_empty())?;
         let saved = Arc::new(wrote.at(place));
         let recorded = saved.recorded();
         self.done.insert(step.clone(), saved);
@@ -153,8 +201,7 @@ impl StepStates {
 
     /// What a step wrote that is executed elsewhere.
     pub(crate) fn take(&mut self, step: &StepPath) -> Option<Arc<SavedByStep>> {
-        let wrote = self.open.remove(step)?.wrote;
-        (!wrote.is_empty()).then(|| Arc::new(wrote))
+        self.open.remove(step)?.wrote.into_saved().filter(|wrote| !wrote.is_empty()).map(Arc::new)
     }
 
     /// An attempt at a step has failed: nothing that it wrote counts.

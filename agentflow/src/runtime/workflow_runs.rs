@@ -21,7 +21,7 @@ use crate::run::{
 use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
 use crate::tool::BegunCompensation;
 use crate::value::{Encoded, NodeValue};
-use crate::workflow::driver::{UndoingRun, WorkflowRun};
+use crate::workflow::driver::{UndoingRun, WorkflowRun, places_of_saved};
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs};
@@ -344,7 +344,8 @@ impl Runtime {
                 self.put_definition(store, spec).await?;
                 shared.close_forgotten(&forgotten);
                 let parts = Arc::clone(&spec.parts().id);
-                Some(Arc::new(Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts)))
+                let places = places_of_saved(spec, &shared);
+                Some(Arc::new(Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts).with_places(places)))
             }
         };
         shared.record(StepPath::root(), EventKind::recovered(redefined));

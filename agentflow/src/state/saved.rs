@@ -9,6 +9,17 @@ use super::key::StateOwner;
 use crate::artifact::ArtifactRef;
 use crate::value::Encoded;
 
+/// The most bytes that one step may save, with what it calls: they are part of one record.
+pub(crate) const MOST_SAVED: usize = 1 << 20;
+
+/// The sentence about more than that.
+pub(crate) fn too_much_saved(size: usize) -> String {
+    format!(
+        "the step would have saved {size} bytes of state, more than the {MOST_SAVED} that one step may save with what it \
+         calls; keep the data where it belongs and set where it is"
+    )
+}
+
 /// What a step saved: the keys of the state that it set and those that it removed, and its artifacts. It is part of the record of the step's
 /// outcome, so that the outcome and the state never disagree; a step that failed has saved nothing.
 ///

@@ -59,7 +59,7 @@ impl KnownCall {
                 // It was dropped, and has its end: it is made as another one.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
                 (Some(begun), Some(outcome)) => match readable(outcome) {
-                    true => self.over(outcome),
+                    true => self.over(&here, outcome),
                     false if begun.repeatable || self.direct => made(self, begun.key.clone()),
                     false => self.unreadable(&here),
                 },
@@ -85,7 +85,7 @@ impl KnownCall {
                 // failed since, perhaps of it.
                 Some(outcome) if outcome.result.status.is_success() || !earlier.failed_since => {
                     match readable(outcome) {
-                        true => return self.over(outcome),
+                        true => return self.over(earlier, outcome),
                         false if begun.repeatable || earlier.decided => {}
                         false => return self.unreadable(earlier),
                     }
@@ -98,10 +98,11 @@ impl KnownCall {
     }
 
     /// Its outcome counts, and what it saved is the step's.
-    fn over(&self, outcome: &RecordedOutcome) -> Decided {
+    fn over(&self, call: &RecordedCall, outcome: &RecordedOutcome) -> Decided {
         if let Some(saved) = &outcome.saved {
-            let cx = &self.place.cx;
-            cx.run().states_or_new().apply(cx.path(), saved);
+            let (cx, made_at) = (&self.place.cx, call.paths());
+            let place = cx.run().log.place_of(|path| made_at.contains(path));
+            cx.run().states_or_new().apply(cx.path(), saved, place);
         }
         Decided::Over(outcome.clone())
     }

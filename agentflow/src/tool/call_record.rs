@@ -127,6 +127,8 @@ pub(super) struct OpenCall {
     /// The step that makes it.
     step: StepPath,
     call: Arc<ToolCall>,
+    /// Where earlier attempts made it.
+    made_before: Vec<StepPath>,
     began: Timestamp,
     open: bool,
 }
@@ -151,7 +153,8 @@ impl OpenCall {
         if let Some(mut states) = shared.states() {
             states.open(&path, None);
         }
-        Self { shared, path, step: step.clone(), call, began: since, open: true }
+        let made_before = cx.made_before().0.to_vec();
+        Self { shared, path, step: step.clone(), call, made_before, began: since, open: true }
     }
 
     /// What is called.
@@ -178,7 +181,10 @@ impl OpenCall {
             match outcome.result.status {
                 ToolStatus::Success => {
                     outcome.saved = states.end(&self.path, None);
-                    states.hand_up(&self.path, &self.step);
+                    if states.saved_by(&self.path).is_some() {
+                        let is_it = |path: &StepPath| *path == self.path || self.made_before.contains(path);
+                        states.hand_up(&self.path, &self.step, self.shared.log.place_of(is_it));
+                    }
                 }
                 _ => states.discard(&self.path),
             }

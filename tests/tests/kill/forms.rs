@@ -233,7 +233,7 @@ fn waiting(folder: &Path, hosts: &mut [Victim]) -> Result<(), Problem> {
         if hosts.iter_mut().all(|host| host.ended().is_some()) {
             return Ok(());
         }
-        // A message that is left is fetched within 200 ms.
+        // A message that is left is fetched within 40 ms.
         if since.elapsed() > Duration::from_millis(450) {
             break;
         }

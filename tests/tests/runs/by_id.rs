@@ -156,6 +156,33 @@ async fn a_run_that_nobody_executes_has_its_end_when_it_is_resumed() {
     assert_eq!(names(&events.collect::<Vec<_>>().await), names(&journal(&store.process(3)).await));
 }
 
+#[workflow(name = "asks-of-by-id")]
+async fn asks(n: u32) -> Result<u32> {
+    let approval = gate!("count {n}?", n).await?;
+    Ok(if approval.is_granted() { n } else { 0 })
+}
+
+/// In virtual time: how long a person waits for what is said to another process.
+#[tokio::test(start_paused = true)]
+async fn an_answer_given_in_another_process_arrives_within_50_ms() {
+    for wait_ms in [1, 7, 30, 39, 41, 100, 1_003] {
+        let (store, clock) = (ProcessStore::new(), TestClock::new());
+        let run = runtime(store.clone(), &clock).build().start(asks::workflow(), 3).await.unwrap();
+        run.events().any(|event| async move { event.name() == "run.paused" }).await;
+        let elsewhere = runtime(store.process(2), &clock).build();
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        let asked = tokio::time::Instant::now();
+        let ended = async {
+            assert_eq!(run.result().await.unwrap(), 3);
+            asked.elapsed()
+        };
+        let run_id = id();
+        let (answered, took) = tokio::join!(elsewhere.approve(&run_id, "approval", Approval::granted(), "ada"), ended);
+        answered.unwrap();
+        assert!(took <= Duration::from_millis(50), "{took:?} after {wait_ms} ms");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_failure_and_the_cancellation_of_another_process() {
     for cancelled in [false, true] {

@@ -14,6 +14,7 @@ use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, OnError, Re
 use agentflow::{Error, Event, RunId, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 use agentflow_tests::Elsewhere;
+use futures_util::StreamExt;
 use proptest::prelude::*;
 
 static LOG: StateKey<String> = StateKey::session("log");
@@ -339,6 +340,167 @@ async fn a_run_without_state_has_no_trace_of_it() {
     assert!(!journal.contains("saved"), "{journal}");
 }
 
+/// Sets the word after a while.
+#[tool(idempotent)]
+async fn state_says(cx: &Context, word: String, millis: u64) -> Result<String> {
+    pause(millis).await;
+    cx.set(&LOG, &word)?;
+    Ok(word)
+}
+
+/// The same in a workflow of its own, where two steps say it.
+#[workflow]
+async fn state_says_twice(cx: &Context, word: String, millis: u64) -> Result<String> {
+    let first = state_says(cx, format!("{word}?"), millis).await?;
+    let second = state_says(cx, word, millis).await?;
+    Ok(format!("{first}{second}"))
+}
+
+/// Of calls that one step makes at the same time the one that was begun last counts, however long each takes; also when
+/// the step runs again and some of them are over.
+#[tokio::test(start_paused = true)]
+async fn calls_side_by_side_within_a_step_count_in_the_order_in_which_they_began() {
+    for (name, millis) in
+        [("state_side_1", [30, 10, 20]), ("state_side_2", [10, 20, 30]), ("state_side_3", [20, 30, 10])]
+    {
+        let [a, b, c] = millis;
+        let flow = flow(name, |builder, go| {
+            let spoken = builder.node("spoken", (go,), move |cx, (_,)| async move {
+                cx.set(&LOG, &"own".to_owned())?;
+                let (one, two, three) = tokio::join!(
+                    state_says(&cx, "a".into(), a),
+                    state_says_twice(&cx, "b".into(), b),
+                    state_says(&cx, "c".into(), c)
+                );
+                let seen = cx.state(&LOG).await?.unwrap_or_default();
+                Ok::<_, Error>(format!("{}{}{} {seen}", one?, two?, three?))
+            });
+            builder.node("seen", (spoken,), |cx, (spoken,)| async move {
+                Ok::<_, Error>(format!("{spoken} {}", cx.state(&LOG).await?.unwrap_or_default()))
+            })
+        });
+        everywhere(&flow, "ab?bc c c").await;
+    }
+}
+
+/// What a step's calls save is a part of the step's record, so the limit is that of all of it.
+#[tokio::test]
+async fn what_is_saved_within_a_step_counts_for_its_limit() {
+    static PARTS: [StateKey<String>; 3] =
+        [StateKey::session("part_0"), StateKey::session("part_1"), StateKey::session("part_2")];
+
+    /// Saves half a mebibyte.
+    #[tool(idempotent)]
+    async fn state_saves_half(cx: &Context, part: usize) -> Result<()> {
+        cx.set(&PARTS[part], &"x".repeat(1 << 19))
+    }
+
+    #[workflow]
+    async fn state_of_items(cx: &Context, parts: Vec<usize>) -> Result<usize> {
+        let done = map!(parts, |part| state_saves_half(cx, part)).await?;
+        Ok(done.len())
+    }
+
+    #[workflow]
+    async fn state_of_steps(cx: &Context) -> Result<()> {
+        state_saves_half(cx, 0).await?;
+        state_saves_half(cx, 1).await?;
+        state_saves_half(cx, 2).await?;
+        Ok(())
+    }
+
+    let runtime = test_runtime().store(MemoryStore::new()).build();
+    let one_step = Workflow::<(u32,), u32>::build("state_too_much", ["n"], |b, (n,)| {
+        b.node("all", (n,), |cx, (n,)| async move {
+            for part in 0..n as usize {
+                state_saves_half(&cx, part).await?;
+            }
+            Ok::<_, Error>(n)
+        })
+    })
+    .unwrap();
+    assert_eq!(one_step.run(&runtime, 1).await.unwrap(), 1);
+    for error in [
+        one_step.run(&runtime, 3).await.unwrap_err(),
+        state_of_items(&runtime.context(), vec![0, 1, 2]).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
+        assert!(error.to_string().contains("more than the 1048576 that one step may save"), "{error}");
+    }
+    // Each of these is a step with a record of its own.
+    state_of_steps(&runtime.context()).await.unwrap();
+    // The model learns it.
+    let model = ScriptedModel::new([
+        Turn::call("state_saves_all", json!({})),
+        Turn::text("It was too much.").expect_text("more than the 1048576 that one step may save"),
+    ]);
+    let all = agentflow::tool::FnTool::new("state_saves_all", "Saves all.", |cx: Context, _: Empty| async move {
+        state_of_steps(&cx).await.map_err(|error| error.to_string())
+    });
+    Agent::new(model).runtime(&runtime).tools([all]).run("Save all.").await.unwrap();
+}
+
+#[derive(agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+#[serde(crate = "agentflow::serde")]
+#[schemars(crate = "agentflow::schemars")]
+struct Empty {}
+
+/// Two versions of one workflow, in which the steps that set the key stand in another order: what
+/// [`Runtime::run_state`] gives is what a step after them reads.
+#[tokio::test]
+async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
+    fn version(swapped: bool, with_third: bool) -> Workflow<(String,), String> {
+        Workflow::build("state_versions", ["go"], |b, (go,)| {
+            let sets = |b: &mut Builder, node: &'static str| {
+                b.node(node, (go,), move |cx, (_,)| async move {
+                    cx.set(&LOG, &node.to_owned())?;
+                    Ok::<_, Error>(node.to_owned())
+                })
+            };
+            let (one, two) = match swapped {
+                false => (sets(b, "one"), sets(b, "two")),
+                true => {
+                    let two = sets(b, "two");
+                    (sets(b, "one"), two)
+                }
+            };
+            if with_third {
+                sets(b, "third");
+            }
+            let word = b.gate("word", (one, two), |_| Ok::<_, Error>(("go on?".to_owned(), ())));
+            b.node("seen", (word,), |cx, (_word,): (Approval,)| async move {
+                Ok::<_, Error>(cx.state(&LOG).await?.unwrap_or_default())
+            })
+        })
+        .unwrap()
+    }
+    for (before, after, sees) in [
+        ((false, false), (true, false), "one"),
+        ((true, false), (false, false), "two"),
+        ((false, true), (true, false), "one"),
+        ((false, false), (false, false), "two"),
+    ] {
+        let store = MemoryStore::new();
+        let run_id = RunId::new("state-versions");
+        {
+            let first = test_runtime().store(store.clone()).build();
+            let run = first.start(version(before.0, before.1), String::new()).run_id(run_id.clone()).await.unwrap();
+            run.events().any(|event| async move { event.name() == "run.paused" }).await;
+            run.abandon();
+        }
+        let second = test_runtime()
+            .store(store.as_another_process())
+            .workflow(&version(after.0, after.1))
+            .changes(agentflow::runtime::Changes::AcceptAll)
+            .build();
+        let run = second.resume(&run_id).await.unwrap();
+        second.approve(&run_id, "word", Approval::granted(), "ada").await.unwrap();
+        assert_eq!(run.typed::<String>().result().await.unwrap(), sees, "{before:?} {after:?}");
+        let state = second.run_state(&run_id).await.unwrap();
+        assert_eq!(state.get(&LOG).unwrap().as_deref(), Some(sees), "{before:?} {after:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_use_is_a_sentence() {
     let cx = Context::detached();
@@ -355,7 +517,7 @@ async fn a_wrong_use_is_a_sentence() {
     let error = cx.set(&float, &f64::NAN).unwrap_err().to_string();
     assert!(error.starts_with("the state `float`: the value does not survive its way through JSON: "), "{error}");
     let error = cx.set(&LOG, &"x".repeat(2 << 20)).unwrap_err().to_string();
-    assert!(error.contains("more than the 1048576 that one step may write"), "{error}");
+    assert!(error.contains("more than the 1048576 that one step may save with what it calls"), "{error}");
     assert_eq!(cx.state(&LOG).await.unwrap(), None, "a refused value was set");
     let error = "user name".parse::<StateKey<u32>>().unwrap_err().to_string();
     assert!(error.starts_with("`user name` is not the name of a state key; "), "{error}");

@@ -46,7 +46,7 @@ impl WorkflowRun {
                     Ok(()) => {
                         handed.end("the step has ended");
                         if let Some(saved) = saved {
-                            step.shared.states_or_new().apply(&step.call.path, &saved);
+                            step.shared.states_or_new().apply(&step.call.path, &saved, 0);
                         }
                         return Ok(output);
                     }

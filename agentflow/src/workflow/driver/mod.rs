@@ -35,6 +35,7 @@ pub(crate) use self::closing::Failed;
 use self::closing::millis;
 pub(crate) use self::elsewhere::execute;
 use self::keeping::Commit;
+pub(crate) use self::saving::places_of_saved;
 use self::task::{Ended, Task};
 pub(crate) use self::undoing::UndoingRun;
 use super::machine::{Command, Machine, Outcome, Phase, Unit};
@@ -435,7 +436,7 @@ impl WorkflowRun {
                 let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
                 self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable, tool: None });
             }
-            Command::Close { node, output } => match self.within_size(output) {
+            Command::Close { node, output } => match self.within_event(Unit::node(node), output) {
                 Ok(output) => {
                     self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
                 }

@@ -3,15 +3,25 @@
 //!
 //! It reads and writes no value; it says which steps count for which.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::WorkflowRun;
+use crate::error::FailureKind;
 use crate::event::EventKind;
 use crate::path::StepPath;
-use crate::run::StepStates;
-use crate::state::SavedByStep;
+use crate::run::{RunShared, StepStates};
+use crate::state::{MOST_SAVED, SavedByStep, too_much_saved};
 use crate::workflow::machine::Unit;
-use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs};
+use crate::workflow::spec::{Body, NodeIndex, NodeKind, Outputs, Spec};
+use crate::workflow::step_error::StepError;
+
+/// The places in a workflow of the nodes of a run whose records hold state; `None` when none does.
+pub(crate) fn places_of_saved(spec: &Spec, shared: &RunShared) -> Option<BTreeMap<StepPath, u64>> {
+    let states = shared.states()?;
+    let places = (0..).zip(&spec.nodes).filter(|(_, node)| states.saved_by(&node.path).is_some());
+    Some(places.map(|(place, node)| (node.path.clone(), place)).collect())
+}
 
 impl WorkflowRun {
     /// An attempt at a unit begins.
@@ -58,6 +68,22 @@ impl WorkflowRun {
         }
     }
 
+    /// Whether the record of a unit has room for what the unit and those within it have saved: the size of that.
+    ///
+    /// # Errors
+    /// [`FailureKind::TooLarge`] when it is more than one step may save.
+    pub(super) fn saved_size(&self, unit: Unit) -> Result<usize, StepError> {
+        let Some(states) = self.segment.shared.states() else { return Ok(0) };
+        let own = states.size(&self.path(unit));
+        let within = self.machine.units(unit.node).filter(|within| unit.child.is_none() && within.child.is_some());
+        let within = within.filter_map(|within| states.saved_by(&self.path(within))).map(|saved| saved.size());
+        let size = own + within.sum::<usize>();
+        match size > MOST_SAVED {
+            true => Err(StepError::new(FailureKind::TooLarge, too_much_saved(size))),
+            false => Ok(size),
+        }
+    }
+
     /// The end of an attempt at a unit, with what it saved.
     pub(super) fn with_saved(&self, unit: Unit, path: &StepPath, kind: EventKind) -> EventKind {
         let Some(mut states) = self.segment.shared.states() else { return kind };
@@ -67,11 +93,11 @@ impl WorkflowRun {
         };
         if unit.child.is_none() {
             // Items, rounds and branches, in their order.
-            self.machine.units(unit.node).for_each(|child| {
+            for (place, child) in self.machine.units(unit.node).enumerate() {
                 if child.child.is_some() {
-                    states.hand_up(&self.path(child), path);
+                    states.hand_up(&self.path(child), path, place);
                 }
-            });
+            }
         }
         let is_own = self.segment.is_run() && unit.child.is_none();
         let saved = states.end(path, is_own.then_some(unit.node.into()));
@@ -89,7 +115,10 @@ impl WorkflowRun {
             for (node, _) in (0..).zip(&self.machine.spec().nodes) {
                 self.add_saved(node, &states, &mut saved);
             }
-            states.apply(&segment.step, &saved);
+            if !saved.is_empty() {
+                let place = segment.shared.log.place_of(|path| *path == segment.base);
+                states.apply(&segment.step, &saved, place);
+            }
         }
     }
 }

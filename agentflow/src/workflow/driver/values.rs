@@ -18,7 +18,7 @@ const EVENT_ROOM: u64 = 4096;
 impl WorkflowRun {
     /// Computes a value, and records it where a later process could compute another one.
     pub(super) fn value(&mut self, node: NodeIndex) {
-        match self.evaluate(node).and_then(|output| self.within_size(output)) {
+        match self.evaluate(node).and_then(|output| self.within_event(Unit::node(node), output)) {
             Ok(output) if self.is_recorded(node) => {
                 self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
             }
@@ -54,23 +54,17 @@ impl WorkflowRun {
         let of_tool = self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
         match of_tool.and_then(|limit| over_size(output.as_str(), limit)) {
             Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
-            None => {
-                let saved = || self.segment.shared.states().map_or(0, |states| states.size(&self.path(unit)));
-                self.within_event(output, saved)
-            }
+            None => self.within_event(unit, output),
         }
     }
 
-    pub(super) fn within_size(&self, output: Encoded) -> Result<Encoded, StepError> {
-        self.within_event(output, || 0)
-    }
-
-    /// The same with what the step saved, which the event holds too.
-    fn within_event(&self, output: Encoded, saved: impl Fn() -> usize) -> Result<Encoded, StepError> {
+    /// An output within the limit of all steps, with what the step saved, which the event holds too.
+    pub(super) fn within_event(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
+        let saved = self.saved_size(unit)?;
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
         if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
             // The event says more than the output.
-            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM + saved() as u64)).unwrap_or(usize::MAX));
+            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM + saved as u64)).unwrap_or(usize::MAX));
         }
         if size <= limit {
             return Ok(output);
