@@ -6,14 +6,15 @@
 //! store has it.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{self, Poll};
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use super::control_request::Reply;
 use super::forgotten::Void;
-use super::journal::{Journal, Pending};
+use super::journal::{Journal, Pending, Waiter};
 use super::records::{Record, State, Subscriber, reading_size};
 use super::redaction::Redactor;
 use super::sinks::Emitter;
@@ -283,7 +284,7 @@ impl EventLog {
 
     /// Makes sure that everything recorded so far is in the store. Without one there is nothing to do.
     ///
-    /// Dropping the future leaves a write that has begun to the next commit.
+    /// Dropping the future, or polling it no more, leaves a write that has begun to the next commit.
     pub(crate) async fn commit(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let wanted = {
@@ -294,28 +295,44 @@ impl EventLog {
             }
             wanted
         };
-        let mut pending = journal.pending.lock().await;
+        let mut waiter = journal.waiter();
+        poll_fn(|cx| self.poll_commit(journal, wanted, &mut waiter, cx)).await
+    }
+
+    /// Polls whichever write is in progress, and begins the next one, until so many records are in the store.
+    fn poll_commit(
+        &self,
+        journal: &Journal,
+        wanted: usize,
+        waiter: &mut Waiter<'_>,
+        cx: &mut task::Context<'_>,
+    ) -> Poll<Result<(), StoreError>> {
         loop {
-            if let Some(Pending { end, write, .. }) = pending.as_mut() {
-                let (end, written) = (*end, write.await);
-                let answered = pending.take().map(|pending| pending.answered).unwrap_or_default();
-                written?;
-                self.show(&mut self.state(), end, &answered);
+            let mut pending = journal.pending();
+            if let Some(write) = pending.as_mut() {
+                let written = ready!(waiter.poll(write, cx));
+                if let (Some(Pending { end, answered, .. }), Ok(())) = (pending.take(), &written) {
+                    self.show(&mut self.state(), end, &answered);
+                }
+                drop(pending);
+                waiter.wake_others();
                 self.emit();
+                written?;
+                continue;
             }
             let mut state = self.state();
             let end = state.records.len();
             let answered = state.answers(end);
             if state.visible >= wanted && answered.is_empty() {
-                return Ok(());
+                return Poll::Ready(Ok(()));
             }
             if let Some(refused) = state.rare.as_ref().and_then(|rare| rare.refused.as_ref()) {
-                return Err(refused.clone());
+                return Poll::Ready(Err(refused.clone()));
             }
             if state.closed {
                 // What was recorded while the run was dropped is not part of its journal.
                 let message = format!("the run `{}` has stopped here and can be resumed", self.run_id);
-                return Err(StoreError::new(StoreErrorKind::Fenced, message));
+                return Poll::Ready(Err(StoreError::new(StoreErrorKind::Fenced, message)));
             }
             let events = (state.visible..end).map(|at| state.event(&self.run_id, at)).collect();
             let after = state.offset + state.visible as u64;
@@ -349,7 +366,7 @@ impl EventLog {
 
     /// The store of the run and the right to write it, once the run exists there.
     pub(crate) fn store(&self) -> Option<(&Arc<dyn Store>, Option<Epoch>)> {
-        self.journal.as_ref().map(|journal| (&journal.store, journal.epoch.get().copied()))
+        self.journal.as_ref().map(|journal| (&journal.store, journal.epoch()))
     }
 
     /// Gives up the right to write the run: it has ended here, and everything is committed.

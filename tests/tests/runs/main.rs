@@ -34,3 +34,4 @@ mod sessions;
 mod sessions_crash;
 mod state;
 mod team;
+mod unpolled_calls;
