@@ -295,6 +295,8 @@ impl EventLog {
             }
             wanted
         };
+        // Writes that are always done at once leave room for whatever else the task does, such as snapshots.
+        tokio::task::coop::consume_budget().await;
         let mut waiter = journal.waiter();
         poll_fn(|cx| self.poll_commit(journal, wanted, &mut waiter, cx)).await
     }
