@@ -55,12 +55,10 @@ impl FarRun {
     /// When a resource of its own cannot be made, or this runtime is drained.
     pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, delivery: &Delivery) -> Result<Self> {
         let recorder = &delivery.recorder;
-        let started = RunBody::Workflow(WorkflowStarted::new(
-            Arc::clone(&call.workflow),
-            Arc::clone(&call.definition),
-            Encoded::null(),
-        ));
-        let mut started = RunStarted::new(started);
+        let mut started =
+            WorkflowStarted::new(Arc::clone(&call.workflow), Arc::clone(&call.definition), Encoded::null());
+        started.terms.compensate = call.compensate;
+        let mut started = RunStarted::new(RunBody::Workflow(started));
         started.caller.clone_from(&call.caller);
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);

@@ -56,6 +56,9 @@ pub struct StepCall {
     pub tags: BTreeMap<String, String>,
     /// Whether the run has a store.
     pub durable: bool,
+    /// Whether the run undoes what it has done when it fails or is cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compensate: bool,
     /// Whether deltas of model calls may be shown: not while something is taken out of the run's events.
     pub deltas: bool,
     /// When it was handed out, by the run's clock: the times of the records are held against it.

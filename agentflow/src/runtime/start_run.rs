@@ -127,7 +127,7 @@ impl<'r, T> StartRun<'r, T> {
 
     /// When the run fails or is cancelled, undo what it had done: each completed call of a tool that says how it is undone
     /// (`#[tool(compensate = undo)]`, [`ToolPolicy::compensate`](crate::tool::ToolPolicy::compensate)), in steps, in
-    /// nested workflows and by models, the last one first. Each is undone once, also when the process ends in the middle
+    /// nested workflows, by models and by the tools that these call, the last one first. Each is undone once, also when the process ends in the middle
     /// of it; the run ends after that and is `compensating` meanwhile. Its error and its record name the calls that could not
     /// be undone. A node of such a run cannot be retried. A run that no process executes is undone where it is
     /// [cancelled](super::Runtime::cancel), or where a process resumes it that has the tools. Default: nothing is undone.

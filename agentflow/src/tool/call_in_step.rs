@@ -22,6 +22,7 @@ use super::invoke::{Overrun, scope_refusal, slot, within_limit, within_size};
 use super::made_call::{Ended, Made, Stop};
 use super::step_place::{EndsStep, StepPlace, ValuePlace};
 use super::undecided::{undecided_below, undecided_failure};
+use super::undoable_place::UndoablePlace;
 use super::{ReplacedKind, StandIn, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use crate::context::{Context, MadeBefore};
 use crate::error::Error;
@@ -68,12 +69,16 @@ pub struct KnownCall {
 impl CallInStep {
     /// The call of a function, when a step polls the caller. The call that the step consists of is a plain one, unless
     /// middleware stands around it.
-    pub fn announced(function: TypeId, definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Self> {
-        let Some(place) = StepPlace::current() else {
-            if let Some(place) = ValuePlace::current() {
-                refuse_in_value(&definition(), &place);
+    pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
+        let place = match StepPlace::current() {
+            Some(place) => place,
+            None => {
+                if let Some(place) = ValuePlace::current() {
+                    refuse_in_value(&definition(), &place);
+                    return None;
+                }
+                UndoablePlace::for_call(&definition)?
             }
-            return None;
         };
         let definition = definition();
         refuse_without_scopes(&place, &definition);

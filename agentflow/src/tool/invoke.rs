@@ -19,6 +19,7 @@ use super::call_record::failure_of;
 use super::call_retry::{is_worth_another, pause_after};
 use super::parameters::read_object;
 use super::time_limit::TimeLimit;
+use super::undoable_place::UndoablePlace;
 use super::{ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, is_dotted, wire_name};
 use crate::context::Context;
 use crate::error::Error;
@@ -130,7 +131,9 @@ pub(crate) async fn hooked(
 /// Whether the function of a tool is a call of the step that polls the caller: that has the span, the hooks, the attempts
 /// and the turn among concurrent calls.
 fn is_call_of_step(tool: &dyn Tool) -> bool {
-    tool.announces_itself() && Around::has_place()
+    tool.announces_itself()
+        && Around::has_place()
+        && (tool.definition().policy.compensate.is_some() || !UndoablePlace::is_current())
 }
 
 /// Why the run may not call the tool, if it may not.
@@ -212,10 +215,14 @@ async fn run(tool: &dyn Tool, cx: &Context, call: &ToolCall, seen_to: SeenTo) ->
     // What is a call of the step is replaced there.
     let stand_in =
         if seen_to == SeenTo::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
+    let undoable = if seen_to == SeenTo::Recorded { UndoablePlace::of_call(tool, cx) } else { None };
     // The body of a sync tool runs inside `call` itself, so the call must happen inside of what catches panics.
     let body = async {
         match &stand_in {
-            None => tool.call(cx, &call.arguments).await,
+            None => match undoable {
+                None => tool.call(cx, &call.arguments).await,
+                Some(place) => Box::pin(place.within(|| tool.call(cx, &call.arguments))).await,
+            },
             Some(stand_in) => {
                 let called = Box::pin(stand_in.call(&call.arguments, Some(cx.path())));
                 called.await.map_err(|replaced| replaced.error)

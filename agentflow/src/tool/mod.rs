@@ -35,6 +35,7 @@ mod tool_output;
 mod toolset;
 mod undecided;
 mod undo_check;
+mod undoable_place;
 mod wire_name;
 
 use std::fmt;

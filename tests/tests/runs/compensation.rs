@@ -1,6 +1,6 @@
 //! A run that fails undoes what it had done: in reverse order, each once, wherever it was called, also after a crash.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow::agent::RunRequest;
@@ -15,30 +15,18 @@ use agentflow_testing::{
 };
 use serde_json::json;
 
-/// What was done and undone, in its order.
-#[derive(Clone, Default)]
-struct KitDeeds(Arc<Mutex<Vec<String>>>);
-
-impl KitDeeds {
-    fn note(&self, deed: String) {
-        self.0.lock().unwrap().push(deed);
-    }
-
-    fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
+use crate::deeds::{Boxed, Deeds};
 
 /// Books something.
 #[tool(compensate = kit_unbook)]
-async fn kit_book(deeds: Inject<KitDeeds>, what: String) -> Result<u32> {
+async fn kit_book(deeds: Inject<Deeds>, what: String) -> Result<u32> {
     deeds.note(format!("book {what}"));
     Ok(u32::try_from(what.len()).unwrap())
 }
 
 /// Takes a booking back.
 #[tool(idempotent)]
-async fn kit_unbook(deeds: Inject<KitDeeds>, what: String, output: u32) -> Result<(), ToolError> {
+async fn kit_unbook(deeds: Inject<Deeds>, what: String, output: u32) -> Result<(), ToolError> {
     deeds.note(format!("unbook {what} {output}"));
     match what.as_str() {
         "the sea" => Err(ToolError::new("the sea is not given back")),
@@ -60,8 +48,6 @@ async fn kit_pay_back(cx: &Context, log: Inject<EffectLog>, cents: u32, output: 
     log.note(cx);
     cents == output
 }
-
-type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 async fn kit_fail(_: u32) -> Result<u32, ToolError> {
     Err(ToolError::new("it is over"))
@@ -104,14 +90,14 @@ fn booker() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "a hotel".to_owned()).compensate().await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `over` failed: it is over", "all is undone");
     let did = ["book a flight", "book a car", "book a boat", "book a hotel", "book a tent"];
     let undid = ["unbook a tent 6", "unbook a hotel 7", "unbook a boat 6", "unbook a car 5", "unbook a flight 8"];
-    assert_eq!(deeds.all(), [did, undid].concat());
+    assert_eq!(deeds.take(), [did, undid].concat());
     let events = run.recorded();
     check_events(&events).unwrap();
     let undone = calls_of(&events, "kit_unbook");
@@ -123,16 +109,16 @@ async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
         trace(&events)
     );
     // Without it nothing is undone.
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "a hotel".to_owned()).await.unwrap();
     assert!(run.result().await.is_err());
-    assert_eq!(deeds.all(), did);
+    assert_eq!(deeds.take(), did);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_compensation_that_fails_is_named_and_the_others_happen() {
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "the sea".to_owned()).compensate().await.unwrap();
     let error = run.result().await.unwrap_err();
@@ -142,7 +128,7 @@ async fn a_compensation_that_fails_is_named_and_the_others_happen() {
          back)"
     );
     assert!(!error.is_retryable());
-    assert_eq!(deeds.all().len(), 10);
+    assert_eq!(deeds.take().len(), 10);
     let events = run.recorded();
     let left = events.iter().find_map(|event| match &event.kind {
         EventKind::RunCompensated { undone: 4, left, .. } => Some(left.clone()),
@@ -174,7 +160,7 @@ async fn a_crash_at_every_write_undoes_each_once() {
         .await;
     assert!(report.step("first/tool#1.kit_pay/undo#1/tool#1.kit_pay_back").is_some());
     // What may be repeated is undone however often the process ends.
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let report = CrashTest::new(&kit_trip::workflow(), || "a hotel".to_owned())
         .compensating()
         .fails()
@@ -275,7 +261,7 @@ async fn a_failed_run_that_was_undone_is_not_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn the_run_of_an_agent_is_undone_too() {
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let model = ScriptedModel::new([
         Turn::calls([("kit_book", json!({"what": "a"})), ("kit_book", json!({"what": "bc"}))]),
         Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
@@ -284,14 +270,14 @@ async fn the_run_of_an_agent_is_undone_too() {
     let agent = Agent::new(model.clone()).tools(tools![kit_book]).runtime(&runtime);
     let run = agent.start(RunRequest::new("Book.").compensate()).unwrap();
     assert!(run.result().await.is_err());
-    assert_eq!(deeds.all(), ["book a", "book bc", "unbook bc 2", "unbook a 1"]);
+    assert_eq!(deeds.take(), ["book a", "book bc", "unbook bc 2", "unbook a 1"]);
     check_events(&run.recorded()).unwrap();
     model.finish();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_is_data_names_its_compensation() {
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let (does, undoes) = (deeds.clone(), deeds.clone());
     let name = FnTool::new("kit-name", "Names it.", move |_: Context, given: KitName| {
         does.note(format!("name {}", given.it));
@@ -309,7 +295,7 @@ async fn a_tool_that_is_data_names_its_compensation() {
     let runtime = test_runtime().tools(unname).build();
     let agent = Agent::new(model.clone()).tools(name).runtime(&runtime);
     assert!(agent.run(RunRequest::new("Name it.").compensate()).await.is_err());
-    assert_eq!(deeds.all(), ["name Rex", "unname Rex 3"]);
+    assert_eq!(deeds.take(), ["name Rex", "unname Rex 3"]);
     model.finish();
 }
 
@@ -326,7 +312,7 @@ struct KitUnname {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_of_an_agent_undoes_each_once() {
-    let deeds = KitDeeds::default();
+    let deeds = Deeds::default();
     let model = || {
         ScriptedModel::from_fn(|request| {
             let is_asked = |one: &Arc<Message>| one.results().next().is_some();

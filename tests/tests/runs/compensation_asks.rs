@@ -1,7 +1,6 @@
 //! A compensation that asks a person: every request to the run has an outcome at once, the report names the question, and
 //! whoever cancels need not wait for the answer.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::error::{ControlErrorKind, FailureKind};
@@ -12,21 +11,7 @@ use agentflow::tool::ToolError;
 use agentflow::{Error, RunId};
 use agentflow_testing::{check_events, test_runtime};
 
-/// What was done and undone, in its order.
-#[derive(Clone, Default)]
-struct Deeds(Arc<Mutex<Vec<String>>>);
-
-impl Deeds {
-    fn note(&self, deed: String) {
-        self.0.lock().unwrap().push(deed);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::deeds::{Boxed, Deeds};
 
 /// Signs a contract.
 #[tool(compensate = deal_annul)]

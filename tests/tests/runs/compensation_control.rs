@@ -1,7 +1,6 @@
 //! Cancelling a run that undoes what it had done, wherever it is: at rest, in a process that cannot undo it, while it
 //! undoes, when a compensation hangs. And what is said of it afterwards.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentflow::agent::RunRequest;
@@ -15,32 +14,18 @@ use agentflow::{Error, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime};
 use serde_json::{Value, json};
 
-/// What was done and undone, in its order.
-#[derive(Clone, Default)]
-struct UndoDeeds(Arc<Mutex<Vec<String>>>);
-
-impl UndoDeeds {
-    fn note(&self, deed: String) {
-        self.0.lock().unwrap().push(deed);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::deeds::{Boxed, Deeds};
 
 /// Lends something.
 #[tool(compensate = undo_return)]
-async fn undo_lend(deeds: Inject<UndoDeeds>, what: String) -> String {
+async fn undo_lend(deeds: Inject<Deeds>, what: String) -> String {
     deeds.note(format!("lend {what}"));
     what
 }
 
 /// Takes it back; of some things it does not come back, or panics.
 #[tool(idempotent)]
-async fn undo_return(deeds: Inject<UndoDeeds>, what: String, output: String) -> Result<(), String> {
+async fn undo_return(deeds: Inject<Deeds>, what: String, output: String) -> Result<(), String> {
     deeds.note(format!("return {output}"));
     match what.as_str() {
         "for ever" => std::future::pending().await,
@@ -52,14 +37,14 @@ async fn undo_return(deeds: Inject<UndoDeeds>, what: String, output: String) -> 
 
 /// Sends something.
 #[tool(compensate = undo_call_back)]
-async fn undo_send(deeds: Inject<UndoDeeds>, what: String) -> String {
+async fn undo_send(deeds: Inject<Deeds>, what: String) -> String {
     deeds.note(format!("send {what}"));
     what
 }
 
 /// Calls it back, which must not be done twice.
 #[tool]
-async fn undo_call_back(deeds: Inject<UndoDeeds>, what: String, output: String) -> bool {
+async fn undo_call_back(deeds: Inject<Deeds>, what: String, output: String) -> bool {
     deeds.note(format!("call back {output}"));
     what == output
 }
@@ -85,12 +70,12 @@ async fn undo_over(_: String, _: String) -> Result<String, String> {
     Err("it is over".to_owned())
 }
 
-fn runtime(store: &MemoryStore, deeds: &UndoDeeds) -> Runtime {
+fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
     test_runtime().store(store.clone()).resource(deeds.clone()).build()
 }
 
 /// A run that waits at its gate, and that no process executes.
-async fn at_rest(store: &MemoryStore, deeds: &UndoDeeds, first: &str, second: &str) -> RunId {
+async fn at_rest(store: &MemoryStore, deeds: &Deeds, first: &str, second: &str) -> RunId {
     let runtime = runtime(store, deeds);
     let run = runtime.start(undo_rests::workflow(), (first.to_owned(), second.to_owned())).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -100,7 +85,7 @@ async fn at_rest(store: &MemoryStore, deeds: &UndoDeeds, first: &str, second: &s
 
 #[tokio::test(start_paused = true)]
 async fn a_resting_run_is_undone_before_it_is_cancelled() {
-    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let id = at_rest(&store, &deeds, "a pen", "a letter").await;
     deeds.take();
     let second = runtime(&store, &deeds);
@@ -137,7 +122,7 @@ async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
 }
 
 /// Tools that are data, so that one program has them and another has not.
-fn with_tools(builder: RuntimeBuilder, deeds: &UndoDeeds) -> RuntimeBuilder {
+fn with_tools(builder: RuntimeBuilder, deeds: &Deeds) -> RuntimeBuilder {
     let tool = |name: &'static str, policy: ToolPolicy| {
         let deeds = deeds.clone();
         let definition = ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
@@ -153,7 +138,7 @@ fn with_tools(builder: RuntimeBuilder, deeds: &UndoDeeds) -> RuntimeBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
-    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let build = |with: bool| {
         let builder = test_runtime().store(store.clone());
         if with { with_tools(builder, &deeds) } else { builder }
@@ -232,7 +217,7 @@ fn changing(version: u32) -> Workflow<(String,), String> {
 #[tokio::test(start_paused = true)]
 async fn a_workflow_that_has_changed_or_is_gone_is_not_needed_to_undo() {
     for version in [Some(1), Some(2), None] {
-        let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+        let (store, deeds) = (MemoryStore::new(), Deeds::default());
         let first = runtime(&store, &deeds);
         let run = first.start(changing(1), "a pen".to_owned()).compensate().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -251,13 +236,13 @@ async fn a_workflow_that_has_changed_or_is_gone_is_not_needed_to_undo() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
-    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let id = at_rest(&store, &deeds, "a pen", "a letter").await;
     deeds.take();
     let without = test_runtime().store(store.clone()).build();
     let owed = without.cancel(&id, "enough").await.unwrap_err();
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
-    assert!(owed.to_string().contains("UndoDeeds"), "{owed}");
+    assert!(owed.to_string().contains("Deeds"), "{owed}");
     let answered = without.approve(&id, "open", Approval::granted(), "ada").await.unwrap_err();
     assert_eq!(answered.to_string(), "the run cannot be answered: it is undoing what it had done, and ends after that");
     let report = without.inspect(&id).await.unwrap();
@@ -270,7 +255,7 @@ async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
 }
 
 /// The events of a run that was cancelled at rest, with the place from which it is undone.
-async fn cancelled_at_rest(deeds: &UndoDeeds) -> (RunId, Vec<Event>, usize) {
+async fn cancelled_at_rest(deeds: &Deeds) -> (RunId, Vec<Event>, usize) {
     let store = MemoryStore::new();
     let id = at_rest(&store, deeds, "a pen", "a letter").await;
     let runtime = runtime(&store, deeds);
@@ -282,7 +267,7 @@ async fn cancelled_at_rest(deeds: &UndoDeeds) -> (RunId, Vec<Event>, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_next() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let (id, events, from) = cancelled_at_rest(&deeds).await;
     deeds.take();
     for kept in from + 1..events.len() {
@@ -316,7 +301,7 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_names_what_is_not_undone() {
-    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let id = at_rest(&store, &deeds, "a promise", "a letter").await;
     let second = runtime(&store, &deeds);
     second.cancel(&id, "enough").await.unwrap();
@@ -341,7 +326,7 @@ async fn a_cancelled_run_names_what_is_not_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
-    let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+    let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let runtime = runtime(&store, &deeds);
     let given = ("a pen".to_owned(), "for ever".to_owned());
     let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
@@ -378,7 +363,7 @@ async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_cancellation_gives_up_what_hangs_and_both_have_their_outcome() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).build();
     let given = ("for ever".to_owned(), "a letter".to_owned());
     let run = runtime.start(undo_rests::workflow(), given).compensate().await.unwrap();
@@ -402,7 +387,7 @@ async fn a_second_cancellation_gives_up_what_hangs_and_both_have_their_outcome()
 
 #[tokio::test(start_paused = true)]
 async fn a_compensation_without_a_time_out_has_five_minutes() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).build();
     let given = ("a bomb".to_owned(), "for ever".to_owned());
     let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
@@ -417,7 +402,7 @@ async fn a_compensation_without_a_time_out_has_five_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn draining_ends_a_run_in_memory_whose_compensations_hang() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).build();
     let given = ("for ever".to_owned(), "for ever".to_owned());
     let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
@@ -439,13 +424,13 @@ async fn undo_swaps(cx: &Context, what: String, output: String) -> Boxed<String>
 
 #[tokio::test(start_paused = true)]
 async fn what_a_compensation_does_is_no_deed_of_the_run() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let store = MemoryStore::new();
     let build = |store: &MemoryStore| {
         let undo = undo_swaps::workflow();
         test_runtime().store(store.clone()).resource(deeds.clone()).tools(undo).build()
     };
-    let take = |deeds: &UndoDeeds| {
+    let take = |deeds: &Deeds| {
         let deeds = deeds.clone();
         let parameters = json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
         let definition = ToolDefinition::new("undo-hold", "Holds it.", parameters);
@@ -497,7 +482,7 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_undoes_since_its_time_is_over_takes_its_time_for_that() {
-    let deeds = UndoDeeds::default();
+    let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).build();
     let run = runtime.start(undo_lingers::workflow(), "a pen".to_owned()).compensate().timeout(Duration::from_secs(5));
     let run = run.await.unwrap();
@@ -530,7 +515,7 @@ async fn undo_asks(cx: &Context, what: String, output: String) -> Boxed<String> 
 #[tokio::test(start_paused = true)]
 async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() {
     for restarts in [false, true] {
-        let (store, deeds) = (MemoryStore::new(), UndoDeeds::default());
+        let (store, deeds) = (MemoryStore::new(), Deeds::default());
         let build = || {
             let parameters =
                 json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});

@@ -1,8 +1,6 @@
 //! Compensations below each other: a tool that calls tools is undone as a whole when it has completed, and what it called is
 //! undone by itself when it has not. Wherever the call was made, also after a crash at every write.
 
-use std::sync::{Arc, Mutex};
-
 use agentflow::prelude::*;
 use agentflow::runtime::UndoStatus;
 use agentflow::store::MemoryStore;
@@ -10,21 +8,7 @@ use agentflow::tool::ToolError;
 use agentflow_testing::{CrashTest, EffectLog, check_events, test_runtime};
 use agentflow_tests::Elsewhere;
 
-/// What was done and undone, in its order.
-#[derive(Clone, Default)]
-struct Deeds(Arc<Mutex<Vec<String>>>);
-
-impl Deeds {
-    fn note(&self, deed: String) {
-        self.0.lock().unwrap().push(deed);
-    }
-
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-type Boxed<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use crate::deeds::{Boxed, Deeds};
 
 /// Lays a brick.
 #[tool(compensate = undone_unlay)]
@@ -124,14 +108,14 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
 
 /// Digs.
 #[tool(compensate = undone_fill)]
-async fn undone_dig(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
+pub(crate) async fn undone_dig(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
     log.note(cx);
     holes
 }
 
 /// Fills the hole.
 #[tool]
-async fn undone_fill(cx: &Context, log: Inject<EffectLog>, holes: u32, output: u32) -> bool {
+pub(crate) async fn undone_fill(cx: &Context, log: Inject<EffectLog>, holes: u32, output: u32) -> bool {
     log.note(cx);
     holes == output
 }

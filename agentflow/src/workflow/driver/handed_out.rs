@@ -104,6 +104,7 @@ impl WorkflowRun {
             trace_id: cx.trace_id().map(Into::into),
             tags: cx.tags().clone(),
             durable: shared.log.is_durable(),
+            compensate: shared.log.compensates(),
             deltas: shared.host.redactor.is_none(),
             at: shared.now(),
             depth: cx.depth(),
