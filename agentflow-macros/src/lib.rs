@@ -18,6 +18,7 @@ mod place;
 mod placeholders;
 mod scope;
 mod tool;
+mod unanswered;
 mod workflow;
 
 use proc_macro::TokenStream;

@@ -119,6 +119,14 @@ const FUNCTION: &[OptionSpec] = &[
         meaning: "a person must agree before it runs: who starts the run with the grant `approve:NAME`, or who is asked, see below",
     },
     OptionSpec {
+        name: "approve_timeout",
+        form: Form::Text,
+        example: "approve_timeout = \"2d\"",
+        default: "none",
+        meaning: "the longest wait for the person's answer, in ms, s, m, h or d",
+    },
+    ON_TIMEOUT,
+    OptionSpec {
         name: "scopes",
         form: Form::Names,
         example: "scopes(read, \"billing:write\")",
@@ -155,6 +163,15 @@ const FUNCTION: &[OptionSpec] = &[
     },
     CRATE,
 ];
+
+/// The option of all that ask a person.
+const ON_TIMEOUT: OptionSpec = OptionSpec {
+    name: "on_timeout",
+    form: Form::Expr,
+    example: "on_timeout = deny",
+    default: "`fail`",
+    meaning: "what happens when nobody has answered in time: `fail`, `skip`, `deny` or `approve`; of a gate also `answer(value)`, a value of the type that it asks for",
+};
 
 /// The option that every attribute has on a function.
 const CRATE: OptionSpec = OptionSpec {
@@ -315,6 +332,14 @@ const NODE_LET: &[OptionSpec] = &[
         default: "off, or what the tool says",
         meaning: "a person must agree before it begins; `approve` alone asks with the node's name",
     },
+    OptionSpec {
+        name: "approve_timeout",
+        form: Form::Text,
+        example: "approve_timeout = \"2d\"",
+        default: "none, or what the tool says",
+        meaning: "the longest wait for that person's answer, in ms, s, m, h or d",
+    },
+    ON_TIMEOUT,
     OptionSpec {
         name: "concurrency",
         form: Form::Number,

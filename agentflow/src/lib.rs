@@ -16,6 +16,7 @@ mod mask;
 pub mod message;
 pub mod middleware;
 pub mod model;
+mod on_timeout;
 pub mod path;
 pub mod resource;
 pub mod run;

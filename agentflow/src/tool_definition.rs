@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::on_timeout::OnTimeout;
 #[cfg(feature = "dynamic")]
 use crate::schema_check::SchemaCheck;
 use crate::wire::WireCache;
@@ -165,6 +166,12 @@ pub struct ToolPolicy {
     /// Whether a person must agree before it runs: a run calls it only when it was granted `approve:NAME`. To ask the
     /// person is up to the host.
     pub approve: bool,
+    /// How long a person's answer is waited for; `None`: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve_timeout: Option<Duration>,
+    /// What happens when nobody has answered by then.
+    #[serde(skip_serializing_if = "OnTimeout::is_default")]
+    pub on_timeout: OnTimeout,
     /// The scopes a run must have been granted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[doc(alias = "required_permissions")]
@@ -230,6 +237,14 @@ impl ToolPolicy {
         self
     }
 
+    /// Sets how long a person's answer is waited for, and what happens when nobody has answered by then. The time counts
+    /// from the recorded question, so a crash does not begin it anew.
+    #[must_use]
+    pub fn approve_timeout(mut self, timeout: Duration, on_timeout: OnTimeout) -> Self {
+        (self.approve_timeout, self.on_timeout) = (Some(timeout), on_timeout);
+        self
+    }
+
     /// Sets the scopes a run must have been granted.
     #[must_use]
     pub fn scopes<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
@@ -265,6 +280,8 @@ impl Default for ToolPolicy {
             idempotent: false,
             effects: Effects::Write,
             approve: false,
+            approve_timeout: None,
+            on_timeout: OnTimeout::Fail,
             scopes: Vec::new(),
             blocking: false,
             max_output: Self::MAX_OUTPUT,

@@ -10,6 +10,7 @@ use super::model::{Param, Tool};
 use super::parse::{ParamDefault, ToolOptions};
 use crate::function::{Function, any_token, ends, has_lifetime};
 use crate::paths;
+use crate::unanswered::Unanswered;
 
 pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     let Tool { krate, name, description, .. } = tool;
@@ -350,6 +351,12 @@ fn options(options: &ToolOptions, sync: bool, private: &TokenStream) -> TokenStr
     }
     if options.approve {
         fields.push(quote!(approve: true));
+    }
+    if let Some((timeout, _)) = options.approve_timeout {
+        fields.push(quote!(approve_timeout_ms: #private::Some(#timeout)));
+    }
+    if let Some((_, Unanswered::Word(variant))) = &options.on_timeout {
+        fields.push(quote!(on_timeout: #private::OnTimeout::#variant));
     }
     if !options.scopes.is_empty() {
         let scopes = &options.scopes;

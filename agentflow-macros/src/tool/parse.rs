@@ -6,6 +6,7 @@ use syn::{Attribute, LitInt, LitStr, Path};
 use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::options::{self, Value, small};
+use crate::unanswered::Unanswered;
 
 /// The options on the function. A wrong option is reported and then ignored.
 #[derive(Default)]
@@ -19,6 +20,9 @@ pub(super) struct ToolOptions {
     /// The variant of `Effects`.
     pub(super) effects: Option<Ident>,
     pub(super) approve: bool,
+    /// In milliseconds, with the place for errors.
+    pub(super) approve_timeout: Option<(u64, Span)>,
+    pub(super) on_timeout: Option<(Ident, Unanswered)>,
     pub(super) scopes: Vec<LitStr>,
     pub(super) blocking: Option<Span>,
     pub(super) max_output: Option<LitInt>,
@@ -46,6 +50,13 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
                 Ok(milliseconds) => options.timeout = Some((milliseconds, given.name.span())),
                 Err(message) => errors.at(text, message),
             },
+            ("approve_timeout", Value::Text(text)) => match duration::milliseconds(&text.value()) {
+                Ok(milliseconds) => options.approve_timeout = Some((milliseconds, given.name.span())),
+                Err(message) => errors.at(text, message),
+            },
+            ("on_timeout", Value::Expr(expr)) => {
+                options.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+            }
             ("effects", Value::Text(text)) => options.effects = effects(&text, errors),
             ("retry", Value::Number(number)) => options.retry = small(number, errors),
             ("max_output", Value::Number(number)) => options.max_output = small(number, errors),

@@ -7,6 +7,7 @@ use syn::{GenericParam, ReturnType, Safety, Type};
 use super::model::{Param, Tool};
 use crate::errors::Errors;
 use crate::function::{Function, bare, borrows, has_impl, is_name, mutable_context, named_context};
+use crate::unanswered::Unanswered;
 
 /// As many parameters as there are traits `ToolFn..` in the library.
 const MAX_PARAMS: usize = 16;
@@ -46,6 +47,19 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
             "a `fn` cannot wait until its call is recorded, so it could not be undone after a crash; write `async fn`, or \
              remove `compensate`",
         );
+    }
+    if let Some((_, span)) = options.approve_timeout.filter(|_| !options.approve) {
+        errors.at_span(span, "nobody is asked about a call of this tool; add `approve`, or remove `approve_timeout`");
+    }
+    match &options.on_timeout {
+        Some((option, Unanswered::Answer(_))) => {
+            errors.at(option, "the question about a call is answered with a yes or a no; write `deny` or `approve`");
+        }
+        Some((option, _)) if options.approve_timeout.is_none() => {
+            let message = "the question about a call waits for its answer for ever; add `approve_timeout = \"2d\"`";
+            errors.at(option, message);
+        }
+        _ => {}
     }
     if let Some((_, span)) = options.timeout.filter(|_| !waits && options.blocking.is_none()) {
         errors.at_span(

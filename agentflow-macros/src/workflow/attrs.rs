@@ -12,6 +12,7 @@ use crate::duration;
 use crate::errors::{Errors, nearest};
 use crate::function::any_token;
 use crate::options::{self, Value, small};
+use crate::unanswered::Unanswered;
 
 /// The options on the function. A wrong option is reported and then ignored.
 #[derive(Default)]
@@ -203,6 +204,10 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
                 }
                 other => errors.at(other, "the question is a string; write `approve = \"send it?\"`"),
             },
+            ("approve_timeout", Value::Text(text)) => policy.approve_timeout_ms = milliseconds(&text, errors),
+            ("on_timeout", Value::Expr(expr)) => {
+                policy.on_timeout = Unanswered::read(&expr, errors).map(|read| (given.name, read));
+            }
             ("concurrency", Value::Number(number)) => policy.concurrency = some(number, errors),
             ("repeatable", Value::Expr(expr)) => match *expr {
                 Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),

@@ -3,6 +3,8 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Attribute, Expr, Item, Local, Pat, Path, Type};
 
+use crate::unanswered::Unanswered;
+
 pub(super) struct Workflow {
     pub(super) krate: Path,
     pub(super) name: String,
@@ -180,6 +182,9 @@ pub(super) struct Policy {
     /// The step that is tried when this one has failed.
     pub(super) route: Option<Expr>,
     pub(super) approve: Option<Approve>,
+    pub(super) approve_timeout_ms: Option<u64>,
+    /// With the name of the option, for errors.
+    pub(super) on_timeout: Option<(Ident, Unanswered)>,
     pub(super) concurrency: Option<syn::LitInt>,
     pub(super) repeatable: Option<syn::LitBool>,
     pub(super) write: bool,
@@ -195,6 +200,8 @@ impl Policy {
             || self.skip_on_error
             || self.route.is_some()
             || self.approve.is_some()
+            || self.approve_timeout_ms.is_some()
+            || self.on_timeout.is_some()
             || self.repeatable.is_some()
             || self.write
             || self.unordered

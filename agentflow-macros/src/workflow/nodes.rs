@@ -11,7 +11,7 @@ use super::calls::{self, Calls};
 use super::code::fingerprint;
 use super::env::{self, Env, Needs};
 use super::judged::{Judged, judged};
-use super::model::{Approve, Borrowed, Node, Seq, Statement, Work, Workflow};
+use super::model::{Borrowed, Node, Seq, Statement, Work, Workflow};
 use super::outside;
 use super::spans::{located, own};
 use super::syntax::{awaits, has_check, is_assertion, plain};
@@ -235,29 +235,7 @@ impl<'a> Writer<'a> {
         if !calls.is_empty() {
             meta.extend(quote!(.calls(#calls)));
         }
-        if let Some(retries) = &policy.retry {
-            meta.extend(quote!(.retry(#retries)));
-        }
-        if let Some(timeout_ms) = policy.timeout_ms {
-            meta.extend(quote!(.timeout(#private::Duration::from_millis(#timeout_ms))));
-        }
-        if policy.skip_on_error {
-            meta.extend(quote!(.on_error(#private::OnError::Skip)));
-        }
-        match &policy.approve {
-            Some(Approve::Usual) => {
-                let question = format!("run `{name}`?");
-                meta.extend(quote!(.approve(#question)));
-            }
-            Some(Approve::Question(question)) => meta.extend(quote!(.approve(#question))),
-            None => {}
-        }
-        if let Some(at_once) = &policy.concurrency {
-            meta.extend(quote!(.concurrency(#at_once)));
-        }
-        if let Some(repeatable) = &policy.repeatable {
-            meta.extend(quote!(.repeatable(#repeatable)));
-        }
+        meta.extend(policy.calls(name, private));
         if policy.write {
             meta.extend(quote!(.write()));
         }
@@ -527,11 +505,13 @@ impl<'a> Writer<'a> {
         let about = payload.map_or_else(|| quote!(()), |payload| quote!(#payload));
         let about_type = payload.map_or_else(|| quote!(()), |payload| quote_spanned!(payload.span()=> _));
         let answer = answer.map_or_else(|| quote!(#private::Approval), |answer| quote!(#answer));
+        let unanswered = node.policy.on_timeout.as_ref().map(|(_, unanswered)| unanswered.expand(&private, &answer));
+        let unanswered = unanswered.map(|unanswered| quote!(.on_timeout(#unanswered)));
         let end =
             quote_spanned!(at=> #private::Ok::<(#private::String, #about_type), __AgentflowError>((#asked, #about)));
         let closure = self.pure(&opened, &end, at);
         let reads = &opened.reads;
-        quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta, #reads, #closure))
+        quote_spanned!(at=> #steps.gate::<_, #about_type, #answer, _>(#meta #unanswered, #reads, #closure))
     }
 }
 

@@ -1,10 +1,14 @@
-//! Checks the options before a statement, `#[node(..)]` and `#[after(..)]`, against what the statement is. It reads no code.
+//! Checks the options before a statement, `#[node(..)]` and `#[after(..)]`, against what the statement is, and writes those of
+//! its node. It reads no code.
 
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::Attribute;
 use syn::ext::IdentExt;
 
 use super::body::Reader;
-use super::model::{Policy, Work};
+use super::model::{Approve, Policy, Work};
+use crate::unanswered::Unanswered;
 
 impl Reader<'_> {
     pub(super) fn check_after(&mut self, policy: &Policy) {
@@ -50,9 +54,62 @@ impl Reader<'_> {
                 "a gate has no `retry`, `approve` or `repeatable`, since it asks a person once; remove them",
             );
         }
+        if let Some((option, unanswered)) = &policy.on_timeout {
+            let is_gate = matches!(work, Work::Gate { .. });
+            if is_gate && policy.timeout_ms.is_none() {
+                self.errors.at(option, "this gate waits for its answer for ever; add `timeout = \"7d\"`");
+            } else if !is_gate && matches!(unanswered, Unanswered::Answer(_)) {
+                self.errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
+            } else if !is_gate && policy.approve_timeout_ms.is_none() {
+                self.errors.at(
+                    option,
+                    "the question before this node waits for its answer for ever; add `approve_timeout = \"7d\"`",
+                );
+            }
+        }
+        if let (Work::Gate { .. }, Some(_)) = (work, policy.approve_timeout_ms) {
+            self.errors.at(attribute, "a gate waits for its answer as long as its `timeout` says; write that option");
+        }
         if policy.route.is_some() {
             self.errors
                 .at(attribute, "`on_error = route(..)` needs a single call; move the form into a function of its own");
         }
+    }
+}
+
+impl Policy {
+    /// The calls that give a `Node` its policy. What a gate does unanswered is written with its type.
+    pub(super) fn calls(&self, name: &str, private: &TokenStream) -> TokenStream {
+        let mut meta = TokenStream::new();
+        if let Some(retries) = &self.retry {
+            meta.extend(quote!(.retry(#retries)));
+        }
+        if let Some(timeout_ms) = self.timeout_ms {
+            meta.extend(quote!(.timeout(#private::Duration::from_millis(#timeout_ms))));
+        }
+        if self.skip_on_error {
+            meta.extend(quote!(.on_error(#private::OnError::Skip)));
+        }
+        match &self.approve {
+            Some(Approve::Usual) => {
+                let question = format!("run `{name}`?");
+                meta.extend(quote!(.approve(#question)));
+            }
+            Some(Approve::Question(question)) => meta.extend(quote!(.approve(#question))),
+            None => {}
+        }
+        if let Some(at_once) = &self.concurrency {
+            meta.extend(quote!(.concurrency(#at_once)));
+        }
+        if let Some(repeatable) = &self.repeatable {
+            meta.extend(quote!(.repeatable(#repeatable)));
+        }
+        if let Some(timeout_ms) = self.approve_timeout_ms {
+            meta.extend(quote!(.approve_timeout(#private::Duration::from_millis(#timeout_ms))));
+            if let Some((_, Unanswered::Word(variant))) = &self.on_timeout {
+                meta.extend(quote!(.on_timeout(#private::OnTimeout::#variant)));
+            }
+        }
+        meta
     }
 }

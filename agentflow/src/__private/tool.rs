@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::on_timeout::OnTimeout;
 use crate::resource::ResourceKey;
 use crate::run::Around;
 pub use crate::tool::answer_schema::AnswerType;
@@ -44,6 +45,8 @@ pub struct Options {
     pub idempotent: bool,
     pub effects: Effects,
     pub approve: bool,
+    pub approve_timeout_ms: Option<u64>,
+    pub on_timeout: OnTimeout,
     pub scopes: &'static [&'static str],
     pub blocking: bool,
     pub sync: bool,
@@ -59,6 +62,8 @@ impl Options {
         idempotent: false,
         effects: Effects::Write,
         approve: false,
+        approve_timeout_ms: None,
+        on_timeout: OnTimeout::Fail,
         scopes: &[],
         blocking: false,
         sync: false,
@@ -97,6 +102,8 @@ impl LinkedTool {
             idempotent: self.options.idempotent,
             effects: self.options.effects,
             approve: self.options.approve,
+            approve_timeout: self.options.approve_timeout_ms.map(Duration::from_millis),
+            on_timeout: self.options.on_timeout.clone(),
             scopes: self.options.scopes.iter().map(|scope| Arc::from(*scope)).collect(),
             blocking: self.options.blocking,
             max_output: self.options.max_output,

@@ -1,5 +1,6 @@
 //! The names in the expansion of `#[workflow]`.
 
+pub use crate::on_timeout::OnTimeout;
 pub use crate::run::Approval;
 pub use crate::workflow::expansion::{
     LinkedWorkflow, Returned, Returns, Steps, WorkflowContext, WorkflowFn0, WorkflowFn1, WorkflowFn2, WorkflowFn3,

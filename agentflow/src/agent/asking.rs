@@ -11,8 +11,11 @@ use super::tool_calls::{Call, Stage};
 use crate::error::Result;
 use crate::event::{ANSWER_TOOL, EventKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
+use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
-use crate::tool::{CallQuestion, RecordedOutcome, ToolError, began, ended, fitting, refusal, scope_refusal};
+use crate::tool::{
+    CallAnswer, CallQuestion, RecordedOutcome, ToolError, began, ended, fitting, refusal, scope_refusal,
+};
 
 /// A call that may begin.
 pub(super) struct Admitted {
@@ -25,7 +28,7 @@ pub(super) struct Admitted {
 
 /// What is said of a call that needs a person's word.
 pub(super) enum Word {
-    Answer(Approval),
+    Answer(CallAnswer),
     /// Its arguments are not those that the tool takes.
     Misfit(ToolError),
 }
@@ -86,8 +89,12 @@ impl Run {
         let last =
             of_call.find(|kind| matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. }));
         let question = match last {
-            Some(EventKind::ApprovalResolved { answer, .. }) => {
-                let answer = answer.decode().unwrap_or_else(|error| Approval::denied(error.to_string()));
+            Some(EventKind::ApprovalResolved { answer, by }) => {
+                let question = of_call.find_map(|kind| match kind {
+                    EventKind::ApprovalRequested(question) => Some(question),
+                    _ => None,
+                });
+                let answer = CallAnswer::recorded(question.as_deref(), &answer, &by);
                 return Some(Ok(said(tool.clone(), Word::Answer(answer))));
             }
             Some(_) => Ok(CallQuestion::of_recorded(shared, tool.path.clone())),
@@ -111,7 +118,7 @@ impl Run {
                 return None;
             }
         };
-        match answer {
+        match answer.approval {
             Approval::Granted { arguments: None, .. } => Some(Admitted { tool, agreed: true, given: None }),
             Approval::Granted { arguments: Some(arguments), .. } => {
                 let given = Some(tool.call.arguments.as_str().into());
@@ -121,8 +128,13 @@ impl Run {
             Approval::Denied { comment } => {
                 let comment = comment.filter(|comment| !comment.is_empty());
                 let why = comment.map_or_else(String::new, |comment| format!(": {comment}"));
-                let said = format!("a person was asked about this call and did not agree{why}");
-                let result = closed(&tool.call, ToolStatus::Unauthorized, &said);
+                let (status, said) = match answer.late {
+                    None => (ToolStatus::Unauthorized, "did not agree"),
+                    Some(OnTimeout::Fail) => (ToolStatus::Timeout, "did not answer in time"),
+                    Some(_) => (ToolStatus::Unauthorized, "did not answer in time, so it is not made"),
+                };
+                let said = format!("a person was asked about this call and {said}{why}");
+                let result = closed(&tool.call, status, &said);
                 self.end_unbegun(tool, result);
                 None
             }

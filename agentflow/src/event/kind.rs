@@ -3,6 +3,7 @@
 //! A name that was released stays: it is stored, and clients know it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ use super::shape::{Edge, Subject};
 use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelResponse, ToolCallDelta};
+use crate::on_timeout::OnTimeout;
 use crate::state::SavedByStep;
 use crate::tool_definition::Effects;
 use crate::value::Encoded;
@@ -455,11 +457,28 @@ pub struct ApprovalRequest {
     /// How long the answer is waited for, in milliseconds; without it, for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// What happens when nobody has answered by then.
+    #[serde(default, skip_serializing_if = "OnTimeout::is_default")]
+    pub on_timeout: OnTimeout,
 }
 
 impl ApprovalRequest {
-    pub(crate) fn new(message: String, payload: Encoded, answer: Encoded, timeout_ms: Option<u64>) -> Self {
-        Self { message, payload, answer, timeout_ms }
+    /// A question that waits for ever.
+    pub(crate) fn new(message: String, payload: Encoded, answer: Encoded) -> Self {
+        Self { message, payload, answer, timeout_ms: None, on_timeout: OnTimeout::Fail }
+    }
+
+    /// The same, waiting so long.
+    pub(crate) fn within(mut self, timeout_ms: Option<u64>, on_timeout: &OnTimeout) -> Self {
+        if timeout_ms.is_some() {
+            (self.timeout_ms, self.on_timeout) = (timeout_ms, on_timeout.clone());
+        }
+        self
+    }
+
+    /// How long the answer is waited for.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout_ms.map(Duration::from_millis)
     }
 }
 

@@ -42,6 +42,7 @@ mod step_records;
 mod step_states;
 mod stopped_calls;
 mod time_spent;
+mod unanswered;
 mod undo_requests;
 mod waits;
 
@@ -78,3 +79,5 @@ pub(crate) use self::spending::Ledger;
 pub(crate) use self::state::{NodeInfo, NodeState, OpenSteps, RunState};
 pub(crate) use self::step_states::StepStates;
 pub(crate) use self::time_spent::time_spent;
+pub(crate) use self::unanswered::answer_of_timeout;
+pub use crate::on_timeout::OnTimeout;

@@ -11,7 +11,6 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::Approval;
 use super::control_events::Recorder;
 use super::control_request::{Asked, ControlRequest, Reply};
 use super::give_ups::GiveUps;
@@ -29,6 +28,7 @@ use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::store::{MessageId, RunStatus, close_in_background};
 use crate::time::Timestamp;
+use crate::value::Encoded;
 
 /// What all steps of one run share. Every run has one, so what few runs need is in [`Operations`].
 pub(crate) struct RunShared {
@@ -86,6 +86,8 @@ pub(super) struct Operations {
     pub(super) give_ups: GiveUps,
     /// A question below a step was answered.
     answered: Notify,
+    /// Held from the check of a request against the journal until its events are recorded: of two answers, one counts.
+    deciding: Mutex<()>,
     /// What executes a run with a store here.
     task: OnceLock<AbortHandle>,
     /// What the process before this one left open.
@@ -319,21 +321,23 @@ impl RunShared {
     /// Does what was asked of a workflow in the run that has ended, or has not begun again after a restart: it finds
     /// that in the journal when it begins.
     pub(crate) fn do_by_journal(&self, request: &ControlRequest) -> Result<(), ControlError> {
+        let deciding = locked(&self.operations().deciding);
         for (path, kind) in self.events_by_journal(request)? {
             self.record(path, kind);
         }
+        drop(deciding);
         self.operations().answered.notify_waiters();
         Ok(())
     }
 
-    /// Waits until the question at a path is answered, and gives the answer.
-    pub(crate) async fn answer_at(&self, path: &StepPath) -> Approval {
+    /// Waits until the question at a path is answered, and gives the answer with who gave it.
+    pub(crate) async fn answer_at(&self, path: &StepPath) -> (Encoded, Arc<str>) {
         let operations = self.operations();
         loop {
             let answered = operations.answered.notified();
             let recorded = self.log.records_below(path);
             let answer = recorded.into_iter().rev().find_map(|(_, of, kind)| match kind {
-                EventKind::ApprovalResolved { answer, .. } if of == *path => answer.decode().ok(),
+                EventKind::ApprovalResolved { answer, by } if of == *path => Some((answer, by)),
                 _ => None,
             });
             match answer {
@@ -345,6 +349,7 @@ impl RunShared {
 
     /// The same from another task than the run's own. It is how the run of an agent is operated.
     fn request_by_journal(&self, Asked { request, reply }: Asked) {
+        let deciding = locked(&self.operations().deciding);
         let events = match request {
             // A journal may be long, and need not be read for these.
             ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
@@ -353,6 +358,7 @@ impl RunShared {
         match events {
             Ok(events) => {
                 self.log.record_and_reply(self.now(), events, reply);
+                drop(deciding);
                 match request {
                     ControlRequest::Pause => self.hold(true),
                     ControlRequest::Unpause => self.hold(false),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::Runtime;
 use crate::error::Result;
 use crate::event::{Event, EventKind, RunId};
+use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::{NodeState, RunState, read_events};
 use crate::store::{RunFilter, RunRecord, RunStatus};
@@ -44,6 +45,12 @@ pub struct OpenQuestion {
     pub answer: Encoded,
     /// When it was asked; its age is what has passed since.
     pub asked: Timestamp,
+    /// When it is too late to answer; `None`: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// What happens when nobody has answered by then.
+    #[serde(skip_serializing_if = "OnTimeout::is_default")]
+    pub on_timeout: OnTimeout,
 }
 
 impl Runtime {
@@ -105,16 +112,22 @@ fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
         NodeState::Asking(request) => Some((path, request)),
         _ => None,
     });
-    let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| OpenQuestion {
-        run: record.run_id.clone(),
-        name: Arc::clone(&record.name),
-        tags: record.tags.clone(),
-        caller: record.caller.clone(),
-        path: path.to_string(),
-        message: request.message.clone(),
-        about: request.payload.clone(),
-        answer: request.answer.clone(),
-        asked: asked_at(path),
+    let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| {
+        let asked = asked_at(path);
+        let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
+        OpenQuestion {
+            run: record.run_id.clone(),
+            name: Arc::clone(&record.name),
+            tags: record.tags.clone(),
+            caller: record.caller.clone(),
+            path: path.to_string(),
+            message: request.message.clone(),
+            about: request.payload.clone(),
+            answer: request.answer.clone(),
+            asked,
+            deadline: request.timeout_ms.map(until),
+            on_timeout: request.on_timeout.clone(),
+        }
     };
     asking.map(question).collect()
 }

@@ -1,21 +1,26 @@
 //! The question whether the call of a tool may be made, in a step or by an agent's model: asked at the call's path, and
-//! answered by a person, who may change the arguments.
+//! answered by a person, who may change the arguments, or by its time-out.
 //!
-//! It neither makes the call nor finds what was recorded of it.
+//! It neither makes the call nor finds what was recorded of it, but for the moment of the question: the time for its answer
+//! counts from there, whichever process waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::answered_instead;
+use super::call_answer::CallAnswer;
 use super::call_in_step::KnownCall;
 use crate::error::Error;
 use crate::event::{ApprovalRequest, EventKind, PauseReason};
 use crate::failure::{Failure, FailureKind};
+use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Approval, RunShared, call_answer_schema};
+use crate::run::{Approval, ControlRequest, RunShared, answer_of_timeout, call_answer_schema};
 use crate::store::StoreError;
 use crate::text::head;
+use crate::time::Timestamp;
 use crate::tool_definition::ToolDefinition;
 use crate::value::Encoded;
 
@@ -28,7 +33,7 @@ impl KnownCall {
         &self,
         path: &StepPath,
         asked: bool,
-        answer: Option<Approval>,
+        answer: Option<CallAnswer>,
     ) -> Result<Option<Value>, Failure> {
         let answer = match answer {
             Some(answer) => answer,
@@ -45,13 +50,17 @@ impl KnownCall {
             }
         };
         match answer {
-            Approval::Granted { arguments, .. } => Ok(arguments),
-            Approval::Denied { comment } => {
-                let message = match comment.as_deref() {
-                    None | Some("") => format!("approval of `{path}` denied"),
-                    Some(comment) => format!("approval of `{path}` denied: {comment}"),
+            CallAnswer { approval: Approval::Granted { arguments, .. }, .. } => Ok(arguments),
+            CallAnswer { approval: Approval::Denied { comment }, late } => {
+                let (kind, what) = match late {
+                    Some(OnTimeout::Fail) => (FailureKind::Timeout, "has no answer"),
+                    _ => (FailureKind::Denied, "denied"),
                 };
-                Err(Failure::new(FailureKind::Denied, message))
+                let message = match comment.as_deref() {
+                    None | Some("") => format!("approval of `{path}` {what}"),
+                    Some(comment) => format!("approval of `{path}` {what}: {comment}"),
+                };
+                Err(Failure::new(kind, message))
             }
         }
     }
@@ -61,6 +70,7 @@ impl KnownCall {
 pub(crate) struct CallQuestion {
     shared: Arc<RunShared>,
     path: StepPath,
+    asked: Option<(Timestamp, Arc<ApprovalRequest>)>,
     open: bool,
 }
 
@@ -85,24 +95,58 @@ impl CallQuestion {
         let message = format!("call `{}({})`?", definition.name, head(&shown, SHOWN));
         let answer = Encoded::new(&call_answer_schema(&definition.parameters))?;
         let payload = Encoded::from_json(arguments.to_string())?;
-        let request = Arc::new(ApprovalRequest::new(message, payload, answer, None));
-        shared.record(path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
+        let policy = &definition.policy;
+        let limit = policy.approve_timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let request = ApprovalRequest::new(message, payload, answer).within(limit, &policy.on_timeout);
+        let (request, since) = (Arc::new(request), shared.now());
+        shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answered_instead(&shared, &path, &request);
         shared.record(path.clone(), EventKind::RunPaused { reason: PauseReason::Approval });
-        Ok(Self { shared, path, open: true })
+        Ok(Self { shared, path, asked: Some((since, request)), open: true })
     }
 
     /// One that an earlier life of the run has recorded, and that nobody has answered.
     pub(crate) fn of_recorded(shared: Arc<RunShared>, path: StepPath) -> Self {
-        Self { shared, path, open: true }
+        let recorded = shared.log.records_below(&path);
+        let asked = recorded.into_iter().rev().find_map(|(time, of, kind)| match kind {
+            EventKind::ApprovalRequested(question) if of == path => Some((time, question)),
+            _ => None,
+        });
+        Self { shared, path, asked, open: true }
     }
 
-    /// Waits for the answer.
-    pub(crate) async fn answer(mut self) -> Result<Approval, StoreError> {
+    /// Waits for the answer, or for the time-out that answers.
+    pub(crate) async fn answer(mut self) -> Result<CallAnswer, StoreError> {
         self.shared.log.commit().await?;
-        let answer = self.shared.answer_at(&self.path).await;
+        let question = self.asked.as_ref().map(|(_, question)| &**question);
+        let answered = self.shared.answer_at(&self.path);
+        let (answer, by) = match self.left().zip(question) {
+            None => answered.await,
+            Some((left, question)) => match tokio::time::timeout(left, answered).await {
+                Ok(answered) => answered,
+                Err(_) => self.time_out(question).await?,
+            },
+        };
+        let answer = CallAnswer::recorded(question, &answer, &by);
         self.open = false;
         Ok(answer)
+    }
+
+    /// How long the answer is still waited for.
+    fn left(&self) -> Option<Duration> {
+        let (since, question) = self.asked.as_ref()?;
+        Some(question.timeout()?.saturating_sub(self.shared.now().since(*since)))
+    }
+
+    /// Records what the time-out says, unless somebody has answered in this moment; gives the answer that counts.
+    async fn time_out(&self, question: &ApprovalRequest) -> Result<(Encoded, Arc<str>), StoreError> {
+        let answer = answer_of_timeout(question).or_else(|failure| Encoded::new(&Approval::denied(failure.message)));
+        let by = OnTimeout::BY.to_owned();
+        let answer = answer.unwrap_or_else(|_| Encoded::null());
+        // Refused, it has been answered.
+        let _ = self.shared.do_by_journal(&ControlRequest::Answer { node: self.path.to_string(), answer, by });
+        self.shared.log.commit().await?;
+        Ok(self.shared.answer_at(&self.path).await)
     }
 }
 

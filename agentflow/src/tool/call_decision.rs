@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::call_answer::CallAnswer;
 use super::call_in_step::KnownCall;
 use super::call_record::lost;
 use super::held_back::HeldBack;
@@ -12,7 +13,6 @@ use super::history::{RecordedCall, RecordedOutcome};
 use super::undecided::undecided_failure;
 use crate::failure::{Failure, FailureKind};
 use crate::path::StepPath;
-use crate::run::Approval;
 use crate::tool_definition::Effects;
 
 /// What becomes of a call.
@@ -20,7 +20,7 @@ pub(super) enum Decided {
     /// Its outcome is recorded.
     Over(RecordedOutcome),
     /// It is made.
-    Made { path: StepPath, key: String, asked: bool, answer: Option<Approval>, fresh: bool },
+    Made { path: StepPath, key: String, asked: bool, answer: Option<CallAnswer>, fresh: bool },
     /// It waits for the step to drop it, as the step had done.
     HeldBack(HeldBack),
     /// The step ends.
@@ -37,7 +37,8 @@ impl KnownCall {
             Some(begun) => begun.key.clone(),
             None => of_step.clone().unwrap_or_else(|| path.to_string()),
         };
-        let granted_before = earlier.as_ref().and_then(|call| call.answer.clone()).filter(Approval::is_granted);
+        let granted_before =
+            earlier.as_ref().and_then(|call| call.answer.clone()).filter(|answer| answer.approval.is_granted());
         let made = |call: &mut Self, key: String| Decided::Made {
             path: call.place.with_calls(|calls| calls.history.next_path(&calls.base, &call.definition.name)),
             key,
@@ -66,7 +67,7 @@ impl KnownCall {
                 (begun, _) => Decided::Made {
                     key: begun.as_ref().map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
                     path: here.path,
-                    asked: here.asked,
+                    asked: here.asked.is_some(),
                     answer: here.answer.or(granted_before),
                     fresh: false,
                 },

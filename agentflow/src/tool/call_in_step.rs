@@ -31,7 +31,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{ToolCall, ToolStatus};
 use crate::middleware::{HookedAnswer, HookedCall, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Approval, Around, Host};
+use crate::run::{Around, Host};
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::tool_definition::Effects;
@@ -319,8 +319,8 @@ impl KnownCall {
                 true if self.policy().approve => by_person = self.approved(&path, asked, answer).await?,
                 true => {}
                 false => {
-                    self.sync_obstacle(answer.as_ref().is_some_and(Approval::is_granted))?;
-                    by_person = answer.and_then(|answer| answer.arguments().cloned());
+                    self.sync_obstacle(answer.as_ref().is_some_and(|answer| answer.approval.is_granted()))?;
+                    by_person = answer.and_then(|answer| answer.approval.arguments().cloned());
                 }
             }
         }

@@ -11,13 +11,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ToolPolicy;
+use super::call_answer::CallAnswer;
 use super::call_record::call_was_dropped;
 use super::undecided::asks;
 use crate::context::{Context, attempt_of};
-use crate::event::EventKind;
+use crate::event::{ApprovalRequest, EventKind};
 use crate::message::{ToolCall, ToolResult};
 use crate::path::{PathSegment, StepPath};
-use crate::run::{Approval, is_own_failure};
+use crate::run::is_own_failure;
 use crate::state::SavedByStep;
 use crate::time::Timestamp;
 use crate::tool_definition::Effects;
@@ -44,9 +45,9 @@ pub(super) struct RecordedCall {
     before: Vec<StepPath>,
     name: Arc<str>,
     pub(super) arguments: Value,
-    /// A person was asked.
-    pub(super) asked: bool,
-    pub(super) answer: Option<Approval>,
+    /// What a person was asked.
+    pub(super) asked: Option<Arc<ApprovalRequest>>,
+    pub(super) answer: Option<CallAnswer>,
     pub(super) begun: Option<Begun>,
     pub(super) outcome: Option<RecordedOutcome>,
     /// An operator let the step run again after this call.
@@ -105,7 +106,7 @@ impl RecordedCall {
             before: Vec::new(),
             name,
             arguments,
-            asked: false,
+            asked: None,
             answer: None,
             begun: None,
             outcome: None,
@@ -126,10 +127,12 @@ impl RecordedCall {
     fn apply(&mut self, time: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::ApprovalRequested(request) => {
-                self.asked = true;
+                self.asked = Some(Arc::clone(request));
                 self.arguments = request.payload.decode().unwrap_or_default();
             }
-            EventKind::ApprovalResolved { answer, .. } => self.answer = answer.decode().ok(),
+            EventKind::ApprovalResolved { answer, by } => {
+                self.answer = Some(CallAnswer::recorded(self.asked.as_deref(), answer, by));
+            }
             EventKind::ToolStarted { call, effects, idempotent, given, .. } => {
                 self.arguments = match given {
                     Some(given) => serde_json::from_str(given).unwrap_or_default(),

@@ -5,6 +5,7 @@
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod answer_schema;
+mod call_answer;
 mod call_approval;
 mod call_decision;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
@@ -43,6 +44,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
+pub(crate) use self::call_answer::CallAnswer;
 pub(crate) use self::call_approval::CallQuestion;
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;

@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::entry::{Begins, Entry};
+use super::gate::problems_of_questions;
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::{Fits, NodeSchema};
 use super::order::{Order, Role};
-use super::policy::{NodePolicy, StopPolicy};
+use super::policy::{StopPolicy, take_over};
 use super::spec::{
     After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, NodeSpec, OrderReason, Spec, Until,
 };
@@ -27,7 +28,6 @@ use crate::context::Context;
 use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::path::StepPath;
-use crate::tool::ToolPolicy;
 use crate::value::{Encoded, NodeValue};
 
 /// The name of an output's Rust type, and its schema.
@@ -279,7 +279,8 @@ impl Builder {
     }
 
     /// Adds a question to a person: `ask` gives its text and what it is about. The output is the answer, of any type;
-    /// [`Approval`](crate::Approval) is the usual one. [`Node::timeout`] bounds the waiting.
+    /// [`Approval`](crate::Approval) is the usual one. [`Node::timeout`] bounds the waiting,
+    /// and [`Node::on_timeout`] says what happens when nobody has answered by then.
     pub fn gate<R, P, A, E, B>(&mut self, node: impl Into<Node>, reads: R, ask: B) -> Handle<A>
     where
         R: Reads,
@@ -288,15 +289,13 @@ impl Builder {
         E: StepFailure,
         B: Fn(R::Values) -> Result<(String, P), E> + Send + Sync + 'static,
     {
-        let node = node.into();
-        let timeout_ms = node.policy.timeout_ms;
         let question: super::spec::Question = Arc::new(move |outputs| {
             let (message, payload) = ask(load(&reads, outputs)?).map_err(StepError::of)?;
             let answer = Encoded::new(&A::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
-            Ok(ApprovalRequest::new(message, encode(&payload)?, answer, timeout_ms))
+            Ok(ApprovalRequest::new(message, encode(&payload)?, answer))
         });
         self.push::<A>(
-            node,
+            node.into(),
             NodeKind::Gate,
             reads.handles(),
             Body::Gate { question, fits: Fits::Type(|answer| A::decode(answer).map(drop)) },
@@ -562,6 +561,7 @@ impl Builder {
             self.problems.extend(others.map(problem));
         }
         self.problems.extend(names::problems_of_places(&self.nodes));
+        self.problems.extend(problems_of_questions(&self.nodes));
         if self.problems.is_empty() {
             self.problems = problems_of_arms(&self.nodes, output.node);
         }
@@ -577,20 +577,4 @@ impl Builder {
 
 fn asked_after(handles: &[RawHandle]) -> impl Iterator<Item = After> + '_ {
     handles.iter().map(|after| After { node: after.node, why: OrderReason::Asked })
-}
-
-/// What a tool says of itself counts where the node says nothing.
-pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
-    policy.repeatable.get_or_insert(tool.is_repeatable());
-    if policy.timeout_ms.is_none()
-        && let Some(timeout) = tool.timeout
-    {
-        *policy = std::mem::take(policy).timeout(timeout);
-    }
-    if policy.retry == super::RetryPolicy::default() && tool.retry > 0 {
-        *policy = std::mem::take(policy).retry(tool.retry);
-    }
-    if tool.approve {
-        policy.approve.get_or_insert_with(|| format!("call `{call}`?"));
-    }
 }

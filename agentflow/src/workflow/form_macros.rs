@@ -5,7 +5,7 @@
 ///
 /// `gate!("merge this?", risk).await?` is an [`Approval`](crate::Approval); with `answer = T` it is a `T`. The question
 /// may hold `{names}` as format strings do, and the second argument is shown with it. `#[node(timeout = "7d")]` limits
-/// the wait.
+/// the wait, and `on_timeout = deny` says what happens then.
 #[macro_export]
 macro_rules! gate {
     ($($any:tt)*) => {

@@ -8,14 +8,40 @@ use super::spec::{Body, NodeSpec, Outputs, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::ApprovalRequest;
-use crate::run::{Approval, NO_ARGUMENTS, read_approval};
+use crate::on_timeout::OnTimeout;
+use crate::run::{Approval, NO_ARGUMENTS, answer_of_timeout, read_approval};
 use crate::value::{Encoded, NodeValue};
 
 /// What is asked before a node that needs a person's word, with the values that it is about to use.
 pub(crate) fn approval_of(spec: &Spec, node: &NodeSpec, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
     let message = node.policy.approve.clone().unwrap_or_default();
     let answer = Encoded::new(&Approval::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
-    Ok(ApprovalRequest::new(message, values_read(spec, node, outputs), answer, None))
+    Ok(ApprovalRequest::new(message, values_read(spec, node, outputs), answer))
+}
+
+/// What is wrong with the times of questions: one without an end that says what happens then, an answer that does not fit.
+pub(super) fn problems_of_questions(nodes: &[NodeSpec]) -> Vec<String> {
+    nodes.iter().filter_map(problem_of_question).collect()
+}
+
+fn problem_of_question(node: &NodeSpec) -> Option<String> {
+    let (path, policy) = (&node.path, &node.policy);
+    let is_gate = matches!(node.body, Body::Gate { .. });
+    if policy.approve_timeout_ms.is_some() && policy.approve.is_none() {
+        let instead = if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
+        return Some(format!("the node `{path}` has an `approve_timeout` and asks nobody before it begins; {instead}"));
+    }
+    let limit = if is_gate { policy.timeout_ms } else { policy.approve_timeout_ms };
+    let Some(limit) = limit else {
+        let missing = if is_gate { "timeout" } else { "approve_timeout" };
+        return (policy.on_timeout != OnTimeout::Fail).then(|| {
+            format!("the node `{path}` has an `on_timeout` and waits for its answer for ever; give it a `{missing}`")
+        });
+    };
+    let question = ApprovalRequest::new(String::new(), Encoded::null(), Encoded::null());
+    let answer = answer_of_timeout(&question.within(Some(limit), &policy.on_timeout)).ok()?;
+    let problem = check_answer(node, &answer).err()?;
+    Some(format!("the `on_timeout` of `{path}`: {problem}"))
 }
 
 /// What a node reads, as an object by the names of the nodes that it reads from; `null` when it reads nothing. Of what

@@ -14,6 +14,7 @@ use super::policy::{NodePolicy, OnError};
 use super::spec::{Spec, Step};
 use super::step_error::StepFailure;
 use crate::context::Context;
+use crate::on_timeout::OnTimeout;
 use crate::value::NodeValue;
 
 /// What is said of a node beside its body: its name, its place in the source, its policy. A name alone turns into one.
@@ -194,6 +195,19 @@ impl Node {
     /// Asks a person before it begins, with the values that it reads.
     pub fn approve(mut self, question: impl Into<String>) -> Self {
         self.policy = self.policy.approve(question);
+        self
+    }
+
+    /// Bounds how long the answer to the question before the node is waited for. [`timeout`](Self::timeout) bounds the
+    /// attempts that follow.
+    pub fn approve_timeout(mut self, timeout: Duration) -> Self {
+        self.policy = self.policy.approve_timeout(timeout);
+        self
+    }
+
+    /// Sets what happens when nobody has answered in time: the question before the node, or that of a gate.
+    pub fn on_timeout(mut self, on_timeout: OnTimeout) -> Self {
+        self.policy = self.policy.on_timeout(on_timeout);
         self
     }
 

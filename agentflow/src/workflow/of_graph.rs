@@ -10,6 +10,7 @@ use super::chosen_arms::pick;
 use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::entry::{Begins, Entry, When};
 use super::facts::{Facts, narrow};
+use super::gate::problems_of_questions;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind};
 use super::graph_order::ordered;
@@ -68,6 +69,7 @@ impl Graph {
             problems.push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
         }
         problems.extend(names::problems_of_places(&nodes));
+        problems.extend(problems_of_questions(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *self.output);
         if output.is_none() {
             let near = did_you_mean(nearest(&self.output, self.nodes.iter().map(|node| node.name.as_str())));
@@ -346,7 +348,7 @@ impl<'a> Loading<'a> {
                 (NodeKind::Value, Body::Pure(pure(value.clone(), names)))
             }
             GraphBody::Route(_) => self.router(node, does),
-            GraphBody::Ask(question) => self.gate(name, question, node.policy.timeout_ms),
+            GraphBody::Ask(question) => self.gate(name, question),
             GraphBody::Map { items, call } => {
                 let Some(items) = self.named(name, items) else { return unusable };
                 let Some(callee) = callees.first() else { return unusable };
@@ -504,7 +506,7 @@ impl<'a> Loading<'a> {
         (NodeKind::Router, Body::Router { pick, arms, several: routes.all })
     }
 
-    fn gate(&mut self, node: &str, question: &Question, timeout_ms: Option<u64>) -> (NodeKind, Body) {
+    fn gate(&mut self, node: &str, question: &Question) -> (NodeKind, Body) {
         if let Some(about) = &question.about {
             self.no_item(node, about);
         }
@@ -519,7 +521,7 @@ impl<'a> Loading<'a> {
                 None => Encoded::null(),
             };
             let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
-            Ok(ApprovalRequest::new(text.clone(), about, answer, timeout_ms))
+            Ok(ApprovalRequest::new(text.clone(), about, answer))
         });
         (NodeKind::Gate, Body::Gate { question: ask, fits })
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Failure, FailureClass};
+use crate::on_timeout::OnTimeout;
+use crate::tool_definition::ToolPolicy;
 
 /// How often and when a failed node is tried again.
 ///
@@ -129,6 +131,12 @@ pub struct NodePolicy {
     /// A question that a person must grant before the node begins. It is asked with the values that the node reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<String>,
+    /// How long the answer to that question is waited for, in milliseconds; without it, for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve_timeout_ms: Option<u64>,
+    /// What happens when nobody has answered in time: within `approve_timeout_ms`, or within `timeout_ms` of a gate.
+    #[serde(skip_serializing_if = "is_default")]
+    pub on_timeout: OnTimeout,
     /// The most items of a map, or branches of a race, that run at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -178,6 +186,20 @@ impl NodePolicy {
         self
     }
 
+    /// Bounds how long the answer to the question before the node is waited for.
+    #[must_use]
+    pub fn approve_timeout(mut self, timeout: Duration) -> Self {
+        self.approve_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// Sets what happens when nobody has answered in time.
+    #[must_use]
+    pub fn on_timeout(mut self, on_timeout: OnTimeout) -> Self {
+        self.on_timeout = on_timeout;
+        self
+    }
+
     /// Bounds how many items of a map run at once.
     #[must_use]
     pub fn concurrency(mut self, at_once: u32) -> Self {
@@ -194,6 +216,27 @@ impl NodePolicy {
 
     pub(super) fn timeout_of(&self) -> Option<Duration> {
         self.timeout_ms.map(Duration::from_millis)
+    }
+}
+
+/// What a tool says of itself counts where the node says nothing.
+pub(super) fn take_over(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) {
+    policy.repeatable.get_or_insert(tool.is_repeatable());
+    if policy.timeout_ms.is_none()
+        && let Some(timeout) = tool.timeout
+    {
+        *policy = std::mem::take(policy).timeout(timeout);
+    }
+    if policy.retry == RetryPolicy::default() && tool.retry > 0 {
+        *policy = std::mem::take(policy).retry(tool.retry);
+    }
+    if tool.approve {
+        policy.approve.get_or_insert_with(|| format!("call `{call}`?"));
+        if policy.approve_timeout_ms.is_none()
+            && let Some(timeout) = tool.approve_timeout
+        {
+            *policy = std::mem::take(policy).approve_timeout(timeout).on_timeout(tool.on_timeout.clone());
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Callee {
     pub(super) fn take_over(&self, policy: &mut NodePolicy) {
         if let Self::Tool(tool) | Self::Fetched(_, tool) = self {
             let definition = tool.definition();
-            super::builder::take_over(policy, &definition.policy, &definition.name);
+            super::policy::take_over(policy, &definition.policy, &definition.name);
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Every room, from the vocabulary to the surfaces.
-const ROOMS: [&str; 38] = [
+const ROOMS: [&str; 39] = [
     // The vocabulary.
     "tuples",
     "text",
@@ -25,6 +25,7 @@ const ROOMS: [&str; 38] = [
     "failure",
     "future",
     "message",
+    "on_timeout",
     "tool_definition",
     "dry_run",
     "definition",

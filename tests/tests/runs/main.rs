@@ -28,6 +28,7 @@ mod elsewhere_silent;
 mod grants;
 mod interrupted_beside;
 mod interrupted_calls;
+mod late_answers;
 mod misbehaving;
 mod recorded_errors;
 mod run_control;

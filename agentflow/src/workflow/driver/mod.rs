@@ -42,7 +42,7 @@ use super::machine::{Command, Machine, Outcome, Phase, Unit};
 use super::spec::{Body, NodeIndex, Spec};
 use super::step_error::caught;
 use crate::context::Context;
-use crate::error::{Error, Failure, FailureKind, Result};
+use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
 use crate::executor::{StepExecutor, StepsElsewhere};
 use crate::middleware::AroundRun;
@@ -466,11 +466,16 @@ impl WorkflowRun {
         };
         match request {
             Ok(request) => {
-                let request = Arc::new(request);
+                let policy = &definition.policy;
+                let limit = match definition.body {
+                    Body::Gate { .. } => policy.timeout_ms,
+                    _ => policy.approve_timeout_ms,
+                };
+                let request = Arc::new(request.within(limit, &policy.on_timeout));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
                 answered_instead(&self.segment.shared, &self.path(Unit::node(node)), &request);
-                if let Some(asked) = self.machine.asked(node) {
-                    self.set_timer(Unit::node(node), asked);
+                if let Some(since) = self.machine.asked(node).map(|asked| asked.since) {
+                    self.set_timer(Unit::node(node), since);
                 }
             }
             Err(error) => self.fail(Unit::node(node), error),
@@ -484,14 +489,13 @@ impl WorkflowRun {
             // A clock that was set back does not make it longer.
             Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
             Phase::Asking => {
-                let definition = self.machine.spec().node(unit.node);
-                let Body::Gate { .. } = definition.body else { return };
-                let Some(limit) = definition.policy.timeout_of() else { return };
+                let asked = self.machine.asked(unit.node);
+                let Some(limit) = asked.and_then(|asked| asked.question.timeout()) else { return };
                 limit.saturating_sub(now.since(since))
             }
             _ => return,
         };
-        self.tasks.push(Task::timer(unit, left));
+        self.tasks.push(Task::timer(unit, since, left));
     }
 
     /// A step has ended, or a wait is over.
@@ -508,14 +512,9 @@ impl WorkflowRun {
                 }
             }
             Ended::Uncommitted(error) => return Err(error),
-            Ended::Timer { unit } => match self.machine.phase(unit) {
+            Ended::Timer { unit, since } => match self.machine.phase(unit) {
                 Phase::Backoff { .. } => self.machine.wake(unit),
-                Phase::Asking => {
-                    let limit = self.machine.spec().node(unit.node).policy.timeout_of().unwrap_or_default();
-                    let message = format!("nobody answered within {limit:?}");
-                    let error = Arc::new(Failure::new(FailureKind::Timeout, message));
-                    self.record(unit, EventKind::NodeFailed { attempt: 0, error });
-                }
+                Phase::Asking => self.unanswered(unit, since),
                 _ => {}
             },
         }

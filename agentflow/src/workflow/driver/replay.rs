@@ -11,7 +11,7 @@ use crate::path::StepPath;
 use crate::run::{outermost, writes};
 use crate::time::Timestamp;
 use crate::tool::answered_instead;
-use crate::workflow::machine::{Phase, Unit};
+use crate::workflow::machine::Unit;
 use crate::workflow::spec::{Body, NodeIndex, Spec};
 
 impl WorkflowRun {
@@ -38,13 +38,8 @@ impl WorkflowRun {
         self.machine.recover();
         for (unit, since) in self.machine.pending_times() {
             self.set_timer(unit, since);
-            if self.machine.phase(unit) == Phase::Asking {
-                let path = self.path(unit);
-                let question = recorded.iter().rev().find_map(|(_, of, kind)| match kind {
-                    EventKind::ApprovalRequested(question) if *of == path => Some(question),
-                    _ => None,
-                });
-                question.into_iter().for_each(|question| answered_instead(&self.segment.shared, &path, question));
+            if let Some(asked) = self.machine.asked(unit.node).filter(|_| unit.child.is_none()) {
+                answered_instead(&self.segment.shared, &self.path(unit), &asked.question);
             }
         }
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::WorkflowRun;
 use crate::error::{ControlError, ControlErrorKind};
 use crate::event::{EventKind, PauseReason};
+use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{Asked, ControlRequest, InSegment, RunState};
+use crate::run::{Asked, ControlRequest, InSegment, RunState, answer_of_timeout};
 use crate::text::{did_you_mean, nearest};
+use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::machine::{Phase, Unit};
 
@@ -102,6 +104,20 @@ impl WorkflowRun {
         self.record(unit, EventKind::ApprovalResolved { answer: answer.clone(), by: by.into() });
         self.note_unpaused();
         Ok(())
+    }
+
+    /// The time for an answer is over. A question that was asked again since has a time of its own.
+    pub(super) fn unanswered(&mut self, unit: Unit, since: Timestamp) {
+        let Some(asked) = self.machine.asked(unit.node).filter(|asked| asked.since == since) else { return };
+        match answer_of_timeout(&asked.question) {
+            Ok(answer) => {
+                self.record(unit, EventKind::ApprovalResolved { answer, by: OnTimeout::BY.into() });
+            }
+            Err(failure) => {
+                self.record(unit, EventKind::NodeFailed { attempt: 0, error: Arc::new(failure) });
+            }
+        }
+        self.note_unpaused();
     }
 
     /// A run that waited for this very thing is no longer paused.

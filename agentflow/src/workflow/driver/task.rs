@@ -31,9 +31,17 @@ pub(super) struct Task {
 }
 
 enum Work {
-    Step { began: Timestamp, step: Step },
-    Commit { began: Timestamp, commit: Commit, step: Option<Step> },
-    Timer(Pin<Box<Sleep>>),
+    Step {
+        began: Timestamp,
+        step: Step,
+    },
+    Commit {
+        began: Timestamp,
+        commit: Commit,
+        step: Option<Step>,
+    },
+    /// Since when somebody waits, and until then.
+    Timer(Timestamp, Pin<Box<Sleep>>),
     Dropped,
 }
 
@@ -60,6 +68,7 @@ pub(super) enum Ended {
     },
     Timer {
         unit: Unit,
+        since: Timestamp,
     },
     /// The start of the step could not be kept, so it was not begun.
     Uncommitted(StoreError),
@@ -132,8 +141,8 @@ impl Task {
         Self { unit, work }
     }
 
-    pub(super) fn timer(unit: Unit, left: Duration) -> Self {
-        Self { unit, work: Work::Timer(Box::pin(tokio::time::sleep(left))) }
+    pub(super) fn timer(unit: Unit, since: Timestamp, left: Duration) -> Self {
+        Self { unit, work: Work::Timer(since, Box::pin(tokio::time::sleep(left))) }
     }
 
     pub(super) fn unit(&self) -> Unit {
@@ -191,9 +200,9 @@ impl Future for Task {
                         };
                     }
                 },
-                Work::Timer(sleep) => {
+                Work::Timer(since, sleep) => {
                     std::task::ready!(sleep.as_mut().poll(cx));
-                    return Poll::Ready(Ended::Timer { unit });
+                    return Poll::Ready(Ended::Timer { unit, since: *since });
                 }
                 // Nobody waits for it; it stays until the run ends.
                 Work::Dropped => return Poll::Pending,

@@ -4,6 +4,7 @@
 //! was defined. It alone decides on failures, skipped nodes and the end of the run.
 //! Its work is linear in nodes and edges.
 
+mod answers;
 mod entries;
 mod group;
 mod next;
@@ -15,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+pub(crate) use self::answers::AskedAt;
 use self::group::Group;
 use self::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 pub(crate) use self::stopped::{stopped, was_stopped};
@@ -113,7 +115,10 @@ struct NodeState {
     approved: bool,
     /// It was stopped because of another node, so it runs again when that one does.
     cancelled: bool,
-    asked: Option<Timestamp>,
+    /// The last question about it.
+    asked: Option<AskedAt>,
+    /// Nobody has answered in time, and for that it counts as skipped.
+    passed_over: bool,
     output: Option<Encoded>,
     /// Why it failed, where an edge is taken for that.
     failure: Option<Arc<Failure>>,
@@ -167,6 +172,7 @@ impl Machine {
             approved: false,
             cancelled: false,
             asked: None,
+            passed_over: false,
             output: None,
             failure: None,
             group: None,
@@ -217,12 +223,6 @@ impl Machine {
         }
     }
 
-    /// When a person was asked, if one is being asked now.
-    pub(crate) fn asked(&self, node: NodeIndex) -> Option<Timestamp> {
-        let state = &self.nodes[node as usize];
-        if state.unit.phase == Phase::Asking { state.asked } else { None }
-    }
-
     /// Every unit whose next attempt waits for its time, and every node that asks, with the moment it began to.
     pub(crate) fn pending_times(&self) -> Vec<(Unit, Timestamp)> {
         let mut times = Vec::new();
@@ -230,7 +230,7 @@ impl Machine {
             let node = index(at);
             match state.unit.phase {
                 Phase::Backoff { until, .. } => times.push((Unit::node(node), until)),
-                Phase::Asking => times.extend(state.asked.map(|asked| (Unit::node(node), asked))),
+                Phase::Asking => times.extend(state.asked.as_ref().map(|asked| (Unit::node(node), asked.since))),
                 _ => {}
             }
             for (child, unit) in state.group.iter().flat_map(|group| group.units.iter().enumerate()) {
@@ -392,8 +392,8 @@ impl Machine {
             EventKind::NodeFailed { error, .. } => self.failed(unit, error),
             EventKind::NodeSkipped { .. } => self.skip(unit.node),
             EventKind::NodeReset { .. } => self.reset(unit.node),
-            EventKind::ApprovalRequested(_) => {
-                self.nodes[unit.node as usize].asked = Some(time);
+            EventKind::ApprovalRequested(question) => {
+                self.nodes[unit.node as usize].asked = Some(AskedAt::new(time, question));
                 self.set_phase(unit, Phase::Asking);
             }
             EventKind::ApprovalResolved { answer, .. } => self.resolved(unit.node, answer),
@@ -465,7 +465,7 @@ impl Machine {
             self.nodes[unit.node as usize].cancelled = true;
             return self.end(unit.node, Phase::Failed);
         }
-        match self.spec.node(unit.node).policy.on_error {
+        match self.on_error(unit.node, error) {
             OnError::Skip => self.end(unit.node, Phase::Failed),
             // Whether it had its effect is not known, so whether it runs again is not ours to say.
             OnError::Fail if error.kind == FailureKind::Interrupted => self.set_phase(unit, Phase::Interrupted),
@@ -526,33 +526,6 @@ impl Machine {
                 if state.open == 0 && state.unit.phase == Phase::Waiting {
                     self.decide(chance);
                 }
-            }
-        }
-    }
-
-    fn resolved(&mut self, node: NodeIndex, answer: &Encoded) {
-        if self.phase(Unit::node(node)) != Phase::Asking {
-            return;
-        }
-        if let Body::Gate { .. } = self.spec.node(node).body {
-            return self.complete(node, answer.clone());
-        }
-        match answer.decode::<crate::run::Approval>() {
-            Ok(crate::run::Approval::Granted { .. }) => {
-                self.nodes[node as usize].approved = true;
-                self.make_ready(Unit::node(node));
-            }
-            denied => {
-                let comment = match denied {
-                    Ok(crate::run::Approval::Denied { comment }) => comment.unwrap_or_default(),
-                    _ => String::new(),
-                };
-                let message = match comment.is_empty() {
-                    true => "approval denied".to_owned(),
-                    false => format!("approval denied: {comment}"),
-                };
-                let error = Arc::new(Failure::new(FailureKind::Denied, message));
-                self.due.push_back(Command::Fail { unit: Unit::node(node), error });
             }
         }
     }

@@ -48,7 +48,9 @@ impl Machine {
     /// The gate or the check above a node that has failed, or that could not run since something failed before it.
     fn held_back(&self, definition: &NodeSpec) -> Option<Arc<str>> {
         let holds = |node: NodeIndex| match self.nodes[node as usize].unit.phase {
-            Phase::Failed => self.spec.node(node).policy.on_error != OnError::Skip,
+            Phase::Failed => {
+                !self.nodes[node as usize].passed_over && self.spec.node(node).policy.on_error != OnError::Skip
+            }
             Phase::Skipped => !self.is_passed_by(node),
             _ => false,
         };

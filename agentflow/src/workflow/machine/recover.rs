@@ -38,7 +38,7 @@ impl Machine {
                 state.cancelled && Some(index(at)) != node && state.unit.attempts > 0 && !state.unit.repeatable;
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
-            (state.cancelled, state.output, state.failure) = (false, None, None);
+            (state.cancelled, state.output, state.failure, state.passed_over) = (false, None, None, false);
             if undecided {
                 self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {

@@ -1,0 +1,72 @@
+//! The questions of a workflow's nodes: when each was asked, its answer, and a node that nobody has answered about in time.
+//!
+//! It asks nobody and reads no clock.
+
+use std::sync::Arc;
+
+use super::{Command, Machine, Phase, Unit};
+use crate::error::{Failure, FailureKind};
+use crate::event::ApprovalRequest;
+use crate::on_timeout::OnTimeout;
+use crate::run::Approval;
+use crate::time::Timestamp;
+use crate::value::Encoded;
+use crate::workflow::policy::OnError;
+use crate::workflow::spec::{Body, NodeIndex};
+
+/// A question, with the moment at which it was recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedAt {
+    pub(crate) since: Timestamp,
+    pub(crate) question: Arc<ApprovalRequest>,
+}
+
+impl AskedAt {
+    pub(super) fn new(since: Timestamp, question: &Arc<ApprovalRequest>) -> Self {
+        Self { since, question: Arc::clone(question) }
+    }
+}
+
+impl Machine {
+    /// The question that a node waits for the answer to.
+    pub(crate) fn asked(&self, node: NodeIndex) -> Option<&AskedAt> {
+        let state = &self.nodes[node as usize];
+        state.asked.as_ref().filter(|_| state.unit.phase == Phase::Asking)
+    }
+
+    /// What a failure of a node means for the run; one that nobody has answered about in time may be passed over.
+    pub(super) fn on_error(&mut self, node: NodeIndex, error: &Failure) -> OnError {
+        let skips = |asked: &AskedAt| asked.question.on_timeout == OnTimeout::Skip;
+        let passed_over = error.kind == FailureKind::Timeout && self.asked(node).is_some_and(skips);
+        self.nodes[node as usize].passed_over = passed_over;
+        if passed_over { OnError::Skip } else { self.spec.node(node).policy.on_error }
+    }
+
+    /// Takes in the answer to the question about a node.
+    pub(super) fn resolved(&mut self, node: NodeIndex, answer: &Encoded) {
+        if self.phase(Unit::node(node)) != Phase::Asking {
+            return;
+        }
+        if let Body::Gate { .. } = self.spec.node(node).body {
+            return self.complete(node, answer.clone());
+        }
+        match answer.decode::<Approval>() {
+            Ok(Approval::Granted { .. }) => {
+                self.nodes[node as usize].approved = true;
+                self.make_ready(Unit::node(node));
+            }
+            denied => {
+                let comment = match denied {
+                    Ok(Approval::Denied { comment }) => comment.unwrap_or_default(),
+                    _ => String::new(),
+                };
+                let message = match comment.is_empty() {
+                    true => "approval denied".to_owned(),
+                    false => format!("approval denied: {comment}"),
+                };
+                let error = Arc::new(Failure::new(FailureKind::Denied, message));
+                self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+            }
+        }
+    }
+}
